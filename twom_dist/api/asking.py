@@ -42,10 +42,6 @@ _SYMMETRIC = {
 _SPACES = ("integers", "twofold", "xarray")
 # What plans and explanations take instead of functions that run or hold routines.
 _INSTEAD = {
-    "multiply_files": "Give the routine that it runs: td.gemm with the paths of its "
-    "files; the command twom-dist plan gemm A.zarr B.zarr tells the waves of a job",
-    "update_files": "Give the routine that it runs, such as td.herk with the path of "
-    "its file; the command twom-dist plan herk A.zarr tells the waves of a job",
     "integers.matmul": "Give td.integers.gemm with the same matrices",
     "tensordot": "Give td.matmul with the matrices that it makes of its operands",
     "einsum": "Give td.matmul with the matrices that it makes of two operands",

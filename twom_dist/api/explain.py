@@ -17,11 +17,12 @@ from ..run.lazy import align, align_diagonal
 from ..tiles.grid import cut_strips
 from ..tiles.spec import Spec
 from .asking import ask
+from .files import ask_job
 from .given import is_header, take_matrices
 
 
 def explain(
-    routine: Any, *matrices: Any, dtype: Any = None, **options: Any
+    routine: Any, /, *matrices: Any, dtype: Any = None, **options: Any
 ) -> Explanation:
     """Tell how accurate a product will be, and why; nothing is multiplied.
 
@@ -57,7 +58,9 @@ def explain(
     >>> found.num_moduli, found.equilibrated
     (15, 29)
     """
-    call = take_matrices(ask(routine, matrices, options, explain), dtype, reading=True)
+    job = ask_job(routine, matrices, options)
+    call = job or ask(routine, matrices, options, explain)
+    call = take_matrices(call, dtype, reading=True)
     (terms, A, B, C), diag = call[:4], call.diag
     terms = by_workers_chip(terms, A, B, C)
     if C is None:

@@ -1,10 +1,15 @@
 """Products and updates of matrices in files: multiply_files and update_files."""
 
+from collections.abc import Mapping
+from inspect import signature
 from typing import Any
 
-from ..jobs import JobSummary, open_job, run_job
+from ..errors import ArgumentError
+from ..interop.stored import find_path, is_on_disk
+from ..jobs import JobSummary, check_call, open_job, run_job
 from ..jobs.driver import Report
 from ..jobs.job import Path
+from ..problem.call import Call
 from .asking import ask
 from .gemm import gemm
 
@@ -99,9 +104,8 @@ def multiply_files(
     ...     print(summary.tiles, np.load(c)[0])
     (1, 1, 1) [14.+0.j  0.-3.j]
     """
-    call = ask(routine, (), _list_given(A=a, B=b, C=c) | options, multiply_files)
     job = open_job(
-        call,
+        _ask_product(a, b, c=c, routine=routine, **options),
         output,
         overwrite=overwrite,
         refuse_missing=refuse_missing,
@@ -165,9 +169,8 @@ def update_files(
     ...     print(summary.tiles, np.load(c)[1])
     (1, 1, 1) [0.+3.j 1.+0.j]
     """
-    call = ask(routine, (), _list_given(A=a, B=b, C=c) | options, update_files)
     job = open_job(
-        call,
+        _ask_update(routine, a, b=b, c=c, **options),
         output,
         overwrite=overwrite,
         refuse_missing=refuse_missing,
@@ -176,5 +179,62 @@ def update_files(
     return run_job(job, client, chunks, progress)
 
 
+def _ask_product(
+    a: Any,
+    b: Any,
+    output: Path | None = None,
+    *,
+    c: Any = None,
+    routine: Any = gemm,
+    **options: Any,
+) -> Call:
+    matrices = _list_given(A=a, B=b, C=c)
+    return ask(routine, (), matrices | options, multiply_files)
+
+
+def _ask_update(
+    routine: Any,
+    a: Any,
+    output: Path | None = None,
+    *,
+    b: Any = None,
+    c: Any = None,
+    **options: Any,
+) -> Call:
+    matrices = _list_given(A=a, B=b, C=c)
+    return ask(routine, (), matrices | options, update_files)
+
+
 def _list_given(**matrices: Any) -> dict[str, Any]:
     return {name: path for name, path in matrices.items() if path is not None}
+
+
+# Options of a run, which plans and explanations of its job take and do without.
+_OF_RUN = "client", "chunks", "overwrite", "refuse_missing", "verify", "progress"
+_JOBS = (multiply_files, _ask_product), (update_files, _ask_update)
+
+
+def ask_job(
+    function: Any, given: tuple[Any, ...], options: Mapping[str, Any]
+) -> Call | None:
+    """Return the call of the job of multiply_files or update_files; else None.
+
+    The output may be left out.
+    """
+    asking = next((x for job, x in _JOBS if job is function), None)
+    if asking is None:
+        return None
+    options = {name: x for name, x in options.items() if name not in _OF_RUN}
+    try:
+        bound = signature(asking).bind(*given, **options)
+    except TypeError as error:
+        problem = f"{function.__name__} does not take these arguments: {error}"
+        remedy = "Give those of the job; only the output may be left out"
+        raise ArgumentError(problem, remedy, "arguments") from None
+    call: Call = asking(*bound.args, **bound.kwargs)
+    check_call(call)
+    A, B, C = (
+        find_path(x, name) if is_on_disk(x) else x
+        for x, name in zip(call[1:4], ("A", "B", "C"), strict=True)
+    )
+    return call._replace(A=A, B=B, C=C)

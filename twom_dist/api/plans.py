@@ -19,7 +19,9 @@ from ..problem.sizes import check_known
 from ..run.client import by_workers_chip, current_cluster
 from ..tiles.grid import Chunks
 from .asking import ask
+from .files import ask_job
 from .given import is_header, take_matrices
+from .job_plans import plan_job
 
 # Sizes of tiles: one for all dimensions, or one or all of its sizes for each.
 ChunksLike = int | Sequence[int | Sequence[int]]
@@ -27,6 +29,7 @@ ChunksLike = int | Sequence[int | Sequence[int]]
 
 def plan(
     routine: Any,
+    /,
     *matrices: Any,
     dtype: Any = None,
     chunks: ChunksLike | None = None,
@@ -41,11 +44,13 @@ def plan(
     ----------
     routine : function
         `gemm`, `herk`, `syrk`, `her2k`, `syr2k`, a BLAS-typed name such as `zherk`, one
-        of ``integers``, ``twofold`` and ``xarray``, or `matmul`, taken as gemm.
+        of ``integers``, ``twofold`` and ``xarray``, or `matmul`, taken as gemm. Or
+        `multiply_files` or `update_files`: then the first wave of their job is planned.
     *matrices : array, tuple of int, or path
         As the routine takes them: arrays, their shapes as stored, before op (of pairs,
         with the 2 at the end), or files that `multiply_files` reads. Of stacks, one
-        product of matrices is planned.
+        product of matrices is planned. Of a job, all that its function takes; shapes
+        and arrays, too, and the output may be left out.
     dtype : dtype, optional
         float32, float64, complex64 or complex128, and of exact products that of the
         integers. Default: that of the arrays or of the BLAS-typed name, or complex128.
@@ -58,8 +63,9 @@ def plan(
         Tasks that run side by side on each. Default: one; with engine="cuda" two.
     memory_limit : int or str, optional
         Of each worker, in bytes or as "4 GiB"; with engine="cuda" that of its GPU's
-        pool. 0.8 of it are planned with. Default: unlimited. Where none of these three
-        is given, dask arrays are planned for the workers of the current client.
+        pool. 0.8 of it are planned with, and what `multiply_files` leaves to tiles.
+        Default: unlimited. Where none of these three is given, dask arrays are planned
+        for the workers of the current client, and jobs for those that would run them.
     **options
         As in the routine. With beta, C may be left out.
 
@@ -85,22 +91,19 @@ def plan(
     >>> herk.num_int8_gemms / gemm.num_int8_gemms
     0.5
     """
-    call = take_matrices(ask(routine, matrices, options, plan), dtype)
+    job = ask_job(routine, matrices, options)
+    call = take_matrices(job or ask(routine, matrices, options, plan), dtype)
     posed = _pose(call)
     lazy_inputs = any(map(is_dask, (call.A, call.B, call.C, call.diag)))
     given = n_workers, threads_per_worker, memory_limit
     described = any(x is not None for x in given)
+    if job is not None:
+        described_as = _describe(posed, *given) if described else None
+        return plan_job(posed, chunks, described_as, options.get("client"))
     if lazy_inputs and not described:
         cluster = current_cluster(posed.spec.engine)
     else:
-        on_device = posed.spec.engine == "cuda"
-        usual = 1, DEVICE_THREADS if on_device else 1
-        count, threads = (
-            y if x is None else x for x, y in zip(given[:2], usual, strict=True)
-        )
-        limit = _read_bytes(memory_limit)
-        memory = MemoryBudget(limit, "device" if on_device else "product")
-        cluster = Cluster(count, threads, memory)
+        cluster = _describe(posed, *given)
     if posed.stack:
         return replace(_plan_one(posed, chunks, cluster), stack=posed.stack)
     if lazy_inputs and chunks is None:
@@ -110,6 +113,23 @@ def plan(
 
     tiles = _tiles(posed, chunks, cluster)
     return plan_inputs(posed.spec, tiles, cluster, can_stream=lambda: True)
+
+
+def _describe(
+    posed: Problem,
+    n_workers: int | None,
+    threads_per_worker: int | None,
+    memory_limit: int | str | None,
+) -> Cluster:
+    """Describe workers by what is said of them, and else by the usual."""
+    on_device = posed.spec.engine == "cuda"
+    count = 1 if n_workers is None else n_workers
+    threads = threads_per_worker
+    if threads is None:
+        threads = DEVICE_THREADS if on_device else 1
+    limit = _read_bytes(memory_limit)
+    memory = MemoryBudget(limit, "device" if on_device else "product")
+    return Cluster(count, threads, memory)
 
 
 def _read_bytes(size: int | str | None) -> int | None:

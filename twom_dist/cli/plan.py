@@ -1,13 +1,10 @@
 """``twom-dist plan``: what a product or an update will cost."""
 
-import json
 from typing import Any
 
 import click
 
 from ..errors import TwomError
-from ..problem.dtypes import letter_of
-from ..problem.target import Exact
 from ..tiles.routine import ROUTINES
 from .options import (
     CHUNKS_OPTION,
@@ -90,57 +87,37 @@ def plan(
 
     Only the headers of the files are read, and nothing is computed.
     """
-    from ..api.asking import ask
+    from ..api.files import multiply_files, update_files
+    from ..api.plans import plan as plan_routine
     from ..cluster.local import choose_workers
-    from ..jobs import budget_for_job
-    from ..plan import Cluster, find_chunks, lay_out
-    from ..plan.cluster import DEVICE_THREADS
-    from ..plan.memory import MemoryBudget
-    from ..problem.problem import of_headers
-    from ..store import read_vector
 
-    rule = ROUTINES[routine]
-    matrices = [_find("A", a, shape_a, dtype)]
-    if rule.matrices == 2 or b or shape_b:
-        matrices.append(_find("B", b, shape_b, dtype))
-    call = ask(find_routine(routine, exact), tuple(matrices), given(**options))
-    terms = call.terms
-    if dtype is not None and not isinstance(terms.choice.target, Exact):
-        terms = terms._replace(letter=letter_of(dtype))
-    diag = None if call.diag is None else read_vector(call.diag)
-    posed = of_headers(terms, call.A, call.B, call.C, diag=diag)
+    asked = {"a": _find("A", a, shape_a), "routine": find_routine(routine, exact)}
+    if ROUTINES[routine].matrices == 2 or b or shape_b:
+        asked["b"] = _find("B", b, shape_b)
+    job = update_files if ROUTINES[routine].triangle else multiply_files
     threads = threads_per_worker
     if n_workers is None:
         own = choose_workers(None, threads, memory_limit)
         n_workers, threads = own.workers, own.threads
-    on_device = posed.spec.engine == "cuda"
-    budget = MemoryBudget(memory_limit, "device" if on_device else "product")
-    threads = threads or (DEVICE_THREADS if on_device else 1)
-    cluster = Cluster(n_workers, threads, budget)
-    # A job leaves room for the processes, and so does its plan.
-    cluster = cluster if on_device else budget_for_job(cluster)
-    stored = find_chunks(posed.spec, posed.a, posed.b)
-    layout = lay_out(posed.spec, posed.shape, cluster, tile=chunks, chunks=stored)
-    result, count = layout.plan(layout.waves[0], cluster), len(layout.waves)
-    if as_json:
-        show(json.dumps({"waves": count, **json.loads(result.to_json())}))
-        return
-    if count > 1:
-        m, n, k = posed.shape
-        tiles = f"the inputs of all {layout.num_computed} tiles at once"
-        text = f"{m} x {k} times {k} x {n} in {count} waves, since the workers cannot"
-        show(f"{text} hold {tiles}. The first of them:\n")
-    show(result)
+    found = plan_routine(
+        job,
+        n_workers=n_workers,
+        threads_per_worker=threads,
+        memory_limit=memory_limit,
+        chunks=chunks,
+        dtype=dtype,
+        **asked,
+        **given(**options),
+    )
+    show(found.to_json() if as_json else found)
 
 
 def _find(
-    name: str, path: str | None, shape: tuple[int, int] | None, dtype: str | None
-) -> Any:
-    """Open the header of a file, or take a shape."""
-    from ..problem.matrices import read_shape
-    from ..store import open_matrix
-
-    if (path is None) == (shape is None):
+    name: str, path: str | None, shape: tuple[int, int] | None
+) -> str | tuple[int, int]:
+    """Return the path of a file or the shape, whichever is given."""
+    found = [x for x in (path, shape) if x is not None]
+    if len(found) != 1:
         own = f"--shape-{name.lower()}"
         problem = f"neither a file nor a shape of {name} is given"
         remedy = f"Give the path of a file, or {own}"
@@ -150,4 +127,4 @@ def _find(
                 "Leave out one of them",
             )
         raise TwomError(problem, remedy, "one-input")
-    return open_matrix(path) if path else read_shape(name, shape, dtype or "complex128")
+    return found[0]

@@ -2,7 +2,7 @@
 
 from .budget import budget_for_job
 from .driver import compute, run_job
-from .job import Job, open_job
+from .job import Job, check_call, open_job
 from .run import Run, begin
 from .summary import JobSummary, Progress
 
@@ -13,6 +13,7 @@ __all__ = [
     "Run",
     "begin",
     "budget_for_job",
+    "check_call",
     "compute",
     "open_job",
     "run_job",

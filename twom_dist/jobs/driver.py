@@ -8,7 +8,7 @@ from typing import Any
 
 from ..cluster.local import choose_workers
 from ..errors import ArgumentError, shown
-from ..plan import Layout
+from ..plan import Cluster, Layout
 from ..run.client import check_client, current_client, current_cluster, ensure_plugins
 from ..tiles.interpreter import Found
 from ..typing import Cell
@@ -35,15 +35,19 @@ def run_job(
     if progress is not None and not callable(progress):
         problem = f"progress={shown(progress)} cannot be called"
         raise ArgumentError(problem, "Give a function of a Progress", "progress")
+    client, cluster = find_workers(client)
+    with begin(job, cluster, tile, client=client) as run:
+        return compute(run, client, progress)
+
+
+def find_workers(client: Any = None) -> tuple[Any, Cluster]:
+    """Return the client of a job and its workers; None and this process without."""
     client = current_client() if client is None else client
     check_client(client)
     if client is None:
-        cluster = choose_workers(n_workers=1)
-    else:
-        with client.as_current():
-            cluster = current_cluster()
-    with begin(job, cluster, tile, client=client) as run:
-        return compute(run, client, progress)
+        return None, choose_workers(n_workers=1)
+    with client.as_current():
+        return client, current_cluster()
 
 
 def compute(

@@ -9,8 +9,10 @@ from ..cluster.cuda import INSTALL
 from ..cluster.nvml import find_gpus
 from ..errors import EngineUnavailableError
 from ..plan import Cluster
+from ..plan.cluster import DEVICE_THREADS
 from ..plan.memory import MemoryBudget
 from ..run.devices import WorkerDevice, measure_device
+from .budget import budget_for_job
 from .watchdog import ask
 
 
@@ -76,3 +78,16 @@ def budget_for_devices(
     sharers = Counter(x.name for x in devices.values())
     rooms = [x.room_beside(sharers[x.name]) for x in devices.values()]
     return replace(cluster, memory=MemoryBudget(min(rooms), "device"))
+
+
+def choose_engine_and_budget(
+    engine: str, cluster: Cluster, client: Any = None
+) -> tuple[str, Cluster]:
+    """Settle the engine of a job, and with it the memory of tiles."""
+    devices = find_devices(engine, client)
+    engine = choose_engine(engine, devices)
+    if engine != "cuda":
+        return engine, budget_for_job(cluster, client)
+    if client is None:
+        cluster = replace(cluster, threads=min(cluster.threads, DEVICE_THREADS))
+    return engine, budget_for_devices(cluster, devices)

@@ -86,14 +86,8 @@ def open_job(
     command: str = "",
 ) -> Job:
     """Open the inputs of a call of paths and stored arrays, and check their headers."""
+    check_call(call)
     terms, a, b, c = call[:4]
-    check_matrices(terms.routine, a, b)
-    if terms.choice.pairs:
-        text = "files hold matrices of two dimensions, not pairs"
-        raise PlanError(text, "Store complex numbers", "pairs")
-    if terms.choice.words > 1 or call.out is not None or call.names is not None:
-        text = "products of files take no out and no dim, and have a single result"
-        raise PlanError(text, "Call another routine, such as td.gemm", "routine")
     given = {"A": a, "B": b, "C0": c}
     paths = {name: path for name, path in given.items() if path is not None}
     paths = {x: find_path(y, x) if is_on_disk(y) else y for x, y in paths.items()}
@@ -123,6 +117,18 @@ def open_job(
         verify=as_flag("verify", verify),
         command=command,
     )
+
+
+def check_call(call: Call) -> None:
+    """Refuse calls that no job makes, whatever its files are."""
+    check_matrices(call.terms.routine, call.A, call.B)
+    choice = call.terms.choice
+    if choice.pairs:
+        text = "files hold matrices of two dimensions, not pairs"
+        raise PlanError(text, "Store complex numbers", "pairs")
+    if choice.words > 1 or call.out is not None or call.names is not None:
+        text = "products of files take no out and no dim, and have a single result"
+        raise PlanError(text, "Call another routine, such as td.gemm", "routine")
 
 
 def _check_output(output: Path, inputs: dict[str, StoredMatrix]) -> None:

@@ -11,14 +11,12 @@ from ..cluster.diagnosis import compare_processes
 from ..errors import MemoryLimitError, PlanError, StoreError
 from ..kernels.registry import get_engine
 from ..plan import Cluster, Layout
-from ..plan.cluster import DEVICE_THREADS
 from ..plan.explanation import warn_of_native
 from ..store import Output, Place, find_unfinished
 from ..store.output import RUN
 from ..tiles.interpreter import Found
 from ..typing import Cell
-from .budget import budget_for_job
-from .gpus import budget_for_devices, choose_engine, find_devices
+from .gpus import choose_engine_and_budget
 from .inputs import check_workers, identify_inputs, stamp_inputs
 from .job import Job
 from .manifest import (
@@ -171,16 +169,12 @@ def _settle(job: Job, cluster: Cluster, client: Any) -> tuple[Job, Cluster]:
         problem = "verify does not work with dask's array expressions"
         remedy = "Leave it out, or set array.query-planning to False"
         raise PlanError(problem, remedy, "verify-expressions")
-    devices = find_devices(job.engine, client)
-    job = job.with_engine(choose_engine(job.engine, devices))
+    engine, cluster = choose_engine_and_budget(job.engine, cluster, client)
+    job = job.with_engine(engine)
     if client is None and job.system is not None:
         # Compile the kernels once, before anything is made.
         get_engine(job.engine)
-    if job.engine != "cuda":
-        return job, budget_for_job(cluster, client)
-    if client is None:
-        cluster = replace(cluster, threads=min(cluster.threads, DEVICE_THREADS))
-    return job, budget_for_devices(cluster, devices)
+    return job, cluster
 
 
 def describe_kept(kept: int, run: Run) -> str:

@@ -53,6 +53,9 @@ class Plan:
         Whether encoded tiles get less memory than they would like.
     stack : tuple of int
         Axes in front of the matrices; all other figures are those of one product.
+    waves : int
+        Parts of a job on files that are computed one after the other; all other figures
+        are those of the first.
     """
 
     spec: Spec
@@ -67,6 +70,7 @@ class Plan:
     held_fraction: float | None
     cramped: bool = False
     stack: tuple[int, ...] = ()
+    waves: int = 1
     # All other attributes are figures.
     _PARTS: ClassVar = ("spec", "grid", "cluster", "memory", "mirrors", "cramped")
 
@@ -253,6 +257,7 @@ class Plan:
             ("routine", self.routine + (f", {self.uplo}" if self.uplo else "")),
             ("product", f"{m} x {k} times {k} x {n}, {self.dtype}"),
             *([("stack", self._show_stack())] if self.stack else []),
+            *([("wave", self._show_waves())] if self.waves > 1 else []),
             ("method", self.method + (f", {moduli}" if self.num_moduli else "")),
             ("error bound", bound),
             ("tiles", f"{mt} x {nt} of C, {kt} along k; up to {mb} x {nb} x {kb}"),
@@ -280,6 +285,10 @@ class Plan:
         count = prod(self.stack)
         total = f"{count * self.int8_operations:.3g} ops"
         return f"of {count} products, {total} together; below, those of one"
+
+    def _show_waves(self) -> str:
+        why = "since the workers cannot hold the inputs of all tiles at once"
+        return f"the first of a job in {self.waves} waves, {why}"
 
     def _show_peak(self) -> str:
         peak = str(format_bytes(self.memory.total))

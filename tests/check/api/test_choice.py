@@ -171,6 +171,18 @@ def test_files_are_multiplied_by_the_routine_that_is_given(tmp_path, monkeypatch
     assert (np.load("C.npy") == a.astype(int) @ a).all()
     assert "exact" in exactly.explanation.asked
     td.update_files(td.zherk, "A.npy", "H.npy")
+    given = td.zherk, "A.npy", "H.npy"
+    own = {"uplo": "lower", "verify": True, "chunks": 4}
+    assert td.plan(td.update_files, *given, **own).tile_shape == (4, 4, 4)
+    explained = td.explain(td.update_files, *given, **own)
+    assert explained == td.explain(td.zherk, "A.npy", uplo="lower")
+    for way in (td.plan, td.explain):
+        with raises(ArgumentError, "arguments"):
+            way(td.multiply_files, "A.npy")
+        with raises(ArgumentError, "unknown-option"):
+            way(td.multiply_files, "A.npy", "A.npy", uplo="lower")
+        with raises(PlanError, "routine"):
+            way(td.update_files, td.twofold.herk, "A.npy")
     assert same_bits(np.load("H.npy"), td.zherk(a))
     with raises(ArgumentError, "unknown-option"):
         td.update_files(td.herk, "A.npy", "H.npy", b="A.npy", overwrite=True)

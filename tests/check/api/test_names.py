@@ -19,8 +19,6 @@ ROUTINES = {
     if hasattr(getattr(module, name), "ask")
 }
 NO_ROUTINES = {
-    "multiply_files": td.multiply_files,
-    "update_files": td.update_files,
     "integers.matmul": td.integers.matmul,
     "tensordot": td.tensordot,
     "einsum": td.einsum,

@@ -108,6 +108,16 @@ def test_a_plan_of_files_minds_their_chunks(tmp_path, monkeypatch, capsys):
     assert (code, found["waves"]) == (0, len(layout.waves))
     assert found["tile_shape"] == list(layout.tile_shape)
     assert layout.tile_shape[2] % 700 == 0
+    workers = {"n_workers": 4, "memory_limit": memory}
+    shape = (8000, 8000)
+    for given in (("A.zarr", zarr.open("B.zarr"), "C.zarr"), ("A.zarr", shape)):
+        same = td.plan(td.multiply_files, *given, overwrite=True, **workers)
+        if len(given) == 3:
+            assert json.loads(same.to_json()) == found
+        assert same.waves == found["waves"] > 1
+        assert f" in {same.waves} waves, " in str(same)
+    alone = td.plan(td.multiply_files, "A.zarr", "B.zarr", routine=td.zgemm, alpha=2)
+    assert (alone.n_workers, alone.spec.alpha) == (1, 2)
 
 
 def test_a_plan_of_more_waves_than_anybody_would_wait_for_is_refused():
