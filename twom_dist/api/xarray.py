@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterable
 from typing import Any, Literal
 
 from ..errors import AccuracyError
+from ..interop.mixed import complete
 from ..problem.call import Call, Names, Terms
 from ..problem.choice import Choice
 from ..problem.dtypes import letter_of
@@ -53,14 +54,15 @@ def gemm(
     pairs : hashable or False, optional
         The dimension, of length 2, that holds real and imaginary parts of integers:
         their product is exact until it is multiplied by alpha. Integers that have a
-        dimension of length 2 need it, or False, unless that is contracted.
+        dimension of length 2 need it, or False, unless that is contracted. If only one
+        matrix has it, and the other floating-point numbers, the pairs become complex.
     dtype : dtype, optional
         Dtype of the result, as the letter of a BLAS-typed name; with pairs complex64 or
         complex128. Default: the promoted one; complex128 with pairs.
     alpha, beta : number
         As in `twom_dist.gemm`.
     accuracy, num_moduli, method, engine, equilibrate : optional
-        As in `twom_dist.gemm`; with pairs, method and engine.
+        As in `twom_dist.gemm`; of an exact product, method and engine.
 
     Returns
     -------
@@ -72,6 +74,7 @@ def gemm(
     ArgumentError, PlanError, AccuracyError, MemoryLimitError
         As `twom_dist.gemm`, and for dimensions or labels that do not fit.
     """
+    A, B, pairs = complete(A, B, pairs)
     choice = _choose(pairs, accuracy, num_moduli, method, engine, equilibrate)
     letter = None if dtype is None else letter_of(dtype)
     terms = Terms(ROUTINES["gemm"], choice, (), "full", alpha, beta, letter)

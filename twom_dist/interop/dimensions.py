@@ -132,8 +132,8 @@ def _find_parts(pairs: Any, named: Dims, operands: Mapping[str, Any]) -> Dims:
             raise PlanError(
                 f"{name} has {dict(x.sizes)}, so pairs={pairs!r} is not a dimension of "
                 "length 2 beside dim and rows",
-                "Give pairs if every matrix has such a dimension; else make complex "
-                "matrices of all",
+                "Give pairs if every matrix has such a dimension, or the other one of "
+                "a gemm floating-point numbers; else make complex matrices of all",
                 "pairs-shape",
             )
     return () if pairs is None or pairs is False else (pairs,)

@@ -32,7 +32,8 @@ def header_of(x: Any, name: str) -> Header:
     if x.dtype.kind not in "biu":
         raise ArgumentError(
             f"{name} has dtype {x.dtype}, but pairs are of integers",
-            "Convert it with astype, or multiply complex matrices without pairs",
+            "Convert it with astype; or call td.gemm, with complex numbers in place of "
+            "pairs x: x.astype('f4').view('c8')[..., 0]",
             "pairs-dtype",
         )
     check_parts(x, name)

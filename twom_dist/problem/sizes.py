@@ -37,7 +37,7 @@ def check_sizes(
         raise PlanError(
             f"op(A) is {m} x {k} and op(B) is {k_b} x {n} (op_a={op_a!r}, "
             f"op_b={op_b!r}), but their inner dimensions must agree",
-            "",
+            _advise_parts(named),
             "shapes",
         )
     if c is not None and not same_sizes(c.shape[-2:], (m, n)):
@@ -46,6 +46,19 @@ def check_sizes(
         )
     rows, columns = (x if is_unknown(x) else int(x) for x in (m, n))
     return (rows, columns, int(k)), _broadcast_stacks(named)
+
+
+def _advise_parts(named: Iterable[tuple[Any, str]]) -> str:
+    """Say what to do if the last axis of a stack holds real and imaginary parts."""
+    stacks = ((x, name) for x, name in named if len(x.shape) > 2)
+    found = [name for x, name in stacks if x.dtype.kind in "iu" and x.shape[-1] == 2]
+    if not found:
+        return ""
+    (name, *_) = found
+    return (
+        f"If the last axis of {name} holds real and imaginary parts, give complex "
+        f"numbers: {name}.astype('f4').view('c8')[..., 0]"
+    )
 
 
 def is_unknown(size: Any) -> bool:

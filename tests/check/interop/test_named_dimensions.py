@@ -99,6 +99,26 @@ def test_a_product_of_pairs():
     assert same_bits(found.values, expected)
 
 
+@cases("kind", ["complex64", "float64"])
+@cases("x", [*in_chunks(pairs)])
+def test_pairs_beside_weights_are_complex_numbers(x, kind):
+    weights = td.testing.random_matrix(5, x.sizes["antenna"], dtype=kind)
+    weights = xr.DataArray(weights, {}, ("beam", "antenna"))
+    values = pairs.transpose(..., "cplx").values @ np.array([1, 1j])
+    complex_pairs = pairs.isel(cplx=0, drop=True).copy(data=values.astype("c8"))
+    for options in ({}, {"accuracy": 1e-5, "dtype": "complex128"}):
+        expected = td.xarray.gemm(weights, complex_pairs, dim="antenna", **options)
+        options |= {"dim": "antenna", "pairs": "cplx"}
+        found = td.xarray.gemm(weights, x, **options)
+        assert found.dims == expected.dims
+        assert same_bits(found.values, expected.values)
+    turned = td.xarray.gemm(x, weights, **options)
+    assert turned.dims[-1] == "beam"
+    assert (td.plan(td.xarray.gemm, weights, x, **options)).dtype == "complex128"
+    with raises(PlanError, "pairs-shape"):
+        td.xarray.gemm(weights.real.astype("i1"), x, dim="antenna", pairs="cplx")
+
+
 @cases("x", [*in_chunks(pairs)])
 def test_pairs_are_scaled_and_rounded_once(x):
     options = {"dim": ["time", "pol"], "rows": "antenna", "pairs": "cplx"}
