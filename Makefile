@@ -47,8 +47,7 @@ BENCHMARKS := $(filter-out %_gpu.py %/bench_out_of_core.py, \
         lint lint-ruff lint-mypy lint-numpydoc lint-codespell docs format clean
 
 help: ## print this list
-	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1:\2/p' Makefile \
-	    | awk -F: '{ printf "  make %-12s %s\n", $$1, $$2 }'
+	@awk -F ':[^#]*## ' '/^[a-z-]*:[^#]*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 demo: $(PACKAGE) ## multiply two matrices; A=file B=file N=size W=workers, all optional
 	@$(BIN)/python benchmarks/demo.py $(if $(A),--a "$(A)") $(if $(B),--b "$(B)") \
