@@ -214,7 +214,7 @@ def test_the_measured_peak_is_the_planned_one(routine, beta, cache_bytes):
     count = operands(routine)
     with dask.config.set({f"twom-dist.{name}": x for name, x in settings.items()}):
         # Loads modules and kernels.
-        some = da.ones((2 * tile, tile), chunks=tile, dtype=complex)
+        some = da.from_array(random_matrix(2 * tile, k, seed=3), chunks=tile)
         getattr(td, routine)(*[some] * count).compute(scheduler="sync")
         gc.collect()
         encoded_tiles.clear()
@@ -231,7 +231,7 @@ def test_the_measured_peak_is_the_planned_one(routine, beta, cache_bytes):
     assert kept.shape == (n, n)
     # The plan counts what is read of C, and here all of it is there.
     unread = n * (n - tile) // 2 * 16 if beta else 0
-    # Measured: 0.85 where little is kept encoded, 0.98 where everything is.
+    # Measured: 0.88 and 0.92 where little is kept encoded, 0.98 and 1.00 where all is.
     assert 0.75 < peak / (planned + unread) < 1.03
 
 

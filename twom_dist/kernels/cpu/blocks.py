@@ -16,9 +16,9 @@ from .requantise import multiplier, requantise, requantise_add
 from .threads import ranges, run_each, scratch
 from .tuning import BLOCK, LARGEST_K, SMALLEST_GEMM
 
-# Sums of several planes at most: an eighth of what one large block takes, which plans
-# of small tiles do not notice.
-_BATCH = BLOCK**2 // 8
+# Bytes of several products at most, operands and sums: an eighth of the sums of a large
+# block, which plans of small tiles do not notice.
+_BATCH_BYTES = BLOCK**2 // 2
 
 
 @inner
@@ -120,8 +120,11 @@ def multiply_blocks(
         for t in (left, right)
     )
     # A call of a library costs as much as a product of some 90 rows and columns.
-    sides, length = (min(BLOCK, m), min(BLOCK, columns)), min(LARGEST_K, words * DEPTH)
-    batch = max(1, _BATCH // (prod(sides) + sum(sides) * length // 4))
+    library, sides = get_gemm(), (min(BLOCK, m), min(BLOCK, columns))
+    length = min(library.longest, words * DEPTH)
+    taken = prod(sides) * library.sums.itemsize
+    taken += sum(sides) * length * library.right.itemsize
+    batch = max(1, _BATCH_BYTES // taken)
     most = min(batch, len(jobs)) * (sides[0] + GROUP) * sides[1] * length
 
     def block(piece: tuple[int, int, int, int, int]) -> None:
@@ -130,7 +133,7 @@ def multiply_blocks(
         height, width = min(BLOCK, m - row), min(BLOCK, columns - column)
         rows = -(-height // GROUP) * GROUP
         small = len(own) * rows * width * length <= SMALLEST_GEMM
-        gemm = _LOOPS if small else get_gemm()
+        gemm = _LOOPS if small else library
         sums = scratch((len(own), rows, width), gemm.sums)
         old, add = (residues, False) if before is None else (before, True)
         for first in range(0, words, gemm.longest // DEPTH):
@@ -153,5 +156,5 @@ def multiply_blocks(
         for lo, hi in ranges(len(jobs), each=each)
         for first in range(lo, hi, batch)
     ]
-    with (_LOOPS if most <= SMALLEST_GEMM else get_gemm()).own_threads():
+    with (_LOOPS if most <= SMALLEST_GEMM else library).own_threads():
         run_each(block, pieces, count * len(jobs) * each)
