@@ -9,8 +9,8 @@ import pytest
 # The events of Python's audit hooks; "bind" comes before each port that listens.
 STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}
 FORBIDDEN = STARTS | {"os.exec", "socket.bind"}
-# Programs that Python starts to know the machine.
-ASKED = ("uname", "ldconfig")
+# Programs that Python and NumPy start to know the machine.
+ASKED = ("uname", "ldconfig", "lscpu")
 
 
 class Watch:
