@@ -53,7 +53,7 @@ demo: $(PACKAGE) ## multiply two matrices; A=file B=file N=size W=workers, all o
 	@$(BIN)/python benchmarks/demo.py $(if $(A),--a "$(A)") $(if $(B),--b "$(B)") \
 	    $(if $(N),--size "$(N)") $(if $(W),--n-workers "$(W)")
 
-check: PROCESSES = $$(nproc)
+check lowest: PROCESSES = $$(nproc)
 check test: SELECT = -m "not nightly"
 check: TESTS = tests/check
 test: TESTS = tests/check tests/run tests/gpu --doctest-modules twom_dist
