@@ -123,7 +123,7 @@ def bench_accuracy(report: Report, args: argparse.Namespace) -> None:
         for moduli in (*args.num_moduli, 15):
             products[f"2m-{moduli}"] = td.zgemm(A, B, num_moduli=moduli)
         errors = {name: sampled_errors(A, B, C) for name, C in products.items()}
-        report.add("gemm-accuracy", n=n, phi=phi, errors=errors)
+        report.add("gemm-accuracy", n=n, phi=phi, sampled_errors=errors)
 
 
 def bench_dask(report: Report, args: argparse.Namespace) -> None:

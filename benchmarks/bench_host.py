@@ -14,6 +14,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import cache
 from time import process_time
 from typing import Any
@@ -27,6 +28,7 @@ from harness import Report
 import twom_dist as td
 from benchmarks.clock import POOL, Clock
 from twom_dist.kernels import registry
+from twom_dist.kernels.cpu.int8_gemm import FLOAT32
 from twom_dist.kernels.cuda.engine import CudaEngine
 from twom_dist.testing import random_matrix
 from twom_dist.tiles import spec
@@ -99,10 +101,8 @@ def idle_cpu(vnni: bool) -> Iterator[None]:
     registry.get_engine("cpu")
     own = [sys.modules[x] for x in sys.modules if x.startswith("twom_dist.kernels.cpu")]
     kind = type(numba.njit(_idle_kernel.__wrapped__))
-    ours: Any = {
-        "has_vnni": lambda: vnni,
-        "get_gemm": lambda: lambda a, b, sums: None,
-    }
+    idle_gemm = replace(FLOAT32, multiply=lambda a, b, sums: None)
+    ours: Any = {"has_vnni": lambda: vnni, "get_gemm": lambda: idle_gemm}
     with ExitStack() as stack:
         stack.enter_context(dask.config.set({"twom-dist.threads": 1}))
         for module in own:
