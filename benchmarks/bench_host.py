@@ -28,7 +28,7 @@ from harness import Report
 import twom_dist as td
 from benchmarks.clock import POOL, Clock
 from twom_dist.kernels import registry
-from twom_dist.kernels.cpu.int8_gemm import FLOAT32
+from twom_dist.kernels.cpu import int8_gemm
 from twom_dist.kernels.cuda.engine import CudaEngine
 from twom_dist.testing import random_matrix
 from twom_dist.tiles import spec
@@ -52,6 +52,10 @@ class Idle(Clock):
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """Allocate as NumPy does."""
         return np.empty(shape, dtype)
+
+    def empty_together(self, parts: Any) -> list[Any]:
+        """Allocate one by one."""
+        return [np.empty(*part) for part in parts]
 
     def total_bytes(self) -> int:
         """Return the memory of a device, not of one that stands for a larger one."""
@@ -101,8 +105,13 @@ def idle_cpu(vnni: bool) -> Iterator[None]:
     registry.get_engine("cpu")
     own = [sys.modules[x] for x in sys.modules if x.startswith("twom_dist.kernels.cpu")]
     kind = type(numba.njit(_idle_kernel.__wrapped__))
-    idle_gemm = replace(FLOAT32, multiply=lambda a, b, sums: None)
-    ours: Any = {"has_vnni": lambda: vnni, "get_gemm": lambda: idle_gemm}
+    of_what = int8_gemm.U8S8 if vnni else int8_gemm.FLOAT32
+    gemm = replace(of_what, multiply=lambda a, b, sums: None)
+    ours: Any = {
+        "has_vnni": lambda: vnni,
+        "get_gemm": lambda: gemm,
+        "_LOOPS": gemm,
+    }
     with ExitStack() as stack:
         stack.enter_context(dask.config.set({"twom-dist.threads": 1}))
         for module in own:
