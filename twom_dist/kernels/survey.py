@@ -58,41 +58,6 @@ class Weighed(NamedTuple):
     surveyed: Callable[[], list[Surveyed]]
 
 
-class Survey(Protocol):
-    """Stages that an engine launches at once, since to wait costs it more."""
-
-    def __call__(
-        self,
-        operands: Sequence[Array],
-        norm_bits: int,
-        *,
-        totals: bool,
-        columns: bool,
-        shifts: Sequence[Array] | None = None,
-    ) -> list[Surveyed]:
-        """Look at one or two operands that hold all of k.
-
-        Parameters
-        ----------
-        operands : sequence of (..., rows, k)
-            No dimension is 0; the same axes in front.
-        norm_bits : int
-            Of `Engine.square_sums`.
-        totals : bool
-            Whether to sum magnitudes.
-        columns : bool
-            Whether to look at columns, as they are without shifts.
-        shifts : sequence of (k,) int32, optional
-            One for each operand; none for stacks.
-
-        Returns
-        -------
-        list of Surveyed
-            Of one allocation: one `Engine.fetch` brings all to the host.
-        """
-        ...
-
-
 class Weigh(Protocol):
     """All stages up to the numbers that decide, by one wait."""
 
@@ -126,11 +91,41 @@ class Weigh(Protocol):
 class Looks(Protocol):
     """Part of the `Engine` protocol: sums of rows, magnitudes, and their products.
 
-    `survey` and `weigh` are None where to wait for answers costs nothing.
+    `weigh` is None where to wait for answers costs nothing.
     """
 
-    survey: Survey | None
     weigh: Weigh | None
+
+    def survey(
+        self,
+        operands: Sequence[Array],
+        norm_bits: int,
+        *,
+        totals: bool,
+        columns: bool,
+        shifts: Sequence[Array] | None = None,
+    ) -> list[Surveyed]:
+        """Look at one or two operands that hold all of k, by all stages at once.
+
+        Parameters
+        ----------
+        operands : sequence of (..., rows, k)
+            No dimension is 0; the same axes in front.
+        norm_bits : int
+            Of `Engine.square_sums`.
+        totals : bool
+            Whether to sum magnitudes.
+        columns : bool
+            Whether to look at columns, as they are without shifts.
+        shifts : sequence of (k,) int32, optional
+            One for each operand; none for stacks.
+
+        Returns
+        -------
+        list of Surveyed
+            Of one allocation: one `Engine.fetch` brings all to the host.
+        """
+        ...
 
     def row_sums(
         self, x: Array, largest: Array, norm_bits: int, shifts: Array | None = None

@@ -69,10 +69,9 @@ def _compute_words(problem: Problem, weighed: Weighed | None) -> Array:
     at_once = _multiply_at_once(problem, rows, c, limits, found.measured)
     if at_once is not None:
         return at_once
-    if found.measured is None and not (spec.native or spec.exact):
-        survey = load_engine(spec).survey
-        if survey is not None:
-            found = look(rows, spec, shape)
+    measures = found.measured is None and not (spec.native or spec.exact)
+    if measures and load_engine(spec).weigh is not None:
+        found = look(rows, spec, shape)
     return _multiply(problem, rows, c, found, limits)
 
 
@@ -127,7 +126,7 @@ def _take_left(problem: Problem) -> Row:
     if diag is None:
         return Row("left", [a])
     diag = as_entries(spec, diag)
-    if spec.native or load_engine(spec).survey is not None:
+    if spec.native or load_engine(spec).weigh is not None:
         return Row("left", [scale_stored(a, diag, spec)])
     return Row("left", [a], diag=[diag])
 
@@ -138,9 +137,11 @@ def look(
     shape: tuple[int, ...],
     weighed: Weighed | None = None,
 ) -> Found:
-    """Look at whole matrices: by all stages at once, if the engine can."""
-    engine = load_engine(spec)
-    survey, given, known = engine.survey, rows[: len(spec.sides)], None
+    """Look at whole matrices, or at a few columns at a time where these are scaled.
+
+    `weighed`: what `weigh_matrices` has found of them.
+    """
+    engine, given, known = load_engine(spec), rows[: len(spec.sides)], None
     if engine.weigh is not None and spec.looks:
         if weighed is None:
             operands = [row.view(0, spec) for row in given]
@@ -153,14 +154,15 @@ def look(
             if (decision := decide(weighed, spec)) is not None:
                 return Found(spec.settle(*decision), None, measured)
     (a,), (b,) = (row.tiles for row in rows)
+    scaled = rows[0].diag is not None
     # So many columns are scaled at a time.
-    kb = None if rows[0].diag is None else max(64, _SCALED_ENTRIES // shape[0])
+    kb = max(64, _SCALED_ENTRIES // shape[0]) if scaled else None
     ex = Views(a, b, whole(shape, kb), spec, rows[0].diag)
-    if survey is None:
+    if scaled:
         found = program.look(ex, spec)
         shifts = found.shifts and [join(found.shifts)]
         return found._replace(shifts=shifts)
-    shifts, measured, on_host = survey_matrices(given, spec, survey, known)
+    shifts, measured, on_host = survey_matrices(given, spec, known)
     if spec.by_entries:
         spec = choose_moduli(ex, spec, shifts, on_host)
     return Found(spec, shifts, measured)

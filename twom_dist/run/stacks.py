@@ -14,7 +14,6 @@ from ..kernels.family import deliver, namespace
 from ..kernels.room import empty
 from ..moduli import norm_bits
 from ..problem.problem import Problem
-from ..tiles import program
 from ..tiles.blocks import cast
 from ..tiles.diagonal import as_entries, scale_stored
 from ..tiles.grid import whole
@@ -201,13 +200,11 @@ def _multiply_at_once(
 
 def _measure(ex: eager.Views, spec: Spec) -> dict[Line, Measured]:
     """Measure the rows of a stack, and its columns if they decide about anything."""
-    own, survey = [*lines(ex, spec)], load_engine(spec).survey
-    if survey is None:
-        columns = spec.equilibrate
-        return {x: program.measure(ex, spec, x, columns=columns)[0] for x in own}
+    own = [*lines(ex, spec)]
     rows = [strips(ex, x, None)[0].view(0, spec) for x in own]
     bits, totals = norm_bits(spec.k), spec.by_entries
-    found = survey(rows, bits, totals=totals, columns=spec.equilibrate)
+    survey, columns = load_engine(spec).survey, spec.equilibrate
+    found = survey(rows, bits, totals=totals, columns=columns)
     return {x: Measured(*y) for x, y in zip(own, found, strict=True)}
 
 

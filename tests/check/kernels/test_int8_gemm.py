@@ -122,7 +122,7 @@ def test_whole_products_have_the_same_bits(monkeypatch):
 
 
 def count_threads() -> list[int]:
-    return [x["num_threads"] for x in blas._controller().info()]
+    return [x.num_threads for x in blas._libraries()]
 
 
 def test_blas_has_its_threads_again_when_the_first_product_ends():

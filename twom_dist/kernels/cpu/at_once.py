@@ -1,7 +1,7 @@
 """A product of one tile: all stages, one after the other, each by one call."""
 
 from collections.abc import Sequence
-from itertools import starmap
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -36,20 +36,28 @@ def multiply_at_once(
     known: Sequence[Known] | None = None,
 ) -> Array:
     """Compute ``alpha X Y^T + beta c``; see `kernels.at_once`."""
-    sides = (x,) if twin is not None else (x, y)
+    of_rows, of_columns = x.shape[:-1], y.shape[:-1]
+    end = prod(of_rows)
+    first = 0 if twin is not None else end
+    # In one line: those of columns, unless they are the rows', after those of rows.
     if known is None:
-        exponents = [np.zeros(t.shape[:-1], np.int32) for t in sides]
+        line = np.zeros(first + prod(of_columns), np.int32)
     else:
-        exponents = [choose_exponents(*own, rule) for own in known]
-    rows, columns = exponents[0], exponents[-1]
-    given = zip(sides, (rows, columns), conjugate, shifts or (None, None), strict=False)
+        own = [choose_exponents(*t, rule).reshape(-1) for t in known]
+        # Planes of an update may not serve both sides, but its exponents do.
+        line = own[0] if twin is not None else np.concatenate((own[0], own[-1]))
+    rows, columns = line[:end].reshape(of_rows), line[first:].reshape(of_columns)
+    of_x, of_y = shifts or (None, None)
+    operands = [Rows(x, rows, conjugate[0], of_x)]
+    if twin is None:
+        operands.append(Rows(y, columns, conjugate[1], of_y))
     triangle: Uplo = "full"
     if uplo is not None:
         triangle = "upper" if uplo == "upper" else "lower"
     few = hermitian and system.num_hermitian_products < system.num_products
     # Settings and cores are asked once for all stages.
     with limit_threads(num_threads()):
-        encoded = encode_rows([*starmap(Rows, given)], system, None if known else rule)
+        encoded = encode_rows(operands, system, None if known else rule)
         left, right = encoded[0], encoded[-1]
         if twin is not None:
             right = engine.reorder(left, twin)
@@ -57,10 +65,10 @@ def multiply_at_once(
         residues = engine.multiply(*both, hermitian=few, triangle=triangle)
         # The planes' memory serves the result.
         del encoded, left, right, both
-        tile = np.empty((*rows.shape, columns.shape[-1]), dtype) if out is None else out
-        e, f, all_are = finite_exponents(rows, columns)
-        scalars = alpha, beta, c, SIDES[triangle]
-        decode_tile(residues, e, f, system, *scalars, 1, tile)
+        tile = np.empty((*of_rows, of_columns[-1]), dtype) if out is None else out
+        finite, all_are = finite_exponents(line)
+        given = residues, finite[:end], finite[first:], system
+        decode_tile(*given, alpha, beta, c, SIDES[triangle], 1, tile)
     if not all_are:
         fill = find_fill(x, y, rows, columns, conjugate)
         assert fill is not None

@@ -47,6 +47,7 @@ from .magnitudes import (
 )
 from .mirrors import fill_mirrors
 from .multiply import multiply_planes, name_kernel, own_products
+from .survey import survey
 from .threads import ranges, run_each, run_pieces, run_task
 from .tuning import SMALLEST_STRIP, STACK_BYTES, STRIP_BYTES
 
@@ -57,7 +58,8 @@ class CpuEngine:
     name = "cpu"
     family: Family = "numpy"
     writes_parts = True
-    survey = weigh = None
+    weigh = None
+    survey = staticmethod(survey)
     fetch, variant = staticmethod(fetch), staticmethod(variant)
     row_sums = staticmethod(row_sums)
     error_sums = staticmethod(error_sums)
@@ -88,23 +90,17 @@ class CpuEngine:
         self, system: ResidueSystem, shape: Shape, update: Update | None = None
     ) -> TileLimits:
         """Cut by the setting largest-tile, products into strips of rows besides."""
-        limits = host_limits(shape, update)
-        if update is not None:
-            return self._at_once(limits, shape, update.two)
-        _, n, k = (min(size, limits.nb) for size in shape)
-        row_bytes = len(system.planes) * k + system.num_products * n
-        rows = max(SMALLEST_STRIP, STRIP_BYTES // max(1, row_bytes))
-        limits = replace(limits, mb=min(limits.mb, rows))
-        return self._at_once(limits, shape)
-
-    def _at_once(
-        self, limits: TileLimits, shape: Shape, two: bool = False
-    ) -> TileLimits:
-        """Add what computes a product of one tile."""
-        sizes = zip(shape, (limits.mb, limits.nb, limits.kb), strict=True)
-        alone = not two and 0 not in shape and all(x <= y for x, y in sizes)
+        limits, (m, n, k) = host_limits(shape, update), shape
+        mb, nb, kb, cache_bytes = limits.mb, limits.nb, limits.kb, limits.cache_bytes
+        if update is None:
+            row_bytes = len(system.planes) * min(k, nb)
+            row_bytes += system.num_products * min(n, nb)
+            mb = min(mb, max(SMALLEST_STRIP, STRIP_BYTES // max(1, row_bytes)))
+        two = update is not None and update.two
+        # What computes a product of one tile.
+        alone = not two and 0 not in shape and m <= mb and n <= nb and k <= kb
         at_once = partial(multiply_at_once, self) if alone else None
-        return replace(limits, at_once=at_once, steady=True)
+        return TileLimits(mb, nb, kb, cache_bytes, at_once, steady=True)
 
     def run_stack(
         self,
@@ -180,8 +176,10 @@ class CpuEngine:
         fields = np.maximum(np.asarray(largest, integer) - info.minexp, 1)
         if across:
             lanes, kernel, least = bits.shape[2], norms.extreme_bits_outer, 256
+            within: tuple[int, ...] = ()
         else:
             lanes, kernel, least = bits.shape[1], norms.extreme_bits_inner, 16
+            within = 0, bits.shape[2]
             parts = bits.shape[2] // max(1, kept.shape[1])
             kept, fields = (np.repeat(t, parts, axis=1) for t in (kept, fields))
         lanes *= len(bits)
@@ -189,7 +187,7 @@ class CpuEngine:
         high, low = np.zeros(lanes, integer), np.full(lanes, mask)
         given = bits, kept, fields, mask, integer.type(info.nmant)
         run_each(
-            lambda r: kernel(*given, *r, relative, high, low),
+            lambda r: kernel(*given, *r, *within, relative, high, low),
             ranges(lanes, smallest=least, each=2 * bits.size // max(1, lanes)),
         )
         columns = (*x.shape[:-2], x.shape[-1], -1) if lanes else (*x.shape[:-2], 0, 1)
@@ -299,7 +297,9 @@ class CpuEngine:
         if out is None:
             out = np.empty(shape if words == 1 else (words, *shape), dtype)
         if out.size:
-            finite = norms.finite_exponents(rows, columns)[:2]
+            both = np.concatenate((rows.reshape(-1), columns.reshape(-1)))
+            e, _ = norms.finite_exponents(both)
+            finite = e[: rows.size], e[rows.size :]
             given = residues, *finite, system, alpha, beta, c, SIDES[triangle], words
             decode_tile(*given, out)
         return out

@@ -10,7 +10,7 @@ from ...typing import Array
 from . import entries, norms
 from .compiled import inner, kernel
 from .int8_gemm import get_gemm, multiply_small
-from .layout import as_parts, flat_parts, listed, read_only, straighten, tall
+from .layout import flat_parts, listed, listed_parts, read_only, straighten, tall
 from .threads import ranges, run_each
 from .tuning import LARGEST_K
 
@@ -80,22 +80,16 @@ def error_sums(
 
 def magnitudes(x: Array, largest: Array, shifts: Array | None = None) -> Array:
     """Round the magnitudes of entries, relative to their rows, to 8 bits."""
-    one, two = norms.power_factors(
-        np.where(norms.is_sentinel(largest), NONFINITE_ROW, -largest)
-    )
     source, across = straighten(x)
-    parts = read_only(as_parts(source))
-    columns = norms.column_factors(shifts)
-    out = np.empty(source.shape, np.float32)
+    out = np.empty(x.shape, np.uint16)
+    # A copy: what other workers computed arrives read-only, a type of its own.
+    e, columns = largest.astype(np.int32), norms.column_factors(shifts)
+    given = listed_parts(source)[0], across, columns, e
     run_each(
-        lambda r: entries.relative_magnitudes(
-            parts, across, columns, one, two, *r, out
-        ),
-        ranges(len(out), smallest=16, each=4 * out.shape[1]),
+        lambda r: entries.relative_magnitudes(*given, *r, out),
+        ranges(len(out), smallest=64 if across else 16, each=4 * out.shape[1]),
     )
-    # The second half of a little-endian word leads.
-    leading = np.ascontiguousarray(out.view("<u2")[:, 1::2])
-    return _turn(leading) if across else leading
+    return out
 
 
 def multiply_digits(x: Array, y: Array, digits: int) -> Array:
@@ -199,13 +193,14 @@ def find_open(
     given = read_only(products), read_only(left), read_only(right), factor
     pieces = ranges(len(products), smallest=16, each=products.shape[1])
     run_each(lambda r: _count_open(*given, *r, counts), pieces)
-    ends = np.cumsum(counts)
-    if counts.sum() > most:
+    total = int(counts.sum())
+    if total > most:
         return None
-    columns, own = np.empty((2, counts.sum()), np.int64)
-    if len(own):
-        run_each(lambda r: _list_open(*given, ends, *r, columns, own), pieces)
-    return np.repeat(np.arange(len(products)), counts), columns, own
+    rows, columns, own = np.empty((3, total), np.int64)
+    if total:
+        ends = np.cumsum(counts)
+        run_each(lambda r: _list_open(*given, ends, *r, rows, columns, own), pieces)
+    return rows, columns, own
 
 
 @kernel
@@ -220,7 +215,7 @@ def _count_open(products, left, right, factor, lo, hi, counts):  # type: ignore[
 
 
 @kernel
-def _list_open(products, left, right, factor, ends, lo, hi, columns, own):  # type: ignore[no-untyped-def]
+def _list_open(products, left, right, factor, ends, lo, hi, rows, columns, own):  # type: ignore[no-untyped-def]
     """List the same pairs; those of row i end at ends[i]."""
     for i in range(lo, hi):
         row, x = products[i], left[i]
@@ -228,7 +223,7 @@ def _list_open(products, left, right, factor, ends, lo, hi, columns, own):  # ty
         for j in range(row.size if ends[i] > place else 0):
             y = np.float64(row[j])
             if (y * y) * factor < x * right[j]:
-                columns[place], own[place] = j, row[j]
+                rows[place], columns[place], own[place] = i, j, row[j]
                 place += 1
 
 

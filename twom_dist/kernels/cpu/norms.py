@@ -22,7 +22,7 @@ MASKS: dict[str, Any] = {"f": np.int32(2**31 - 1), "d": np.int64(2**63 - 1)}
 
 
 @intrinsic
-def _bits_of(typing_context: Any, x: Any) -> Any:
+def bits_of(typing_context: Any, x: Any) -> Any:
     """Return the bits of a number as an integer of its width."""
     kind = types.int32 if x.bitwidth == 32 else types.int64
 
@@ -43,7 +43,7 @@ def largest_bits_inner(x, columns, mask, lo, hi, out):  # type: ignore[no-untype
         row, largest = x[i], out[i]
         for t in range(row.size):
             value = row[t] * columns[t] if shifted else row[t]
-            largest = max(largest, _bits_of(value) & mask)
+            largest = max(largest, bits_of(value) & mask)
         out[i] = largest
 
 
@@ -62,7 +62,7 @@ def largest_bits_outer(x, columns, mask, lo, hi, out):  # type: ignore[no-untype
             row = x[matrix, t, first:last]
             for j in range(lanes.size):
                 value = row[j] * columns[t] if shifted else row[j]
-                lanes[j] = max(lanes[j], _bits_of(value) & mask)
+                lanes[j] = max(lanes[j], bits_of(value) & mask)
 
 
 # Below every difference of two exponents.
@@ -70,16 +70,20 @@ NO_EXPONENT = -(1 << 20)
 
 
 @kernel
-def extreme_bits_inner(bits, kept, fields, mask, shift, lo, hi, relative, high, low):  # type: ignore[no-untyped-def]
+def extreme_bits_inner(  # type: ignore[no-untyped-def]
+    bits, kept, fields, mask, shift, lo, hi, first, last, relative, high, low
+):
     """Extremes of the magnitude bits of each row of bits[matrices, rows, t].
 
-    `lo` to `hi` count the rows of all matrices. For each t of a matrix, `kept` is the
-    mask of magnitudes, or 0 to leave t out, and `fields` the exponent that `relative`
-    refers to. `low` holds the bits less 1, so that a zero counts as the largest number.
+    `lo` to `hi` count the rows of all matrices; t from `first` to `last`. For each t of
+    a matrix, `kept` is the mask of magnitudes, or 0 to leave t out, and `fields` the
+    exponent that `relative` refers to. `low` holds the bits less 1, so that a zero
+    counts as the largest number.
     """
     for i in range(lo, hi):
         matrix = i // bits.shape[1]
-        row, own, base = bits[matrix, i % bits.shape[1]], kept[matrix], fields[matrix]
+        row = bits[matrix, i % bits.shape[1], first:last]
+        own, base = kept[matrix, first:last], fields[matrix, first:last]
         top, most, least = relative[i], high[i], low[i]
         for t in range(row.size):
             magnitude = row[t] & own[t]
@@ -221,6 +225,14 @@ def split_powers(exponents, one, two):  # type: ignore[no-untyped-def]
         one[i], two[i] = split_power(exponents[i])
 
 
+@inner
+def relate(e, bits, one, two):  # type: ignore[no-untyped-def]
+    """Write the factors that make magnitudes below 2^e less than 2^bits."""
+    for i in range(e.size):
+        sentinel = abs(e[i]) >= NONFINITE_ROW // 2
+        one[i], two[i] = split_power(e[i] if sentinel else bits - e[i])
+
+
 def largest_exponents_from_bits(bits: Array, real: np.dtype) -> Array:
     """Turn the largest magnitude bits of each row into exponents."""
     out = np.empty(bits.shape, np.int32)
@@ -252,15 +264,11 @@ def _replace_sentinels(exponents, out):  # type: ignore[no-untyped-def]
     return count
 
 
-def finite_exponents(rows: Array, columns: Array) -> tuple[Array, Array, bool]:
-    """Return all exponents of both in a line each, 0 for rows that are not finite.
-
-    And tell whether all are.
-    """
-    given = np.concatenate((rows.reshape(-1), columns.reshape(-1)))
+def finite_exponents(given: Array) -> tuple[Array, bool]:
+    """Return exponents in a line, 0 for rows that are not finite, and if all are."""
     out = np.empty(given.size, np.int64)
     count = _replace_sentinels(given, out)
-    return out[: rows.size], out[rows.size :], not count
+    return out, not count
 
 
 @cache

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...moduli import NONFINITE_ROW, ScalingRule
+from ...moduli import ScalingRule
 from ...typing import Array
 from .compiled import inner
 from .encoded import GROUP
@@ -19,8 +19,8 @@ from .norms import (
     largest_bits_inner,
     largest_bits_outer,
     read_exponents,
+    relate,
     rule_exponents,
-    split_power,
     split_powers,
     square_sums_inner,
     square_sums_outer,
@@ -73,14 +73,6 @@ def find_factors(given, exponents, scaling, lo, hi):  # type: ignore[no-untyped-
 
 
 @inner
-def _relate(e, norm_bits, one, two):  # type: ignore[no-untyped-def]
-    """Write the factors of magnitudes that are squared, 2^(norm_bits - e)."""
-    for i in range(e.size):
-        sentinel = abs(e[i]) >= NONFINITE_ROW // 2
-        one[i], two[i] = split_power(e[i] if sentinel else norm_bits - e[i])
-
-
-@inner
 def _scale_along(  # type: ignore[no-untyped-def]
     x, own_columns, columns, mask, rule, out, lo, hi, one, two
 ):
@@ -93,7 +85,7 @@ def _scale_along(  # type: ignore[no-untyped-def]
     e, bits = out[own], np.zeros(len(out), mask.dtype)
     largest_bits_inner(x, own_columns, mask[0], lo, hi, bits)
     read_exponents(bits.view(x.dtype)[own], e)
-    _relate(e, norm_bits, one[own], two[own])
+    relate(e, norm_bits, one[own], two[own])
     sums = np.empty(len(out), np.int64)
     square_sums_inner(x, one, two, columns, 0.0, lo, hi, sums)
     rule_exponents(e, sums[own], power, leading, norm_bits, e)
@@ -115,7 +107,7 @@ def _scale_across(  # type: ignore[no-untyped-def]
     for i in range(first, last):
         bits[i // parts] = max(bits[i // parts], lanes[i])
     read_exponents(bits.view(x.dtype)[own], e)
-    _relate(e, norm_bits, one[own], two[own])
+    relate(e, norm_bits, one[own], two[own])
     of_lanes = np.empty((2, count))
     for i in range(first, last):
         of_lanes[0, i], of_lanes[1, i] = one[i // parts], two[i // parts]

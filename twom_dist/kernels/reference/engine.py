@@ -75,7 +75,6 @@ class ReferenceEngine(Magnitudes):
     name = "reference"
     family: Family = "numpy"
     writes_parts = True
-    survey = weigh = None
     fetch, variant = staticmethod(fetch), staticmethod(variant)
     smallest_cosines = staticmethod(smallest_cosines)
     find_fill = staticmethod(find_fill)

@@ -1,14 +1,17 @@
 """Magnitudes of entries, and their products, one by one."""
 
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
 from math import ceil, floor, isqrt, ldexp, sqrt
+from typing import Any
 
 import numpy as np
 
 from ...moduli import NONFINITE_ROW, ZERO_ROW
 from ...typing import Array
 from .. import stack_summary
+from ..survey import Surveyed
 from .rounding import ceil_scaled, shift_columns
 
 
@@ -107,9 +110,30 @@ def _values(x: Array) -> Array:
     return (x.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
 
 
+def survey(
+    engine: Any,
+    operands: Sequence[Array],
+    norm_bits: int,
+    *,
+    totals: bool,
+    columns: bool,
+    shifts: Sequence[Array] | None = None,
+) -> list[Surveyed]:
+    """Look by one stage after the other."""
+    found = []
+    for x, e in zip(operands, shifts or [None] * len(operands), strict=True):
+        largest = engine.largest_exponents(x, e)
+        sums = row_sums(x, largest, norm_bits, e)
+        ends = engine.column_exponents(x, largest) if columns else None
+        found.append(Surveyed(largest, sums[0], sums[1] if totals else None, ends))
+    return found
+
+
 class Magnitudes:
     """These stages, as an engine has them."""
 
+    weigh = None
+    survey = survey
     row_sums = staticmethod(row_sums)
     error_sums = staticmethod(error_sums)
     summarise = staticmethod(stack_summary.summarise)

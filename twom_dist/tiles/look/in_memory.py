@@ -1,14 +1,14 @@
-"""The look at matrices in memory, for engines that launch all its stages at once.
+"""The look at matrices in memory, by engines that have all stages at once.
 
-Everything that may be needed is launched together and fetched by one wait, since
-waiting costs such an engine more than the stages do. A few numbers mostly decide. Only
-matrices whose columns may be shifted, or whose pairs stay open, take a second look.
+Everything that may be needed is found together and fetched by one wait, since waiting
+costs a device more than the stages do. There a few numbers mostly decide. Only matrices
+whose columns may be shifted, or whose pairs stay open, take a second look.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...kernels.survey import Survey, Surveyed, Weigh, Weighed
+from ...kernels.survey import Surveyed, Weigh, Weighed
 from ...moduli import norm_bits, scaling_rule
 from ...typing import Array
 from ..interpreter import Line
@@ -65,7 +65,6 @@ def measure(rows: Sequence[Row], found: Sequence[Surveyed]) -> dict[Line, Measur
 def survey_matrices(
     rows: Sequence[Row],
     spec: Spec,
-    survey: Survey,
     found: Sequence[Surveyed] | None = None,
 ) -> tuple[Any, dict[Line, Measured], dict[Line, Measured]]:
     """Look at one or two whole matrices, up to the sums of their rows.
@@ -73,7 +72,7 @@ def survey_matrices(
     Returns the shifts, what has been measured, and the same on the host where that
     decides about anything. `found`: what an earlier look has found.
     """
-    equilibrate = spec.equilibrate
+    equilibrate, survey = spec.equilibrate, load_engine(spec).survey
     given = [row.view(0, spec) for row in rows]
     bits, totals = norm_bits(spec.k), spec.by_entries
     if found is None:

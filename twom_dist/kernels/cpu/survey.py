@@ -1,0 +1,217 @@
+"""Survey: all that a look at whole rows finds, by one kernel from entry to exponent.
+
+The stages that `Engine` has for this are apart, since tiles of a row combine between
+them, and each passes over the matrix. Here a few rows stay in the caches meanwhile.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...moduli import NONFINITE_ROW, ZERO_ROW
+from ...typing import Array
+from ..survey import Surveyed
+from .compiled import inner, kernel
+from .entries import row_sums_inner, row_sums_outer
+from .layout import listed_parts, straighten
+from .norms import (
+    MASKS,
+    NO_EXPONENT,
+    column_factors,
+    extreme_bits_inner,
+    extreme_bits_outer,
+    largest_bits_inner,
+    largest_bits_outer,
+    read_exponents,
+    relate,
+)
+from .threads import ranges, run_each
+
+# Numbers of the rows that stay in L2.
+_BLOCK = 1 << 14
+# Nanoseconds of an entry, roughly.
+_ENTRY = 6
+
+
+def _describe(char: str) -> tuple[Array, Any, int]:
+    """Return the mask of magnitudes, the bits below exponents, and the least one."""
+    info, mask = np.finfo(char), np.array([MASKS[char]])
+    return mask, mask.dtype.type(info.nmant), int(info.minexp)
+
+
+_FORMATS = {char: _describe(char) for char in MASKS}
+
+
+def survey(
+    operands: Sequence[Array],
+    norm_bits: int,
+    *,
+    totals: bool,
+    columns: bool,
+    shifts: Sequence[Array] | None = None,
+) -> list[Surveyed]:
+    """Look at one operand after the other, rows side by side."""
+    given = shifts or [None] * len(operands)
+    each = zip(operands, given, strict=True)
+    return [_survey(x, e, norm_bits, totals, columns) for x, e in each]
+
+
+def _survey(
+    x: Array, shifts: Array | None, norm_bits: int, totals: bool, columns: bool
+) -> Surveyed:
+    source, across = straighten(x)
+    entries = listed_parts(source)
+    *stack, rows, k = x.shape
+    count, real = len(entries), entries.dtype
+    largest = np.empty((*stack, rows), np.int32)
+    sums = np.zeros((2, *stack, rows), np.int64)
+    if count > 1:
+        # Whole matrices: each has columns of its own.
+        pieces = [
+            (lo * rows, hi * rows, lo)
+            for lo, hi in ranges(count, each=_ENTRY * rows * k)
+        ]
+    else:
+        least = 128 if across else 16
+        found = ranges(rows, smallest=least, each=_ENTRY * k)
+        pieces = [(*ends, place) for place, ends in enumerate(found)]
+    places = max(count, len(pieces)) if columns else 0
+    extremes = np.empty((places, 3, k), np.int32)
+    parts = 1 if across else entries.shape[3]
+    given = (
+        *(entries, column_factors(shifts, parts, real), column_factors(shifts)),
+        *(norm_bits, _FORMATS[real.char]),
+    )
+    out = largest.reshape(-1), sums.reshape(2, -1), extremes
+    look = _look_across if across else _look_along
+    run_each(lambda piece: look(*given, *piece, *out), pieces)
+    ends = None
+    if columns:
+        ends = extremes if count > 1 or places == 1 else extremes.max(axis=0)
+        ends = ends.reshape(*stack, 3, k)
+    return Surveyed(largest, sums[0], sums[1] if totals else None, ends)
+
+
+@inner
+def _forget(largest, sums):  # type: ignore[no-untyped-def]
+    """Clear the sums of rows that are 0 or not finite."""
+    for i in range(largest.size):
+        if abs(largest[i]) >= NONFINITE_ROW // 2:
+            sums[0, i], sums[1, i] = 0, 0
+
+
+@inner
+def _write_extremes(top, most, least, parts, mask, real, out):  # type: ignore[no-untyped-def]
+    """Find the exponents of extremes of the parts of columns, as numbers of a type."""
+    ends = np.empty((2, out.shape[1]), most.dtype)
+    for t in range(out.shape[1]):
+        first, rest = t * parts, t * parts + parts - 1
+        out[0, t] = max(top[first], top[rest])
+        ends[0, t] = max(most[first], most[rest])
+        # A zero is there as the largest number, which has this bit pattern less 1.
+        ends[1, t] = min(least[first], least[rest])
+    none = ends[1] == mask
+    for t in range(out.shape[1]):
+        ends[1, t] = 0 if none[t] else ends[1, t] + 1
+    read_exponents(ends[0].view(real), out[1])
+    read_exponents(ends[1].view(real), out[2])
+    for t in range(out.shape[1]):
+        out[2, t] = -out[2, t]
+        if none[t]:
+            out[:, t] = ZERO_ROW
+
+
+@inner
+def _list_kept(largest, mask, minexp, kept, fields):  # type: ignore[no-untyped-def]
+    """List the masks of rows, 0 for those that are not finite, and their exponents."""
+    for i in range(largest.size):
+        kept[i] = 0 if largest[i] >= NONFINITE_ROW else mask
+        # As numbers store them: 1 for the smallest normal ones.
+        fields[i] = max(largest[i] - minexp, 1)
+
+
+@kernel
+def _look_along(  # type: ignore[no-untyped-def]
+    x, own_columns, columns, norm_bits, form, lo, hi, place, largest, sums, extremes
+):
+    """Look at rows lo..hi of the matrices of x[matrix, row, k, part].
+
+    own_columns, columns: what multiplies each t, in the precision of x and in double,
+    or nothing; extremes[place]: of the first matrix among these.
+    """
+    count, rows, k, parts = x.shape
+    mask, shift, minexp = form
+    lanes = k * parts
+    tall, block = x.reshape(count * rows, lanes), max(1, _BLOCK // lanes)
+    words = tall.view(mask.dtype)
+    bits, fields = np.zeros(block, mask.dtype), np.empty(block, mask.dtype)
+    kept, factors = np.empty(block, mask.dtype), np.empty((2, block))
+    some = min(1, len(extremes))
+    top = np.empty(some * lanes, mask.dtype)
+    most, least = np.empty_like(top), np.empty_like(top)
+    for matrix in range(lo // rows, -(-hi // rows)):
+        top[:], most[:], least[:] = NO_EXPONENT, 0, mask[0]
+        first, last = max(lo, matrix * rows), min(hi, matrix * rows + rows)
+        for i in range(first, last, block):
+            n = min(block, last - i)
+            own, e, found = tall[i : i + n], largest[i : i + n], sums[:, i : i + n]
+            bits[:n] = 0
+            largest_bits_inner(own, own_columns, mask[0], 0, n, bits)
+            read_exponents(bits[:n].view(x.dtype), e)
+            relate(e, norm_bits, factors[0, :n], factors[1, :n])
+            given = own, factors[0], factors[1], columns, parts, 0, n
+            row_sums_inner(*given, sums[0, i : i + n], sums[1, i : i + n])
+            _forget(e, found)
+            if some > 0:
+                _list_kept(e, mask[0], minexp, kept, fields)
+                by_row = words[i : i + n].reshape(1, n, lanes)
+                both = kept.reshape(1, block), fields.reshape(1, block)
+                where = mask[0], shift, 0, lanes, top, most, least
+                extreme_bits_outer(by_row, *both, *where)
+        if some > 0:
+            out = extremes[place + matrix - lo // rows]
+            _write_extremes(top, most, least, parts, mask[0], x.dtype, out)
+
+
+@kernel
+def _look_across(  # type: ignore[no-untyped-def]
+    x, own_columns, columns, norm_bits, form, lo, hi, place, largest, sums, extremes
+):
+    """Look at rows lo..hi of the matrices of x[matrix, k, row, part]."""
+    count, k, rows, parts = x.shape
+    mask, shift, minexp = form
+    lanes, own = x.reshape(count, k, rows * parts), slice(lo, hi)
+    words = lanes.view(mask.dtype)
+    of_lanes, bits = (
+        np.zeros(count * rows * parts, mask.dtype),
+        np.zeros(hi - lo, mask.dtype),
+    )
+    largest_bits_outer(lanes, own_columns, mask[0], lo * parts, hi * parts, of_lanes)
+    for i in range(lo * parts, hi * parts):
+        bits[i // parts - lo] = max(bits[i // parts - lo], of_lanes[i])
+    e, factors = largest[own], np.empty((2, count * rows))
+    read_exponents(bits.view(x.dtype), e)
+    relate(e, norm_bits, factors[0, own], factors[1, own])
+    given = lanes, factors[0], factors[1], columns, parts, lo, hi
+    row_sums_outer(*given, sums[0], sums[1])
+    _forget(e, sums[:, own])
+    if len(extremes) == 0:
+        return
+    kept, fields = np.empty_like(bits), np.empty_like(bits)
+    _list_kept(e, mask[0], minexp, kept, fields)
+    wide = np.empty((2, count, rows * parts), mask.dtype)
+    flat = wide.reshape(2, -1)
+    for i in range(lo * parts, hi * parts):
+        flat[0, i], flat[1, i] = kept[i // parts - lo], fields[i // parts - lo]
+    top = np.empty(count * k, mask.dtype)
+    most, least = np.empty_like(top), np.empty_like(top)
+    top[:], most[:], least[:] = NO_EXPONENT, 0, mask[0]
+    for matrix in range(lo // rows, -(-hi // rows)):
+        start = matrix * rows
+        first, last = max(lo - start, 0) * parts, min(hi - start, rows) * parts
+        here = slice(matrix * k, matrix * k + k)
+        where = mask[0], shift, here.start, here.stop, first, last, top, most, least
+        extreme_bits_inner(words, wide[0], wide[1], *where)
+        out = extremes[place + matrix - lo // rows]
+        _write_extremes(top[here], most[here], least[here], 1, mask[0], x.dtype, out)
