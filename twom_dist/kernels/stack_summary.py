@@ -19,9 +19,10 @@ def find_cosines(squares: Array, totals: Array, k: int) -> Array:
     In float64, each operation rounded by itself; 1 without a finite nonzero entry.
     """
     squares, totals = squares.astype(np.float64), totals.astype(np.float64)
-    some = squares > 0
-    norms = np.sqrt(np.where(some, squares, 1.0) * k)
-    found: Array = np.where(some, totals / norms * (1 - MARGIN), 1.0)
+    # Integers: those that are not 0 are 1 at least.
+    norms = np.sqrt(np.maximum(squares, 1.0) * k)
+    found: Array = totals / norms * (1 - MARGIN)
+    found[squares == 0] = 1.0
     return found
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
 
 Chunks = tuple[int, ...]
@@ -130,6 +130,7 @@ def cut_inner(
     )
 
 
+@lru_cache(maxsize=256)
 def whole(shape: tuple[int, ...], kb: int | None = None) -> Grid:
     """Return the grid of one tile, or of one panel of tiles with at most kb columns."""
     m, n, k = shape

@@ -27,7 +27,7 @@ def settle_by_sums(
     `right`: those of op(B), unless they are those of op(A).
     """
     sides = left, *right
-    cosines = [smallest_cosine([x.on_host() for x in y], spec.k) for y in sides]
+    cosines = [smallest_cosine(x, spec.k) for x in sides]
     return settle.settle_by_angles(spec, bound_ratio(cosines[0], cosines[-1]))
 
 

@@ -44,9 +44,9 @@ def add_angles(left: Any, right: Any) -> Any:
 def bound_ratios(left: Any, right: Any) -> Array:
     """Bound rho^2 of pairs from above, by cosines of both sides; inf beyond pi/2."""
     cosines = add_angles(*map(np.asarray, (left, right)))
-    with np.errstate(divide="ignore"):
-        ratios = (1 + MARGIN) / (cosines * cosines)
-    found: Array = np.where(cosines > 0, ratios, np.inf)
+    squares = np.square(np.maximum(cosines, 0.0))
+    found = np.full(squares.shape, np.inf)
+    np.divide(1 + MARGIN, squares, out=found, where=squares > 0)
     return found
 
 

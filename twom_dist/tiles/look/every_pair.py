@@ -49,14 +49,14 @@ Tiles = Callable[[], Iterable[tuple[Array, Array]]]
 
 
 class _Rows(NamedTuple):
-    """Rows of a side with finite entries other than 0, in the units of magnitudes."""
+    """Rows of a side, in the units of magnitudes; those without any have squares 0."""
 
     places: Array
     squares: Array
     cosines: Array
 
     def take(self, which: Any) -> "_Rows":
-        return _Rows(*(x[which] for x in self))
+        return _Rows(self.places[which], self.squares[which], self.cosines[which])
 
 
 class _Pairs(NamedTuple):
@@ -67,7 +67,7 @@ class _Pairs(NamedTuple):
     ratios: Array
 
     def take(self, which: Array) -> "_Pairs":
-        return _Pairs(*(x[which] for x in self))
+        return _Pairs(self.rows[which], self.columns[which], self.ratios[which])
 
 
 def magnitude_bits(k: int) -> int:
@@ -174,9 +174,8 @@ def _whole(left: Measured, right: Measured, spec: Spec) -> "_OpenPairs | None":
 
 
 def _list_rows(measured: Measured, k: int) -> _Rows:
-    squares = convert(measured.squares, "numpy").astype(np.float64)
-    every = np.arange(len(squares)), squares * 2.0 ** (-2 * norm_bits(k))
-    return _Rows(*every, find_cosines(measured, k)).take(squares > 0)
+    squares = convert(measured.squares, "numpy") * 2.0 ** (-2 * norm_bits(k))
+    return _Rows(np.arange(len(squares)), squares, find_cosines(measured, k))
 
 
 def _is_reachable(ratio: float, spec: Spec) -> bool:
@@ -216,6 +215,8 @@ class _OpenPairs:
         if len(pairs.rows) > many:
             pairs = pairs.take(_pick(self.multiply(0), pairs) > 0)
         count = len(pairs.rows)
+        if count == 0:
+            return found
         if count > _WORST:
             worst = np.argpartition(pairs.ratios, count - _WORST)[count - _WORST :]
             found = self.look(pairs.take(worst), found)
@@ -292,10 +293,12 @@ def _add(x: Array, y: Array) -> Array:
 
 
 def _drop_closed(rows: _Rows, others: _Rows, limit: float) -> _Rows:
-    """Leave out the rows that are closed by their angles, whatever the other one is."""
+    """Leave out rows of zeros, and those that their angles close for any other row."""
     least = others.cosines.min(initial=1.0)
     # Once rounded, bounds grow with cosines but for some 2^-53.
-    return rows.take(bound_ratios(rows.cosines, least) > limit * (1 - 2.0**-40))
+    open_rows = bound_ratios(rows.cosines, least) > limit * (1 - 2.0**-40)
+    open_rows &= rows.squares > 0
+    return rows if open_rows.all() else rows.take(open_rows)
 
 
 def _take_rows(side: Array, places: Array) -> Array:
