@@ -25,7 +25,8 @@ NAN_ROW = NONFINITE_ROW + 1
 _FRACTION_BITS = 32
 
 
-@dataclass(frozen=True)
+# Compared by identity, since `scaling_rule` makes each rule once.
+@dataclass(frozen=True, eq=False)
 class ScalingRule:
     """Largest u with ``S 4^u <= T^2``, T = R - h, for a square sum S.
 

@@ -62,7 +62,8 @@ class KeptBuffers:
         with self._lock:
             self._memory[id(memory)] = memory
             self.nbytes += memory.nbytes
-            self._shrink()
+            if self.nbytes > self._limit:
+                self._shrink()
 
     def _shrink(self) -> None:
         while self._memory and self.nbytes > self._limit:

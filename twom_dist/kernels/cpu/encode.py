@@ -118,19 +118,23 @@ def encode_rows(
 
     `rule`: if given, the exponents are chosen first, and written.
     """
-    count, scaled, threads = len(system.planes), rule is not None, num_threads()
-    plans = [plan_rows(rows.x.shape, system, scaled, threads) for rows in operands]
+    places, tables = _places(len(system.planes)), encode_tables(system)
+    plans, nbytes, threads = [], 0, num_threads()
+    for rows in operands:
+        plan = plan_rows(rows.x.shape, system, rule is not None, threads)
+        plans.append(plan)
+        nbytes += plan.nbytes
     # Both in one allocation: they are given back together.
-    memory, at = empty((sum(plan.nbytes for plan in plans),), np.int8), 0
+    memory, at = empty((nbytes,), np.int8), 0
     found, pieces, work = [], [], 0
     for rows, plan in zip(operands, plans, strict=True):
-        planes = memory[at : at + plan.nbytes].reshape(plan.shape)
+        own = memory[at : at + plan.nbytes]
         at += plan.nbytes
         *stack, m, k = rows.x.shape
-        found.append(CpuEncoded(m, k, planes, _places(count), tuple(stack)))
+        found.append(CpuEncoded(m, k, own.reshape(plan.shape), places, tuple(stack)))
         if plan.nbytes:
-            write = _writer(rows, planes, plan, system, rule)
-            pieces += [(write, *r) for r in plan.ranges]
+            write = _writer(rows, own.reshape(len(places), -1), plan, tables, rule)
+            pieces += [(write, lo, hi) for lo, hi in plan.ranges]
             work += plan.work
     run_each(lambda piece: piece[0](*piece[1:]), pieces, work)
     return found
@@ -194,26 +198,21 @@ def plan_rows(
 
 def _writer(
     rows: Rows,
-    planes: Array,
+    out: Array,
     plan: RowsPlan,
-    system: ResidueSystem,
+    tables: EncodeTables,
     rule: ScalingRule | None,
 ) -> Callable[[int, int], None]:
-    """Return what writes groups lo..hi of the planes."""
+    """Return what writes groups lo..hi of out[plane, entry]."""
     source, across = straighten(rows.x)
-    x, tables, scaling, e = (
-        listed_parts(source),
-        encode_tables(system),
-        None,
-        rows.exponents,
-    )
+    x, scaling, e = listed_parts(source), None, rows.exponents
     if rule is None:
         # A copy: what other workers computed arrives read-only, a type of its own.
         e = e.astype(np.int32)
     else:
         scaling = scaling_of(x, across, rows.shifts, rule)
     given = x, across, *rows.x.shape[-2:], column_factors(rows.shifts)
-    sign, out = -1.0 if rows.conjugate else 1.0, planes.reshape(len(planes), -1)
+    sign = -1.0 if rows.conjugate else 1.0
     kernel, weights = (
         (_weigh_packed, (tables.bytes, tables.starts, tables.reduction))
         if has_vnni()

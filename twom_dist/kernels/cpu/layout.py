@@ -51,7 +51,7 @@ def listed_parts(x: Array) -> Array:
     real, parts = _REAL.get(x.dtype.char) or (x.dtype, 1)
     *stack, m, n = x.shape
     view = x.view(real).reshape(prod(stack), m, n, parts)
-    view.flags.writeable = False
+    view.setflags(write=False)
     return view
 
 
@@ -68,5 +68,5 @@ def listed(x: Array) -> Array:
 def read_only(x: Array) -> Array:
     """View an input as read-only, as received blocks are: one type for the kernels."""
     view = x.view()
-    view.flags.writeable = False
+    view.setflags(write=False)
     return view

@@ -72,7 +72,8 @@ def _choose_levels(shape: tuple[int, int, int], count: int) -> int:
     """Choose levels of Winograd's algorithm for `count` products."""
     # A thread computes whole products, with quarters of its own in the caches. With AMX
     # an eighth of them takes less time than their sums (a prediction).
-    large = min(shape) >= CROSSOVERS[0] and select_tiles() is None
+    m, n, k = shape
+    large = 1 / (1 / m + 1 / n + 1 / k) >= CROSSOVERS[0] and select_tiles() is None
     few = large and available_cores() <= MOST_CORES and count >= 2 * num_threads()
     return choose_levels(shape, (GROUP, GROUP, DEPTH), CROSSOVERS if few else ())
 
