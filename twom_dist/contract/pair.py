@@ -173,7 +173,7 @@ def multiply(
     a: Any, b: Any, layout: PairLayout, choice: Choice, diag: Any = None
 ) -> Any:
     """Multiply (stacks of) matrices, fused as their layout says."""
-    dtype = np.result_type(a.dtype, b.dtype)
+    dtype = a.dtype if a.dtype == b.dtype else np.result_type(a.dtype, b.dtype)
     if dtype.char not in PRODUCT_KINDS:
         return multiply_natively(a, b, layout)
     small = not is_dask(a) and may_choose(choice)

@@ -1,6 +1,7 @@
 """Families of arrays: NumPy, and CuPy without importing it."""
 
 import sys
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +17,14 @@ def family_of(x: Any) -> Family:
     >>> family_of([[1, 2]])
     'numpy'
     """
-    return "cupy" if type(x).__module__.split(".")[0] == "cupy" else "numpy"
+    kind: Any = type(x)
+    return _family_of_kind(kind)
+
+
+# A small product asks ten times.
+@lru_cache(maxsize=256)
+def _family_of_kind(kind: Any) -> Family:
+    return "cupy" if kind.__module__.split(".")[0] == "cupy" else "numpy"
 
 
 def convert(x: Any, family: Family) -> Any:

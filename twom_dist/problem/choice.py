@@ -102,7 +102,7 @@ class Choice:
         """True if entries are pairs of integers."""
         return isinstance(self.target, Exact) and self.target.pairs
 
-    @property
+    @cached_property
     def decisive(self) -> str:
         """The given option that only a product through int8 has; or empty."""
         if self.target != BY_ENTRIES or self.named:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,8 +20,15 @@ _MOST_WORK: Any = 1000
 
 def is_dask(x: Any) -> bool:
     """Tell a dask array without importing dask."""
-    kind = type(x)  # a Delayed has every attribute, its class has not
-    return kind.__module__.split(".")[0] == "dask" and hasattr(kind, "chunks")
+    kind: Any = type(x)
+    return _is_kind_of_dask(kind)
+
+
+@lru_cache(maxsize=256)
+def _is_kind_of_dask(kind: Any) -> bool:
+    # A Delayed has every attribute, its class has not.
+    ours = kind.__module__.split(".")[0] == "dask"
+    return ours and hasattr(kind, "chunks")
 
 
 def common_family(**arrays: Any) -> Family:

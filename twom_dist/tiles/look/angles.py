@@ -51,7 +51,7 @@ def bound_ratios(left: Any, right: Any) -> Array:
 
 
 def bound_ratio(left: float, right: float) -> float:
-    """Do that for one pair, by the same operations."""
+    """Bound rho^2 of one pair, as `bound_ratios` does."""
     cosine = float(add_angles(left, right))
     return (1 + MARGIN) / (cosine * cosine) if cosine > 0 else inf
 

@@ -82,8 +82,11 @@ def _gains(a: Array, b: Array, both: Array) -> bool:
         terms = np.int64(1) << np.maximum(exponents - top + bits, 0)
         return int(terms.sum()), top
 
-    (of_a, top_a), (of_b, top_b) = (add_up(2 * x[x != ZERO_ROW]) for x in (a, b))
-    of_both, top = add_up((a + b)[both])
+    each = 2 * a, 2 * b, a + b
+    if not both.all():
+        some = a != ZERO_ROW, b != ZERO_ROW, both
+        each = each[0][some[0]], each[1][some[1]], each[2][some[2]]
+    (of_a, top_a), (of_b, top_b), (of_both, top) = map(add_up, each)
     # sqrt(of_a 2^top_a of_b 2^top_b) >= GAIN of_both 2^top
     return of_a * of_b << (top_a + top_b - 2 * top) >= (GAIN * of_both) ** 2
 

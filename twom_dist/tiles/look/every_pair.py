@@ -32,7 +32,7 @@ from ...moduli import norm_bits
 from ...moduli.accuracy import componentwise_system, fewest_systems
 from ...typing import Array
 from ..spec import Spec, load_engine
-from .angles import bound_ratios, find_cosines
+from .angles import bound_ratio, bound_ratios, find_cosines
 from .measured import Measured
 
 # Rows and columns whose product is held at once.
@@ -295,10 +295,11 @@ def _add(x: Array, y: Array) -> Array:
 def _drop_closed(rows: _Rows, others: _Rows, limit: float) -> _Rows:
     """Leave out rows of zeros, and those that their angles close for any other row."""
     least = others.cosines.min(initial=1.0)
-    # Once rounded, bounds grow with cosines but for some 2^-53.
-    open_rows = bound_ratios(rows.cosines, least) > limit * (1 - 2.0**-40)
-    open_rows &= rows.squares > 0
-    return rows if open_rows.all() else rows.take(open_rows)
+    # Once rounded, bounds fall with cosines but for some 2^-53.
+    limit, most = limit * (1 - 2.0**-40), rows.cosines.max(initial=-1.0)
+    if bound_ratio(float(most), float(least)) > limit and (rows.squares > 0).all():
+        return rows
+    return rows.take((bound_ratios(rows.cosines, least) > limit) & (rows.squares > 0))
 
 
 def _take_rows(side: Array, places: Array) -> Array:
