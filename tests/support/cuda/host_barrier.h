@@ -1,7 +1,7 @@
 // Threads of a block that wait for one another: each on a stack of its own.
 #include <ucontext.h>
 
-#define LARGEST_BLOCK 1024
+#define LARGEST_BLOCK 256
 static ucontext_t block_context, thread_contexts[LARGEST_BLOCK];
 static char stacks[LARGEST_BLOCK][1 << 16];
 static bool ended[LARGEST_BLOCK];
