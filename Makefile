@@ -80,7 +80,7 @@ counts: $(TOOLS) ## record what products cost in tasks, int8 products, bytes, ca
 	@TWOM_RECORD_COUNTS=1 $(BIN)/python -m pytest -q tests/check/project/test_counts.py \
 	    tests/run/cuda_on_host/test_launches.py
 
-bench: $(TOOLS) ## run the benchmarks; ARGS is passed to each
+bench: $(TOOLS) ## run the benchmarks, which takes long; ARGS="--output FILE" is passed to each
 	@set -e; for script in $(BENCHMARKS); do $(BIN)/python $$script $(ARGS); done
 
 figures: $(FIGURES) ## measure and draw errors, speeds and traffic, in ten minutes
