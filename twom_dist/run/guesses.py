@@ -73,15 +73,11 @@ class GuessedRecipe:
         if decision is None:
             return eager.compute(pose(), weighed)
         if decision.system != last:
-            problem, found = pose(), None
-            multiply = _find_multiply(problem, spec.settle(decision.system))
-            self._last = decision.system, multiply
-            if multiply is None:
-                return eager.compute(problem, weighed)
-        if found is not None:
-            return found
-        assert multiply is not None
-        return multiply(x, y, c=c)
+            multiply = _find_multiply(pose(), spec.settle(decision.system))
+            self._last, found = (decision.system, multiply), None
+        if multiply is None:
+            return eager.compute(pose(), weighed)
+        return multiply(x, y, c=c) if found is None else found
 
 
 def _find_multiply(problem: Problem, settled: Spec) -> Callable[..., Array] | None:

@@ -105,6 +105,16 @@ def test_many_kinds_are_not_remembered(cuda, monkeypatch):
         assert 1 <= len(recipes._recipes) <= 3
 
 
+def test_moduli_that_take_more_than_one_tile_are_planned(cuda, monkeypatch):
+    A, B = pair(0.0)
+    expected, answers = td.gemm(A, B), iter([print])  # for those that are expected
+    recipes._recipes.clear()
+    monkeypatch.setattr(guesses, "_find_multiply", lambda *_: next(answers, None))
+    for _ in range(3):
+        assert same_bits(td.gemm(A, B), expected)
+    assert len(recipes._recipes) == 1
+
+
 def test_a_guess_without_room_is_left(cuda, monkeypatch):
     A, B = pair(0.0)
     expected, compute = td.gemm(A, B), cuda.multiply_at_once
