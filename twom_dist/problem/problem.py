@@ -4,6 +4,7 @@ A `Problem` is made from arrays, or from headers: of plans, or of matrices in fi
 Whatever is wrong with shapes, dtypes and options is refused here.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple, Self
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ..crossover.choose import decide
-from ..errors import ArgumentError, PlanError, TwomError
+from ..errors import AccuracyError, ArgumentError, PlanError, TwomError
 from ..kernels.family import Family
 from ..kernels.registry import engine_of
 from ..moduli import ResidueSystem
@@ -312,3 +313,15 @@ def _choose_system(
     assert not isinstance(target, Exact)
     accuracy = target.eps if isinstance(target, Bound) else target
     return choose_system(method, dtype, k, accuracy, choice.words)
+
+
+def check_possible(choice: Choice) -> None:
+    """Refuse options that no product of complex nor of real numbers has."""
+    by_int8 = choice.by("2m") if choice.method == AUTO_METHOD else choice
+    try:
+        _choose_system(by_int8, np.dtype("complex128"), 1)
+    except AccuracyError:
+        with suppress(AccuracyError):
+            _choose_system(by_int8, np.dtype("float64"), 1)
+            return
+        raise

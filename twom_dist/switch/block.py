@@ -16,6 +16,7 @@ from ..crossover.choose import listen
 from ..errors import TwomError
 from ..moduli.accuracy import NATIVE_METHOD
 from ..problem.choice import Choice
+from ..problem.problem import check_possible
 from ..typing import Accuracy, EngineName, Method, as_flag
 from .calls import Read, check_operands
 from .places import replaced
@@ -35,6 +36,7 @@ class _Entry:
     is_open: bool = True
 
 
+_ALL_THE_SAME = "Give method='2m' for int8 all the same."
 _entered: ContextVar[_Entry | None] = ContextVar("twom-dist-use", default=None)
 
 
@@ -46,7 +48,9 @@ class Block(ContextDecorator):
 
     def __init__(self, options: Mapping[str, Any], strict: bool) -> None:
         self._options, self._strict = options, strict
-        self._native = Choice.of(**options).method == NATIVE_METHOD
+        choice = Choice.of(**options)
+        check_possible(choice)
+        self._native = choice.method == NATIVE_METHOD
         # Each with what closes it, as they were entered.
         self._open: dict[_Entry, AbstractContextManager[None]] = {}
 
@@ -124,18 +128,20 @@ def use(
     Raises
     ------
     ArgumentError, PlanError, AccuracyError
-        For options that do not exist or exclude each other, and for products if
-        `strict`.
+        For options that do not exist, exclude each other, or are possible for no dtype;
+        and for products if `strict`.
 
     Notes
     -----
     What counts is where a product is asked for: a dask array made inside stays ours
     wherever it is computed, and one made outside stays dask's. Blocks belong to a
-    context, as `contextvars` have it: other threads and tasks of asyncio have their
-    own. The inner one of two counts. Functions of dask.array are replaced while a block
-    is open anywhere; a name that was imported before (``from dask.array import
-    matmul``) stays what it was. Products that CuPy's functions compute inside theirs
-    are CuPy's.
+    context, as `contextvars` have it: tasks of asyncio and dask's threads that are
+    started inside have the block, but not other threads, nor workers. The inner one of
+    two counts. Functions of dask.array are replaced while a block is open anywhere; a
+    name that was imported before (``from dask.array import matmul``), or that autoray
+    has looked up, stays what it was. Products that CuPy's functions compute inside
+    theirs are CuPy's. `matmul`, `tensordot`, `einsum` and the backend "twom_dist" keep
+    options of their own, and are not counted.
 
     Examples
     --------
@@ -200,12 +206,12 @@ def _multiply(
             raise
         # What the library raises in its turn shows our error before its own.
         found = original(*args, **more)
-        block.seen.add("left", f"left: {original.__name__}, since {error.problem}")
+        block.seen.add("left", f"left: {original.__name__}, since {error}")
         return found
     if block.native:
         block.seen.add("native", "native, since method='blas' was given")
     elif answers and all(answers):
-        block.seen.add("native", answers[0])
+        block.seen.add("native", f"{answers[0]}. {_ALL_THE_SAME}")
     else:
         block.seen.add("ours")
     return found

@@ -9,6 +9,11 @@ Fate = Literal["ours", "native", "left"]
 
 # Reasons that are printed; an error may name shapes, which are many.
 _MOST = 10
+# autoray looks a function up once in a process.
+_UNSEEN = (
+    "no product was seen: functions that were imported or looked up before, as "
+    "autoray, cotengra and quimb do, are not replaced; give these backend='twom_dist'"
+)
 
 
 class Tally:
@@ -63,6 +68,8 @@ class Tally:
         yield f"{self.ours} {word} ours, {self.native} native, {self.left} left"
         with self._lock:
             told = [(x, n) for (_, x), n in self._counts.most_common() if x]
+        if not self._counts:
+            yield f"  {_UNSEEN}"
         for reason, count in told[:_MOST]:
             yield f"  {count} {reason}"
         if told[_MOST:]:

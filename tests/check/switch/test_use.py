@@ -170,13 +170,17 @@ def test_what_contracts_nothing_is_no_product(call):
 
 def test_a_tally_says_why():
     with td.use(method="2m") as used:
-        assert str(used) == "0 products ours, 0 native, 0 left"
+        assert str(used).startswith("0 products ours, 0 native, 0 left\n  no product")
         _ = a @ b, integers @ integers, integers.dot(integers), integers @ integers
     assert repr(used) == str(used)
+    reason = (
+        "since int64 is not multiplied through int8. "
+        "Convert it with astype, or call td.integers.matmul."
+    )
     assert str(used).splitlines() == [
         "1 product ours, 0 native, 3 left",
-        "  2 left: matmul, since int64 is not multiplied through int8",
-        "  1 left: tensordot, since int64 is not multiplied through int8",
+        f"  2 left: matmul, {reason}",
+        f"  1 left: tensordot, {reason}",
     ]
     for number in range(12):
         used.add("left", f"left: {number}")
@@ -188,6 +192,7 @@ def test_native_products_are_told():
         small, large = v @ v, a @ b
     assert counts(used) == (0, 2, 0)
     assert "native: size 2 is below 3" in str(used)
+    assert "method='2m'" in str(used)
     with dask.config.set({"twom-dist.blas-below": 1}), td.use() as used:
         small, large = v @ v, a @ b
     assert counts(used) == (1, 1, 0)
@@ -203,6 +208,12 @@ def test_options_are_checked_as_a_block_is_entered():
         (AccuracyError, "method", {"method": "5m"}),
         (PlanError, "strict", {"strict": "no"}),
         (AccuracyError, "native-accuracy", {"method": "blas", "num_moduli": 3}),
+        (AccuracyError, "num-moduli", {"num_moduli": 99}),
+        (AccuracyError, "num-moduli", {"num_moduli": 0}),
+        (AccuracyError, "accuracy-out-of-reach", {"accuracy": 1e-300}),
     ):
         with raises(error, code), td.use(**options):
             raise AssertionError("entered")
+    with td.use(num_moduli=30) as used:
+        _ = a @ b, a.real @ b.real
+    assert counts(used) == (1, 0, 1)
