@@ -4,7 +4,8 @@ That function has the parameters and the documentation. The routine computes the
 plans, explanations, prepared products and jobs use it without computing it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from difflib import get_close_matches
 from functools import wraps
 from inspect import cleandoc, signature
 from typing import Any, Concatenate, TypeVar, cast
@@ -46,6 +47,21 @@ _INSTEAD = {
     "tensordot": "Give td.matmul with the matrices that it makes of its operands",
     "einsum": "Give td.matmul with the matrices that it makes of two operands",
     "Product": "Give the routine that it was made with",
+}
+
+
+# Options of BLAS, LAPACK and SciPy, and of solvers, with those of ours.
+_MEANT = {
+    "trans": "op",
+    "op": "op_a",
+    "transa": "op_a",
+    "trans_a": "op_a",
+    "transb": "op_b",
+    "trans_b": "op_b",
+    "lower": "uplo",
+    "tol": "accuracy",
+    "rtol": "accuracy",
+    "overwrite_c": "out",
 }
 
 
@@ -178,7 +194,7 @@ def ask(
     """
     function: Any = getattr(routine, "ask", None)
     if function is None:
-        raise _refuse(routine)
+        raise _refuse(routine, getattr(caller, "__name__", "explain"))
     also = ""
     if caller is not None:
         taken = signature(caller).parameters.values()
@@ -189,8 +205,15 @@ def ask(
     return call
 
 
-def _refuse(routine: Any) -> PlanError:
+def _refuse(routine: Any, caller: str) -> PlanError:
     """Return the error for what is not a routine, with one to give instead."""
+    if hasattr(routine, "shape") or isinstance(routine, tuple | list):
+        problem = f"{caller} is given matrices alone"
+        remedy = f"The routine comes first, as in td.{caller}(td.gemm, A, B)"
+        return PlanError(problem, remedy, "routine")
+    if isinstance(routine, str) and routine in ROUTINES:
+        problem = f"{routine!r} is not one of the routines"
+        return PlanError(problem, f"Give the function td.{routine}", "routine")
     name = name_routine(routine) if callable(routine) else shown(routine)
     ours = getattr(routine, "__module__", "").startswith(
         f"{__package__.split('.')[0]}."
@@ -211,6 +234,14 @@ def name_routine(function: Any) -> str:
     return f"{space}.{name}" if space else name
 
 
+def _find_meant(option: str, taken: Collection[str]) -> str:
+    """Find the option that goes by another name elsewhere, or was misspelt; or none."""
+    told = option.lower()
+    while told not in taken and told in _MEANT:
+        told = _MEANT[told]
+    return next(iter(get_close_matches(told, taken, 1, cutoff=0.7)), "")
+
+
 def _check_arguments(
     function: Callable[..., Call],
     given: tuple[Any, ...],
@@ -223,6 +254,8 @@ def _check_arguments(
     for option in options:
         if option not in taken:
             text = f"It takes {', '.join(taken)}{also}"
+            if meant := _find_meant(option, taken):
+                text = f"Give {meant}, if that is meant. {text}"
             problem = f"{name} takes no {option!r}"
             raise ArgumentError(problem, text, "unknown-option")
     if len(given) > len(positional):

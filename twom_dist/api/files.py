@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from inspect import signature
 from typing import Any
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, PlanError
 from ..interop.stored import find_path, is_on_disk
 from ..jobs import JobSummary, check_call, open_job, run_job
 from ..jobs.driver import Report
 from ..jobs.job import Path
 from ..problem.call import Call
-from .asking import ask
+from .asking import ask, name_routine
 from .gemm import gemm
 
 
@@ -189,7 +189,7 @@ def _ask_product(
     **options: Any,
 ) -> Call:
     matrices = _list_given(A=a, B=b, C=c)
-    return ask(routine, (), matrices | options, multiply_files)
+    return _ask(routine, matrices | options, multiply_files)
 
 
 def _ask_update(
@@ -202,7 +202,18 @@ def _ask_update(
     **options: Any,
 ) -> Call:
     matrices = _list_given(A=a, B=b, C=c)
-    return ask(routine, (), matrices | options, update_files)
+    return _ask(routine, matrices | options, update_files)
+
+
+def _ask(routine: Any, given: Mapping[str, Any], job: Any) -> Call:
+    """Return the call of a routine that the job makes; else name the other job."""
+    other = update_files if job is multiply_files else multiply_files
+    if hasattr(routine, "ask"):
+        name = name_routine(routine)
+        if name.endswith(("gemm", "matmul")) != (job is multiply_files):
+            problem = f"{job.__name__} does not make {name}"
+            raise PlanError(problem, f"Call td.{other.__name__}", "routine")
+    return ask(routine, (), given, job)
 
 
 def _list_given(**matrices: Any) -> dict[str, Any]:

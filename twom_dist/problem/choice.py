@@ -132,9 +132,19 @@ class Choice:
 def choose(name: str, value: Any, allowed: tuple[str, ...]) -> Any:
     """Accept one of a few words."""
     if not isinstance(value, str) or value not in allowed:
-        choices = ", ".join(map(repr, allowed))
-        raise PlanError(f"{name}={shown(value)} is not one of {choices}", "", name)
+        raise PlanError(*_refuse(name, value, allowed))
     return value
+
+
+def _refuse(name: str, value: Any, allowed: tuple[str, ...]) -> tuple[str, str, str]:
+    """Return problem, remedy and code for a word that is not allowed."""
+    choices = ", ".join(map(repr, allowed))
+    problem = f"{name}={shown(value)} is not one of {choices}"
+    told = value.lower() if isinstance(value, str) else ""
+    # ^H to others.
+    told = {"h": "c"}.get(told, told)
+    meant = [x for x in allowed if told and x.lower().startswith(told)]
+    return problem, f"Give {name}={meant[0]!r}" if len(meant) == 1 else "", name
 
 
 # Parsing the same options again would take a tenth of our Python's time for a small
@@ -149,10 +159,7 @@ def _parse(
     words: Any,
 ) -> Choice:
     if not isinstance(method, str) or method not in _METHODS:
-        choices = ", ".join(map(repr, _METHODS))
-        raise AccuracyError(
-            f"method={shown(method)} is not one of {choices}", "", "method"
-        )
+        raise AccuracyError(*_refuse("method", method, _METHODS))
     found = Choice(
         _parse_target(accuracy, num_moduli, method),
         cast(Method, method),

@@ -58,12 +58,24 @@ def parse_target(accuracy: Any, num_moduli: Any) -> Target:
     return Moduli(count)
 
 
+def _is_number(text: str) -> bool:
+    try:
+        return bool(float(text))
+    except ValueError:
+        return False
+
+
 def _parse_accuracy(accuracy: Any) -> Target:
     if isinstance(accuracy, str):
         if accuracy in NAMED_BITS:
             return cast(Accuracy, accuracy)
-        remedy = "Use one of them, or a target such as 1e-12"
-        if accuracy == "exact":
+        remedy = (
+            "Use one of them, or a target such as 1e-12; the default, "
+            f"{BY_ENTRIES!r}, is as accurate as the BLAS"
+        )
+        if _is_number(accuracy):
+            remedy = f"Give the number: accuracy={accuracy}"
+        elif accuracy == "exact":
             remedy = (
                 "Call td.integers.gemm, or give --exact, for integers without rounding"
             )

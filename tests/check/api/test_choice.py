@@ -86,10 +86,11 @@ def test_contradictions_are_refused(kind, code, options):
 
 
 def test_what_is_given_is_a_routine():
-    for given in ("herk", None, np.matmul, td.einsum, Choice):
+    for given in ("herk", None, np.matmul, td.einsum, Choice, np.eye(3), (3, 3)):
         for call in (td.plan, td.explain):
-            with raises(PlanError, "routine"):
+            with raises(PlanError, "routine") as caught:
                 call(given, (3, 3), (3, 3))
+            assert "td." in caught.value.remedy
     with raises(PlanError, "routine"):
         td.Product((3, 3), routine="herk")
     with raises(ArgumentError, "two-b"):
@@ -114,6 +115,29 @@ def test_python_s_own_errors_become_sentences():
         td.plan(td.syrk, (3, 3), workers=3)
     assert "syrk takes no 'workers'" in caught.value.problem
     assert "n_workers" in caught.value.remedy
+
+
+def test_words_of_other_libraries_are_answered_with_ours():
+    a = np.eye(3)
+    for meant, call in (
+        ("op_a,", lambda: td.gemm(a, a, trans="T")),
+        ("op_b,", lambda: td.gemm(a, a, transb="T")),
+        ("op,", lambda: td.herk(a, trans="C")),
+        ("uplo,", lambda: td.syrk(a, lower=True)),
+        ("accuracy,", lambda: td.gemm(a, a, rtol=1e-6)),
+        ("num_moduli,", lambda: td.gemm(a, a, num_modul=3)),
+        ("uplo='lower'", lambda: td.herk(a, uplo="L")),
+        ("op='C'", lambda: td.herk(a, op="H")),
+        ("method='2m'", lambda: td.gemm(a, a, method="2M")),
+        ("accuracy=1e-6", lambda: td.gemm(a, a, accuracy="1e-6")),
+        ("componentwise", lambda: td.gemm(a, a, accuracy="zgemm")),
+    ):
+        with pytest.raises((ArgumentError, PlanError)) as caught:
+            call()
+        assert meant in caught.value.remedy
+    with raises(PlanError, "op_a") as refused:
+        td.gemm(a, a, op_a="")
+    assert not refused.value.remedy
 
 
 def test_sizes_of_memory_are_read_as_dask_reads_them():
@@ -188,6 +212,13 @@ def test_files_are_multiplied_by_the_routine_that_is_given(tmp_path, monkeypatch
         td.update_files(td.herk, "A.npy", "H.npy", b="A.npy", overwrite=True)
     with raises(PlanError, "routine"):
         td.update_files(td.twofold.herk, "A.npy", "H.npy", overwrite=True)
+    for refused in (
+        lambda: td.update_files(td.zgemm, "A.npy", "H.npy", b="A.npy"),
+        lambda: td.multiply_files("A.npy", "A.npy", "H.npy", routine=td.her2k),
+    ):
+        with raises(PlanError, "routine") as caught:
+            refused()
+        assert "_files" in caught.value.remedy
     with raises(ArgumentError, "no-b"):
         td.update_files(td.her2k, "A.npy", "H.npy", overwrite=True)
 
