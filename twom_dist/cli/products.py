@@ -54,8 +54,7 @@ _FILE_OPTIONS = [
     flag("--refuse-missing", "Refuse inputs that lack chunks."),
     flag("--verify", "Check the result with a random vector; all is read again."),
 ]
-_RUN_OPTIONS = [
-    *SCHEDULER_OPTIONS,
+_WORKER_OPTIONS = [
     option(
         "--n-workers",
         click.IntRange(0),
@@ -72,11 +71,15 @@ _RUN_OPTIONS = [
         SIZE,
         "Memory limit of each worker, e.g. 4GiB [default: an equal share].",
     ),
-    flag("--dashboard", "Serve dask's dashboard on port 8787."),
     flag(
         "--insecure",
         "Do not encrypt: every user of this machine can then run programs as you.",
     ),
+]
+# Those that a later run need not repeat.
+_RUN_OPTIONS = [
+    *SCHEDULER_OPTIONS,
+    flag("--dashboard", "Serve dask's dashboard on port 8787."),
     CHUNKS_OPTION,
     flag("--verbose", "Say how accurate the result is, and why."),
     flag("--quiet", "Print nothing but errors and what --json prints."),
@@ -120,6 +123,7 @@ def _make_command(routine: Routine) -> click.Command:
             *of_call,
             EXACT_OPTION,
             *_FILE_OPTIONS,
+            *_WORKER_OPTIONS,
             *_RUN_OPTIONS,
         ],
         callback=run,

@@ -10,7 +10,7 @@ from click.core import ParameterSource
 from ..store._location import parse_location
 
 # Parameters that name a file, which another folder must not change.
-_FILES = ("a", "b", "c", "output")
+_FILES = ("a", "b", "c", "diag", "output")
 
 
 def spell_command(context: click.Context, without: Collection[str]) -> str:
@@ -25,9 +25,16 @@ def spell_command(context: click.Context, without: Collection[str]) -> str:
 
 
 def _spell(parameter: click.Parameter, value: Any) -> list[str]:
-    text = str(parse_location(value)) if parameter.name in _FILES else str(value)
+    text = str(parse_location(value)) if parameter.name in _FILES else _show(value)
     if not isinstance(parameter, click.Option):
         return [text]
     if parameter.is_flag:
         return [(parameter.opts if value else parameter.secondary_opts)[0]]
     return [parameter.opts[0], text]
+
+
+def _show(value: Any) -> str:
+    """Show a value as it may be typed: a number without parentheses."""
+    if isinstance(value, complex) and value.imag == 0:
+        value = value.real
+    return str(value).strip("()")

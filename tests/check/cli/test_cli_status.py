@@ -17,6 +17,8 @@ from tests.support.command import make, read
 from tests.support.expect import raises
 from tests.support.jobs import OUTPUTS, at, multiply, stop_after
 from twom_dist.api.files import multiply_files, update_files
+from twom_dist.cli import main
+from twom_dist.cli.spelling import spell_command
 from twom_dist.errors import StoreError
 from twom_dist.jobs import state
 from twom_dist.jobs.state import find_status
@@ -50,12 +52,13 @@ def test_a_job_is_running_then_stopped_then_finished(files, call, output):
 
 def test_a_stopped_job_says_what_continues_it(call, files):
     given = ["--alpha", "2j", "--op-b", "T", "--accuracy", "1e-13", "--no-equilibrate"]
+    given += ["--n-workers", "0", "--memory-limit", str(2**31)]
     typed = ["gemm", "A.zarr", "A.zarr", "-o", "C.npy", *given]
     typed += ["--overwrite", "--chunks", "16"]
     with pytest.MonkeyPatch.context() as patch:
         # The third tile finds the disk full.
         patch.setattr(os, "fsync", fail_after(8))
-        code, _, err = call(*typed, "--n-workers", "0")
+        code, _, err = call(*typed)
     assert code == 1, err
     code, out, _ = call("status", "C.npy")
     assert code == 1
@@ -65,8 +68,18 @@ def test_a_stopped_job_says_what_continues_it(call, files):
     folder = os.getcwd()
     assert command[:4] == ["twom-dist", "gemm", *[f"{folder}/A.zarr"] * 2]
     assert command[4:] == ["-o", f"{folder}/C.npy", *given]
-    assert call(*command[1:], "--n-workers", "0")[0] == 0
+    assert call(*command[1:])[0] == 0
     assert call("status", "C.npy")[0] == 0
+
+
+def test_files_of_a_command_are_absolute_and_numbers_plain(here):
+    typed = "gemm A.zarr B.npy -o C.h5::C --diag w.h5::w --alpha=1 --beta=1-2j"
+    command = main.commands["gemm"].make_context("gemm", typed.split()[1:])
+    here = os.getcwd()
+    assert spell_command(command, ()) == (
+        f"twom-dist gemm {here}/A.zarr {here}/B.npy -o {here}/C.h5::C "
+        f"--alpha 1.0 --beta 1-2j --diag {here}/w.h5::w"
+    )
 
 
 def fail_after(count):
