@@ -103,6 +103,12 @@ parse() {
     done
     (($# > 0)) || refuse "no command given, such as: herk A.zarr -o C.zarr"
     arguments=("$@")
+    for name; do
+        [[ $name =~ ^--([a-z-]+)(=|$) ]] || continue
+        name=${BASH_REMATCH[1]}
+        [[ ! -v option[$name] ]] ||
+            refuse "--$name is an option of this script: write it before '$1'"
+    done
 }
 
 in_job() { # VARIABLE ARGUMENT...: outside a job only --help works

@@ -84,7 +84,8 @@ def connect(
     one, *more = (f"--{name}".replace("_", "-") for name in (*named, *more))
     if more:
         problem = f"{one} and {more[0]} exclude each other"
-        raise TwomError(problem, "Give one of them", "workers-of-scheduler")
+        remedy = "Give one of them; options of a job script stand before the command"
+        raise TwomError(problem, remedy, "workers-of-scheduler")
     address = scheduler
     if address is None:
         address = _read_scheduler_file(str(scheduler_file), timeout)

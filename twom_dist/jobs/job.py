@@ -142,9 +142,11 @@ def _check_output(output: Path, inputs: dict[str, StoredMatrix]) -> None:
         # Through another mount a file has another path.
         local = "://" not in source + target and os.path.exists(target)
         if nested or (local and os.path.samefile(target, source)):
-            raise PlanError(
+            problem = (
                 f"the output {target!r} is the file of {name}, or one is in the other, "
-                "and inputs are never written to",
-                "Choose another name",
-                "output-is-input",
+                "and inputs are never written to"
             )
+            remedy = "Choose another name"
+            if name == "C0":
+                remedy = "Write each sum to a file of its own, and name it as next C0"
+            raise PlanError(problem, remedy, "output-is-input")

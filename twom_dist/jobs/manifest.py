@@ -87,8 +87,12 @@ def _name(scalar: complex | str) -> str:
 
 def check_same(output: str, then: Manifest, now: Manifest) -> None:
     """Refuse to continue a job other than the one that was begun."""
+    asked = then["accuracy"]["asked"] != now["accuracy"]["asked"]
     for part in (*then["made"], *now["made"]):
         if then["made"].get(part) != now["made"].get(part):
+            # By default it follows from the accuracy.
+            if part == "equilibrate" and asked:
+                part = "moduli"
             raise _differ(output, *(_show(x, part) for x in (then, now)))
     for matrix in (*then["inputs"], *now["inputs"]):
         old, new = (x["inputs"].get(matrix, ["none"]) for x in (then, now))

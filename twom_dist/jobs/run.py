@@ -103,7 +103,7 @@ def begin(
 
     `client`: that of the cluster's workers, if it has any. After an exception finished
     tiles stay, so that the same job can continue; a note on the exception, passed to
-    `tell` as well, says so. Tiles of a wrong result are removed.
+    `tell` as well, says how many. Tiles of a wrong result are removed.
     """
     job, cluster = _settle(job, cluster, client)
     place = find_unfinished(job.output)
@@ -122,12 +122,12 @@ def begin(
         except BaseException as error:
             wrong = getattr(error, "code", "") in ("input-changed", "wrong-result")
             kept = 0 if wrong else len(run.finished())
-            if kept:
-                note = describe_kept(kept, run)
+            note = describe_kept(kept, run)
+            if not wrong:
                 error.add_note(note)
                 if tell is not None:
                     tell(note)
-            else:
+            if not kept:
                 # The exception under way says more.
                 with suppress(StoreError):
                     place.remove(run.output)
@@ -179,6 +179,8 @@ def _settle(job: Job, cluster: Cluster, client: Any) -> tuple[Job, Cluster]:
 
 def describe_kept(kept: int, run: Run) -> str:
     """Say what a later run can continue."""
+    if not kept:
+        return "no tile was finished, so nothing is kept"
     without = ", without overwrite," if run.manifest["overwrite"] else ""
     return (
         f"{kept} of {run.layout.num_computed} tiles are kept in {run.place.folder!r}; "

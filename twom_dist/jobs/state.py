@@ -154,8 +154,9 @@ def _describe_finished(path: str | os.PathLike[str], name: str) -> Status:
         if error.code != "file-missing":
             raise
         raise StoreError(
-            f"{name!r} is not there, and no job has begun it",
-            "Check its name and folder",
+            f"{name!r} is not there, and no job has left a tile of it",
+            "Check its name and folder; a job that ends before its first tile keeps "
+            "nothing",
             "no-job",
         ) from error
     made = matrix.provenance().get("made", {})

@@ -140,9 +140,10 @@ class StoredMatrix(ABC):
         shape = array.shape or ()
         if len(shape) != 2 or min(shape) < 0:
             raise StoreError(
-                f"{str(location)!r} is an array of shape {shape}, but a matrix has two "
-                "dimensions, none of them negative",
-                "Reshape it first or name another array",
+                f"{str(location)!r} is an array of shape {shape}, not a matrix of two "
+                "dimensions",
+                "Name another array, or multiply this one in Python, as dask array or "
+                "by td.xarray, and store the result with to_zarr",
                 "matrix-shape",
             )
         if not _DTYPE.fullmatch(array.dtype.str[1:]):
@@ -198,4 +199,5 @@ def refuse_member(location: Location, arrays: list[str]) -> StoreError:
         return StoreError(problem, "Name it as 'path::member'", "no-member")
     held = list_names(arrays) if any(arrays) else "nothing that has a name"
     problem = f"{str(location)!r} names no array of the container, which holds {held}"
-    return StoreError(problem, "Name another array, or none", "no-such-member")
+    remedy = "Name one of these" if any(arrays) else "Name the file alone"
+    return StoreError(problem, remedy, "no-such-member")

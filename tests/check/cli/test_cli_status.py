@@ -20,7 +20,7 @@ from twom_dist.api.files import multiply_files, update_files
 from twom_dist.cli import main
 from twom_dist.cli.spelling import spell_command
 from twom_dist.errors import StoreError
-from twom_dist.jobs import state
+from twom_dist.jobs import driver, state
 from twom_dist.jobs.state import find_status
 from twom_dist.store import Signs, Unfinished, unfinished
 
@@ -103,6 +103,21 @@ def test_updates_count_a_tile_and_its_image_once(files, uplo):
     assert (found.routine, found.tiles) == ("herk", 15)
     assert 6 <= found.done < 15
     assert run().resumed == found.done
+
+
+def test_another_accuracy_is_named_even_where_scaling_differs(files):
+    leave(partial(multiply, "C.npy", accuracy=1e-10))
+    with raises(StoreError, "unfinished-differs") as refused:
+        multiply("C.npy")
+    assert "begun with accuracy 1e-10 and this" in refused.value.problem
+
+
+def test_a_job_that_ends_before_its_first_tile_keeps_nothing(call, files):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(driver, "look_at_whole", None)
+        code, _, err = call("gemm", "A.zarr", "B.npy", "-o", "C.npy", "--n-workers", 0)
+    assert (code, "no tile was finished" in err) == (1, True)
+    call.assert_refuses("status", "C.npy", why="no-job")
 
 
 def test_info_describes_what_is_not_finished(call, files):

@@ -66,6 +66,7 @@ REFUSALS = [
     (("--device", "gpu", *HERK), "--device gpu given, and there is no GPU"),
     (("--dashboard", ":8787", *HERK), "--dashboard :8787 given"),
     (("--venv", "none", *HERK), "'none/bin/twom-dist' is not a program"),
+    ((*HERK, "--threads", "2"), "--threads is an option of this script: write it"),
     (("info",), "twom-dist info needs no workers"),
     (("--tls-cert", "A.zarr", *HERK), "--tls-ca-file and --tls-cert belong together"),
     (("--tls-ca-file", "x", "--tls-cert", "x", *HERK), "the TLS file '.*/x'"),
