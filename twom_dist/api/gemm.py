@@ -43,7 +43,8 @@ def gemm(
     B : (..., k, n) array, or (..., n, k) with op_b "T" or "C"
         As A.
     C : (..., m, n) array, optional
-        Not modified; the result is a new array. Not read if beta is 0.
+        Not modified unless it is `out`; the result is a new array. Not read if beta is
+        0.
     alpha : number
         Real if the product is real. If it is 0, A and B are not read.
     beta : number, optional
@@ -75,8 +76,8 @@ def gemm(
         always take one.
     out : (..., m, n) array, optional
         Array in memory, of the dtype of the result, that is written to and returned; it
-        may not overlap A, B or C. `twom_dist.twofold` returns two arrays instead, with
-        twice the digits.
+        may not overlap A, B or C, but it may be C, which is then copied for the time of
+        the call. `twom_dist.twofold` returns two arrays instead, with twice the digits.
     engine : {"auto", "cpu", "cuda", "reference"}
         Who multiplies. "auto" (default): "cpu" for NumPy arrays and "cuda" for CuPy
         arrays. "reference" computes in exact Python integers, slowly, for comparison.

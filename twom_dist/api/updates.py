@@ -33,8 +33,8 @@ def herk(
     A : (..., n, k) array, or (..., k, n) with op "C"
         Any array that `gemm` takes.
     C : (..., n, n) array, optional
-        Not modified. Only the triangle that is computed is read (the lower one for
-        "full"), and nothing if beta is 0.
+        As in `gemm`. Only the triangle that is computed is read (the lower one for
+        "full").
     alpha : float
     beta : float, optional
         Has to be given with C.

@@ -252,6 +252,22 @@ def check_place(out: Any, matrices: Sequence[Any]) -> None:
         raise PlanError(problem, "Give a separate array", "out")
 
 
+def set_apart(c: Any, out: Any) -> Any:
+    """Return c, copied if `out` is c itself, entry for entry.
+
+    Entries that a NaN or a second attempt changes are read after `out` was written.
+    """
+    if c is None or out is None or (place := _describe(c)) is None:
+        return c
+    return namespace(out).copy(c) if place == _describe(out) else c
+
+
+def _describe(x: Any) -> Any:
+    """Return where entries lie, and of what dtype; None unless x is in memory."""
+    described = getattr(x, "__array_interface__", None)
+    return described or getattr(x, "__cuda_array_interface__", None)
+
+
 def _may_overlap(out: Any, x: Any) -> bool:
     """Tell whether writing to out may change x, in memory or in a file of both."""
     if family_of(out) != family_of(x):

@@ -14,7 +14,7 @@ from ..kernels.family import family_of
 from ..kernels.registry import engine_of
 from ..kernels.room import workspace_share
 from ..problem.call import Terms
-from ..problem.matrices import check_place
+from ..problem.matrices import check_place, set_apart
 from ..problem.problem import Problem, of_arrays
 from ..problem.scalars import as_key
 from ..tiles.spec import Spec, as_rows, engine_named
@@ -78,6 +78,7 @@ def compute_arrays(
     alpha, beta = as_key(terms.alpha, "alpha"), as_key(terms.beta, "beta")
     if alpha is not terms.alpha or beta is not terms.beta:
         terms = terms._replace(alpha=alpha, beta=beta)
+    C = set_apart(C, out)
     key = None if diag is not None else _find_key(terms, A, B, C, out)
     try:
         recipe = _recipes.get(key)

@@ -61,6 +61,17 @@ def test_results_are_written_where_they_are_wanted(cuda, routine):
     assert same_bits(out, on_cpu(routine, *matrices, num_moduli=3))
 
 
+@pytest.mark.parametrize("routine", [td.gemm, *UPDATES, td.her2k])
+def test_matrices_are_updated_where_they_lie(cuda, routine):
+    A, C = (random_matrix(40, 40, "complex128", 1.0, seed) for seed in (1, 2))
+    A[3, 5], C[1, 1] = np.nan, np.inf
+    matrices = (A,) if routine in UPDATES else (A, A)
+    options = {"alpha": -1, "beta": 1, "num_moduli": 3}
+    expected = on_cpu(routine, *matrices, C=C.copy(), **options)
+    assert routine(*matrices, C=C, out=C, **options) is C
+    assert same_bits(C, expected)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 @sample("dtype", DTYPES, ["float32", "complex128"])
 def test_gemm_of_every_layout(cuda, dtype, layout):
