@@ -5,15 +5,16 @@ that makes a chunk, multiplies it and drops it.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import dask
+from dask.blockwise import Blockwise
 from dask.core import flatten
 from dask.sizeof import sizeof
 
-from ..tiles.task_spec import DataNode, convert_legacy_graph
+from ..tiles.task_spec import Alias, DataNode, convert_legacy_graph
 from ..typing import Array, Cell
 
 # A part of the graph has its chunk in it if it takes more than this share of it, and
@@ -60,9 +61,10 @@ def make_source(array: Any) -> ChunkSource | None:
     if any(layer.annotations for layer in array.dask.layers.values()):
         return None
     graph = convert_legacy_graph(dict(array.__dask_optimize__(array.dask, keys)))
+    free = _settle_broadcast(array.dask.layers, graph)
     graphs, uses = {}, Counter[Any]()
     for key in keys:
-        own = _collect(key, graph, uses)
+        own = _collect(key, graph, uses, free)
         if own is None:
             return None
         # NaN if a size is unknown, which is no maximum.
@@ -77,12 +79,43 @@ def make_source(array: Any) -> ChunkSource | None:
     return ChunkSource(array.name, graphs)
 
 
+def _settle_broadcast(layers: Mapping[str, Any], graph: dict[Any, Any]) -> set[Any]:
+    """Return the tasks that may be run for any number of chunks: weights, for example.
+
+    A few tasks make a block that is repeated along an axis, along which it has one
+    entry. What is cut out of an array in memory is cut out now, and sent without it.
+    """
+    names = {x for layer in layers.values() for x in _list_broadcast(layer)}
+    free: set[Any] = set()
+    for key in [x for x in graph if isinstance(x, tuple) and x[0] in names]:
+        own = _collect(key, graph, Counter(), set())
+        if own is None:
+            continue
+        tasks = [x for x in own.values() if not isinstance(x, DataNode | Alias)]
+        if len(tasks) <= _MOST_CHUNKS:
+            free.update(own)
+            if all(x.dependencies for x in tasks):
+                graph[key] = DataNode(key, dask.get(own, key))
+    return free
+
+
+def _list_broadcast(layer: Any) -> Iterable[str]:
+    """List the vectors of which a layer repeats blocks along an axis."""
+    if isinstance(layer, Blockwise):
+        for name, index in layer.indices:
+            blocks = layer.numblocks.get(name) if index else None
+            across = len(index or ()) < min(2, len(layer.output_indices))
+            if blocks and (across or blocks != tuple(layer.dims[i] for i in index)):
+                yield name
+
+
 def _collect(
-    key: Any, graph: Mapping[Any, Any], uses: Counter[Any]
+    key: Any, graph: Mapping[Any, Any], uses: Counter[Any], free: Collection[Any]
 ) -> dict[Any, Any] | None:
     """Collect the tasks that make a chunk, and count for how many each is used.
 
-    None if one of them is used for too many, or is not in the graph: a cluster has it.
+    None if one of them is used for too many, unless it is `free`, or is not in the
+    graph: a cluster has it.
     """
     own: dict[Any, Any] = {}
     wanted = [key]
@@ -93,7 +126,7 @@ def _collect(
         node = graph.get(key)
         if node is None or (isinstance(node, DataNode) and _is_future(node.value)):
             return None
-        if not isinstance(node, DataNode):
+        if not isinstance(node, DataNode) and key not in free:
             uses[key] += 1
             if uses[key] > _MOST_CHUNKS:
                 return None

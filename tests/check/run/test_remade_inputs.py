@@ -9,6 +9,7 @@ import dask.array as da
 import numpy as np
 import pytest
 from dask.core import flatten
+from dask.sizeof import sizeof
 
 import twom_dist as td
 from tests.support.advice import memory_for
@@ -290,6 +291,20 @@ def test_what_many_chunks_share_is_not_made_for_each_of_them():
         with inputs("auto"):
             computed(td.herk(x))
     assert len(loaded) == 2
+
+
+def test_weights_are_shared_by_any_number_of_chunks():
+    x, w = da.random.default_rng(1).random((3000, 700), chunks=(100, 70)), np.ones(3000)
+    w[150] = 3
+    blocks = da.from_array(w, chunks=100)
+    weights = w[:, None], blocks[:, None], np.sqrt(blocks)[:, None], w[:700]
+    for y in (x * weight for weight in weights):
+        source = make_source(y)
+        assert source is not None
+        assert (source.read(1, 2) == computed(y.blocks[1, 2])).all()
+        # Nobody is sent all of an array in memory.
+        assert sum(map(sizeof, source.graphs[1, 2].values())) < 20_000
+    assert make_source(x - x.mean(axis=0)) is None
 
 
 @cases("routine", ["gemm", "herk"])
