@@ -89,7 +89,11 @@ def _find_ways(plan: Plan, need: Callable[[_Sizes, int], float]) -> Iterator[str
     for side in (-(-largest // factor) for factor in _FACTORS):
         cut = _cut(sizes, side, whole=plan.streams or not budget.stretched)
         if side >= _LEAST_SIDE and need(cut, workers) <= usable:
-            yield f"use {'tiles' if budget.stretched else 'chunks'} of {side}"
+            if budget.stretched:
+                yield f"use tiles of {side}"
+            else:
+                ways = f"A.rechunk({side}), of a file da.from_array(A, chunks={side})"
+                yield f"use chunks of {side} along both axes: {ways}"
             break
 
 

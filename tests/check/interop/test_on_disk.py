@@ -7,12 +7,16 @@ import h5py
 import numpy as np
 import pytest
 import zarr
+from dask.utils import parse_bytes
 from zarr.storage import MemoryStore
 
 import twom_dist as td
 import twom_dist.interop.stored
 from tests.support.expect import raises
 from twom_dist.errors import ArgumentError, PlanError
+from twom_dist.plan import Cluster
+from twom_dist.plan.memory import MemoryBudget
+from twom_dist.run import lazy
 
 A, B = td.testing.random_matrix(50, 70), td.testing.random_matrix(70, 40)
 AB = td.gemm(A, B)
@@ -82,6 +86,22 @@ def test_tiles_are_whole_chunks_where_these_are_small(shape, chunks, read, tile)
     opened, drawn = where.open_lazily(stored, "A"), where.outline(stored, "A")
     assert opened.chunksize == tile
     assert (drawn.chunks, drawn.dtype) == (opened.chunks, opened.dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128", "int8"])
+@pytest.mark.parametrize(("limit", "threads"), [("600 MiB", 1), ("2 GiB", 4)])
+def test_tiles_fit_the_workers_of_a_client(dtype, limit, threads, monkeypatch):
+    cluster = Cluster(4, threads, MemoryBudget(parse_bytes(limit)))
+    for module in (td.interop.stored, lazy):
+        monkeypatch.setattr(module, "current_cluster", lambda engine="cpu": cluster)
+    options = {"shape": (40_000, 2500), "chunks": (200, 100), "dtype": dtype}
+    stored = zarr.create_array(MemoryStore(), **options)
+    for routine, given in (
+        (td.herk, {"op": "C"}),
+        (td.gemm, {"B": stored, "op_a": "T"}),
+    ):
+        product = routine(stored, diag=np.ones(40_000), num_moduli=16, **given)
+        assert 256 <= product.chunksize[0] < 2000
 
 
 def test_what_is_no_matrix_is_refused(here, file):
