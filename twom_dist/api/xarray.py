@@ -10,16 +10,23 @@ from typing import Any, Literal
 from ..errors import AccuracyError
 from ..interop.mixed import complete
 from ..problem.call import Call, Names, Terms
-from ..problem.choice import Choice
+from ..problem.choice import Choice, choose
 from ..problem.dtypes import letter_of
 from ..tiles.routine import ROUTINES
-from ..typing import Accuracy, EngineName, Method, Uplo
+from ..typing import Accuracy, EngineName, Method, Op, Uplo
 from .asking import as_symmetric, labelled_of_one, labelled_of_two
 
 __all__ = ["gemm", "her2k", "herk", "syr2k", "syrk"]
 
 Dim = Hashable | Iterable[Hashable]
 Pairs = Hashable | Literal[False] | None
+
+# op_a and op_b of the matrices that lie behind.
+_CONJUGATED: dict[str | None, tuple[Op, Op]] = {
+    None: ("N", "N"),
+    "A": ("C", "N"),
+    "B": ("N", "C"),
+}
 
 
 @labelled_of_two
@@ -29,6 +36,7 @@ def gemm(
     C: Any = None,
     *,
     dim: Dim,
+    conj: Literal["A", "B"] | None = None,
     pairs: Pairs = None,
     dtype: Any = None,
     alpha: complex = 1,
@@ -51,6 +59,9 @@ def gemm(
         The dimension to contract, or a list of them. As in `xarray.dot`, what else A
         and B share are stacks of matrices, label by label; the rest of A are rows, and
         the rest of B columns.
+    conj : {"A", "B"}, optional
+        The matrix that is conjugated, pairs of integers as well, of which the method
+        ``conj()`` changes nothing.
     pairs : hashable or False, optional
         The dimension, of length 2, that holds real and imaginary parts of integers:
         their product is exact until it is multiplied by alpha. Integers that have a
@@ -77,7 +88,8 @@ def gemm(
     A, B, pairs = complete(A, B, pairs)
     choice = _choose(pairs, accuracy, num_moduli, method, engine, equilibrate)
     letter = None if dtype is None else letter_of(dtype)
-    terms = Terms(ROUTINES["gemm"], choice, (), "full", alpha, beta, letter)
+    ops = _CONJUGATED[None if conj is None else choose("conj", conj, ("A", "B"))]
+    terms = Terms(ROUTINES["gemm"], choice, ops, "full", alpha, beta, letter)
     return Call(terms, A, B, C, names=Names(dim, None, pairs))
 
 

@@ -5,12 +5,13 @@ has are rows, and what only B has are columns. In an update rows have to be name
 more than one dimension is left. The order of dimensions decides nothing.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import ArgumentError, PlanError
 from ..problem.call import Names
 from ..tiles.routine import Routine
+from ..typing import Op
 
 Dims = tuple[Hashable, ...]
 # For each array the dimensions that make each axis of its matrix.
@@ -35,7 +36,9 @@ class Arranged(NamedTuple):
     outer: tuple[Dims, Dims]
 
 
-def arrange(routine: Routine, names: Names, given: Mapping[str, Any]) -> Arranged:
+def arrange(
+    routine: Routine, ops: Sequence[Op], names: Names, given: Mapping[str, Any]
+) -> Arranged:
     """Find the role of each dimension, or say why one has none."""
     operands = {name: x for name, x in given.items() if name != "C"}
     dim = _find_dim(names.dim, operands)
@@ -51,6 +54,8 @@ def arrange(routine: Routine, names: Names, given: Mapping[str, Any]) -> Arrange
     else:
         stack, outer = _arrange_product(dim, kept)
         axes = {"A": (outer[0], dim), "B": (dim, outer[1])}
+        turned = (name for name, op in zip(axes, ops, strict=False) if op != "N")
+        axes |= {name: axes[name][::-1] for name in turned}
     axes = {name: (*x, parts) if parts else x for name, x in axes.items()}
     if "C" in given:
         axes["C"] = outer

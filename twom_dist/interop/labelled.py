@@ -75,7 +75,7 @@ def _read(call: Call) -> tuple[dict[str, Any], Arranged]:
     given = {name: x for name, x in letters.items() if x is not None}
     for name, x in given.items():
         _check_kind(name, x, routine.name)
-    return given, arrange(routine, call.names, given)
+    return given, arrange(routine, call.terms.ops, call.names, given)
 
 
 def _merge(x: Any, axes: tuple[Dims, ...]) -> Any:

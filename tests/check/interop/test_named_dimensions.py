@@ -93,10 +93,29 @@ def test_updates_of_two_matrices_of_pairs(routine):
 
 def test_a_product_of_pairs():
     right = pairs.rename(antenna="beam").isel(beam=slice(3))
-    found = td.xarray.gemm(pairs, right, dim=["time", "pol"], pairs="cplx")
+    options = {"dim": ["time", "pol"], "pairs": "cplx"}
+    found = td.xarray.gemm(pairs, right, **options)
     assert found.dims == ("channel", "antenna", "beam")
     expected = td.integers.gemm(BY_ANTENNA, BY_ANTENNA[:, :3], op_b="T", pairs=True)
     assert same_bits(found.values, expected)
+
+
+def test_one_matrix_is_conjugated():
+    right = pairs.rename(antenna="beam").isel(beam=slice(3))
+    options = {"dim": ["time", "pol"], "pairs": "cplx", "conj": "B"}
+    expected = td.integers.gemm(BY_ANTENNA, BY_ANTENNA[:, :3], op_b="C", pairs=True)
+    for x in in_chunks(pairs):
+        found = td.xarray.gemm(x, right, **options)
+        assert found.dims == ("channel", "antenna", "beam")
+        assert same_bits(found.values, expected)
+        turned = td.xarray.gemm(right, x, **options | {"conj": "A"})
+        assert same_bits(turned.transpose(*found.dims).values, expected)
+    x = xr.DataArray(td.testing.random_matrix(5, 6), dims=("i", "k"))
+    y = x[::-1].rename(i="j")
+    found = td.xarray.gemm(x, y, dim="k", conj="A")
+    assert same_bits(found, td.xarray.gemm(x.conj(), y, dim="k"))
+    with raises(PlanError, "conj"):
+        td.xarray.gemm(x, y, dim="k", conj="both")
 
 
 @cases("kind", ["complex64", "float64"])
