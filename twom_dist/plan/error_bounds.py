@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+import numpy as np
+
 from ..moduli.accuracy import componentwise_bound, error_bound, product_rounding
 from ..tiles.spec import Spec
 
@@ -11,6 +13,13 @@ class ErrorBound(NamedTuple):
 
     value: float
     relative_to: str
+
+
+def show_exact(bound: ErrorBound) -> str:
+    """Return the bound of an exact product as plans and explanations show it."""
+    if bound.value:
+        return f"{bound.value:.1e} {bound.relative_to}: exact sums, rounded once"
+    return "0 for alpha = 1: integers, multiplied exactly"
 
 
 def bound_error(spec: Spec, by_entries: bool) -> ErrorBound:
@@ -24,7 +33,9 @@ def bound_error(spec: Spec, by_entries: bool) -> ErrorBound:
     if by_entries and system is not None:
         bound = componentwise_bound(spec.k, spec.unit_roundoff)
     if spec.exact:
-        bound = 0.0
+        # Sums are exact; a result in single precision rounds them.
+        double = np.finfo(spec.dtype).bits == 64
+        return ErrorBound(0.0 if double else spec.unit_roundoff, "|C|_ij")
     rows = by_entries or system is None
     if not spec.diag:
         return ErrorBound(bound, "(|A| |B|)_ij" if rows else "||a_i|| ||b_j||")

@@ -11,7 +11,7 @@ from ..errors import AccuracyWarning, warn_caller
 from ..moduli import NONFINITE_ROW, ZERO_ROW
 from ..tiles.interpreter import Found
 from ..tiles.spec import SIDES, Spec
-from .error_bounds import bound_error
+from .error_bounds import ErrorBound, bound_error, show_exact
 from .show import Rows, as_html, as_text, name_count
 
 
@@ -33,10 +33,11 @@ class Explanation:
         Binary logarithm of the product of the moduli.
     error_bound : float
         Bound on ``|C - C_exact|_ij`` for alpha = 1, beta = 0, without under- and
-        overflow, relative to `relative_to`; 0 for an exact product.
+        overflow, relative to `relative_to`; 0 for an exact product in doubles.
     relative_to : str
         ``"(|A| |B|)_ij"`` or ``"||a_i|| ||b_j||"``, with ``|diag|`` after A where there
-        is a diagonal; with equilibration, the norms of the equilibrated matrices.
+        is a diagonal; with equilibration, the norms of the equilibrated matrices. Of an
+        exact product ``"|C|_ij"``.
     rho : float
         Bound of ``||a_i|| ||b_j|| / (|A| |B|)_ij`` for all pairs of rows of op(A) and
         columns of op(B) that meet; 0 if the matrices have not been examined.
@@ -93,8 +94,8 @@ class Explanation:
 
     def _list_rows(self) -> Rows:
         bound = f"{_round_up(self.error_bound, 2):.1e} {self.relative_to}"
-        if self.error_bound == 0:
-            bound = "0: integers, multiplied exactly"
+        if self.relative_to == "|C|_ij":
+            bound = show_exact(ErrorBound(self.error_bound, self.relative_to))
         rows = [
             ("routine", self.routine),
             ("asked for", self.asked),
@@ -175,7 +176,8 @@ def _range(exponents: Any) -> tuple[int, int]:
 _NATIVE = (
     "the matrices need more bits than any residue system has: the product is the "
     "native one, whose last bits depend on the BLAS and its threads. Give num_moduli "
-    "or accuracy='normwise' for a product through integers"
+    "or accuracy='normwise' for a product through integers, which may be far less "
+    "accurate"
 )
 
 
@@ -202,7 +204,7 @@ def explain_spec(spec: Spec, by_entries: bool, asked: str) -> Explanation:
     """
     system = None if spec.native else spec.system
     bound, relative_to = bound_error(spec, by_entries)
-    if spec.routine.sums:
+    if spec.routine.sums and not spec.exact:
         relative_to += " of each of the two products"
     return Explanation(
         routine=spec.routine.name,

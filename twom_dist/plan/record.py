@@ -13,7 +13,7 @@ from ..tiles.grid import Grid
 from ..tiles.spec import Spec
 from .cluster import Cluster
 from .count import Counts, count
-from .error_bounds import bound_error
+from .error_bounds import bound_error, show_exact
 from .footprint import WorkerMemory
 from .show import Rows, as_html, as_text, name_count
 
@@ -209,7 +209,8 @@ class Plan:
         """Bound on ``|dC_ij|`` for alpha = 1, beta = 0.
 
         It is relative to ``(|A| |B|)_ij`` if the entries determine the moduli,
-        otherwise to ``||a_i|| ||b_j||``; 0 for an exact product. For a rank-2k update
+        otherwise to ``||a_i|| ||b_j||``. For an exact product it is 0, or in single
+        precision relative to the result. For a rank-2k update
         it holds for each of the two products.
         """
         return bound_error(self.spec, self.spec.by_entries).value
@@ -246,13 +247,13 @@ class Plan:
     def _list_rows(self) -> Rows:
         (m, n, k), (mt, nt, kt), (mb, nb, kb) = self.shape, self.tiles, self.tile_shape
         moduli = f"{self._name_moduli()}, {self.modulus_bits:.1f} bits"
-        relative_to = bound_error(self.spec, self.spec.by_entries).relative_to
-        bound = f"{self.error_bound:.1e} {relative_to}"
+        found = bound_error(self.spec, self.spec.by_entries)
+        bound = f"{found.value:.1e} {found.relative_to}"
         if self.by_entries:
             each = f"{self.operations_per_modulus:.2g} ops each"
             moduli += f", expected: the data decide, {each}"
         if self.spec.exact:
-            bound = "0: integers, multiplied exactly"
+            bound = show_exact(found)
         return [
             ("routine", self.routine + (f", {self.uplo}" if self.uplo else "")),
             ("product", f"{m} x {k} times {k} x {n}, {self.dtype}"),

@@ -164,6 +164,10 @@ def test_plans_and_explanations_of_pairs():
     options = {"dim": ["time", "pol"], "rows": "antenna", "pairs": "cplx"}
     expected = td.plan(td.integers.herk, BY_ANTENNA, pairs=True)
     assert td.plan(td.xarray.herk, pairs, **options) == expected
+    single = td.plan(td.xarray.herk, pairs, **options, dtype="complex64")
+    assert (expected.error_bound, single.error_bound) == (0, 2**-24)
+    assert "rounded" in str(single)
+    assert "rounded" not in str(expected)
     one = pairs.isel(channel=0).chunk(antenna=2, pol=1)
     found = td.plan(td.xarray.herk, one, dtype="complex64", **options)
     assert (found.dtype, found.tiles) == ("complex64", (3, 3, 2))
