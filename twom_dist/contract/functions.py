@@ -7,7 +7,7 @@ import numpy as np
 
 from ..api.types import as_contraction, as_einsum
 from ..crossover.choose import is_small
-from ..errors import ArgumentError, PlanError
+from ..errors import PlanError
 from ..interop.traced import compute_or_trace
 from ..kernels.family import deliver
 from ..moduli.accuracy import AUTO_METHOD
@@ -19,7 +19,13 @@ from .arrays import as_operands, promote, reduce_to
 from .letters import find_sizes
 from .pair import PRODUCT_KINDS, contract_pair
 from .path import contract_network
-from .subscripts import matmul_terms, parse, read_each, tensordot_terms
+from .subscripts import (
+    matmul_terms,
+    parse,
+    read_each,
+    tensordot_terms,
+    write_letters,
+)
 
 
 @as_contraction
@@ -181,7 +187,7 @@ def _tensordot(choice: Choice, a: Any, b: Any, axes: Any) -> Any:
 
 @as_einsum
 def einsum(
-    subscripts: str,
+    subscripts: Any,
     /,
     *operands: Any,
     out: Any = None,
@@ -207,7 +213,8 @@ def einsum(
     ----------
     subscripts : str
         Letters of the axes of each operand and, after "->", of the result. An ellipsis
-        stands for axes that are broadcast.
+        stands for axes that are broadcast. NumPy's other form, with lists of numbers,
+        is taken as well: ``einsum(A, [0, 1], B, [1, 2], [0, 2])``.
     *operands : arrays
         As in `matmul`.
     out : array, optional
@@ -248,14 +255,11 @@ def einsum(
         engine=engine,
         equilibrate=equilibrate,
     )
+    arrays: Sequence[Any] = operands
     if not isinstance(subscripts, str):
-        raise ArgumentError(
-            f"the subscripts are a {type(subscripts).__name__}, not a string",
-            "Write letters, such as 'ij,jk->ik'",
-            "subscripts",
-        )
+        subscripts, arrays = write_letters((subscripts, *operands))
     given = choice, out, optimize
-    return compute_or_trace(_einsum, given, "einsum", subscripts, *operands)
+    return compute_or_trace(_einsum, given, "einsum", subscripts, *arrays)
 
 
 def _einsum(

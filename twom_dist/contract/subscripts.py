@@ -2,18 +2,22 @@
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from functools import lru_cache
+from string import ascii_lowercase, ascii_uppercase
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import ArgumentError, PlanError
+from ..errors import ArgumentError, PlanError, shown
 from ..typing import as_integer
 from .letters import Sizes, Term
 
 # Letters beyond a to Z are allowed, since networks of many letters need them.
 _TERM = re.compile(r"(?:(?![\x00-@\[-`{-\x7f]|\s).)*")
 _ELLIPSIS = "..."
+# In NumPy's order, in which it sorts the axes of a result that is not named.
+_LETTERS = ascii_uppercase + ascii_lowercase
 
 
 class Subscripts(NamedTuple):
@@ -21,6 +25,43 @@ class Subscripts(NamedTuple):
 
     terms: tuple[Term, ...]
     output: Term
+
+
+def write_letters(given: Sequence[Any]) -> tuple[str, Sequence[Any]]:
+    """Write NumPy's other form, operands and lists of their axes in turn, in letters.
+
+    Returns
+    -------
+    (subscripts, operands)
+
+    Examples
+    --------
+    >>> write_letters(["A", [0, 1], "B", [1, 2], [0, 2]])
+    ('AB,BC->AC', ['A', 'B'])
+    """
+    count = len(given) // 2 * 2
+    operands, lists = given[0:count:2], [*given[1:count:2], *given[count:]]
+    terms = ["".join(map(_letter_of, _list_axes(x))) for x in lists]
+    inputs = ",".join(terms[: len(operands)])
+    return "->".join([inputs, *terms[len(operands) :]]), operands
+
+
+def _list_axes(given: Any) -> list[Any]:
+    return list(given) if np.iterable(given) else [given]
+
+
+def _letter_of(axis: Any) -> str:
+    number = as_integer(axis)
+    if axis is Ellipsis:
+        return _ELLIPSIS
+    if number is None or not 0 <= number < len(_LETTERS):
+        raise ArgumentError(
+            f"the axis {shown(axis)} is neither an integer of 0 to "
+            f"{len(_LETTERS) - 1} nor an ellipsis",
+            "Write letters, such as 'ij,jk->ik', or lists: A, [0, 1], B, [1, 2]",
+            "subscripts",
+        )
+    return _LETTERS[number]
 
 
 @lru_cache(maxsize=1024)

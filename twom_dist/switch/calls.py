@@ -9,7 +9,7 @@ import numpy as np
 
 from ..contract import einsum, matmul, tensordot
 from ..contract.pair import PRODUCT_KINDS
-from ..contract.subscripts import parse
+from ..contract.subscripts import parse, write_letters
 from ..errors import ArgumentError, TwomError
 from ..problem.matrices import is_dask
 from ..typing import as_integer
@@ -71,10 +71,10 @@ def _read_einsum(
     *operands: Any, dtype: Any = None, optimize: Any = "auto", split_every: Any = None
 ) -> Asked | None:
     """Read subscripts; `split_every` says how dask adds what we do not add."""
+    arrays: Sequence[Any]
     subscripts, *arrays = operands
     if not isinstance(subscripts, str):
-        problem = "lists stand in place of subscripts"
-        raise ArgumentError(problem, "Write letters, such as 'ij,jk->ik'", "subscripts")
+        subscripts, arrays = write_letters(operands)
     if dtype is not None:
         raise ArgumentError("a dtype is given", "Convert the operands", "dtype")
     terms, output = parse(subscripts, tuple(map(_ndim, arrays)))

@@ -51,3 +51,21 @@ def test_an_accuracy_is_that_of_gemm(contract, accuracy):
         assert 1e-9 < error <= 3 * accuracy  # sqrt(k) eps; not that of another
     else:
         assert error <= 1e-14
+
+
+A, B = random_matrix(3, 4), random_matrix(4, 5)
+LISTS = [
+    (A, [0, 1], B, [1, 2]),
+    (A, [0, 1], B, [1, 2], [2, 0]),
+    (A, [30, 1], B, [1, 2]),
+    (A, [..., 1], B, [1, 2], [..., 2]),
+    (A, [0, 1], [1]),
+    (A, (0, 1)),
+]
+
+
+@cases("given", LISTS)
+def test_lists_of_numbers_stand_for_letters_as_in_numpy(given):
+    expected, found = np.einsum(*given), td.einsum(*given, method="2m")
+    assert found.shape == expected.shape
+    assert np.allclose(found, expected)
