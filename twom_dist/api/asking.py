@@ -44,8 +44,10 @@ _SPACES = ("integers", "twofold", "xarray")
 # What plans and explanations take instead of functions that run or hold routines.
 _INSTEAD = {
     "integers.matmul": "Give td.integers.gemm with the same matrices",
-    "tensordot": "Give td.matmul with the matrices that it makes of its operands",
-    "einsum": "Give td.matmul with the matrices that it makes of two operands",
+    "tensordot": "Give td.matmul and the shapes of the matrices that it makes of its "
+    "operands, (m, k) and (k, n): products of the sizes of their axes, contracted k",
+    "einsum": "Give td.matmul and the shapes of the matrices that it makes of two "
+    "operands, (m, k) and (k, n): products of the sizes of their letters, contracted k",
     "Product": "Give the routine that it was made with",
 }
 

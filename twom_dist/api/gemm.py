@@ -30,6 +30,9 @@ def gemm(
 ) -> Call:
     """Compute ``alpha op(A) op(B) + beta C`` through int8 products.
 
+    It is for large matrices: small ones take longer than in NumPy or CuPy. Where sizes
+    vary, give method="auto", or call `matmul`.
+
     Parameters
     ----------
     A : (..., m, k) array, or (..., k, m) with op_a "T" or "C"

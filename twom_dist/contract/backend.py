@@ -13,6 +13,16 @@ OURS = {
     **{name: getattr(numpy, name) for name in ("dot", "vecdot")},
     **{f"linalg.{name}": getattr(linalg, name) for name in linalg.__all__},
 }
+_ALL_ENTRIES = "; call gemm with all entries of the matrix, both triangles"
+# Routines of BLAS that this package lacks.
+_INSTEAD = {
+    "symm": _ALL_ENTRIES,
+    "hemm": _ALL_ENTRIES,
+    "trmm": "; call gemm with zeros in the other triangle",
+    "trsm": "; it solves no equations: call scipy.linalg.solve_triangular",
+    "gemmt": "; call herk, syrk, her2k or syr2k, if that is what C is, or gemm",
+    "gemv": "; call gemm with a matrix of one column, or matmul",
+}
 
 
 class OfArrays:
@@ -55,4 +65,5 @@ def __getattr__(name: str) -> Any:
             pass
         else:
             return _find(name)
-    raise AttributeError(f"module 'twom_dist' has no attribute {name!r}")
+    remedy = _INSTEAD.get(name) or _INSTEAD.get(name[1:], "")
+    raise AttributeError(f"module 'twom_dist' has no attribute {name!r}{remedy}")

@@ -204,3 +204,9 @@ def test_quimb_contracts_by_the_name_of_the_package():
         with tensors.tensor_linop_backend("twom_dist"):
             operator = tensors.tensor_core.TNLinearOperator([b], "j", "k")
             assert same_bits(operator.matvec(v), td.tensordot(B, v, 1))
+
+
+@pytest.mark.parametrize("name", ["symm", "zhemm", "strmm", "trsm", "dgemv"])
+def test_routines_of_blas_that_are_missing_say_what_to_call(name):
+    with pytest.raises(AttributeError, match=f"{name}.*; .*call "):
+        getattr(td, name)
