@@ -25,18 +25,22 @@ def follow(
     workers: int = 0,
     seconds: float | None = None,
 ) -> Iterator[Callable[[Any], None]]:
-    """Yield a callback for the progress of a job, and tell of it.
+    """Yield a callback for the progress of a job and its phases, and tell of them.
 
     `done`: tiles of an earlier run; `workers`: of the client, at the start; `seconds`:
     from line to line, instead of the usual ones.
     """
     latest: Any = None
+    phase = "preparing"
     news, ended = Event(), Event()
     in_place = sys.stderr.isatty()
     every = seconds or (_IN_PLACE_SECONDS if in_place else _LOG_SECONDS)
 
     def report(progress: Any) -> None:
-        nonlocal latest
+        nonlocal latest, phase
+        if isinstance(progress, str):
+            phase = progress
+            return
         latest = progress
         news.set()
 
@@ -45,9 +49,9 @@ def follow(
         ended.wait(short)
         news.wait(every - short)
         while not ended.is_set():
-            line = "" if total is None else f"{done} of {total} tiles"
+            line = phase if total is None else f"{done} of {total} tiles, {phase}"
             if latest is not None:
-                line = _describe(latest, done)
+                line = _describe(latest, done, phase)
             if client is not None:
                 line += _count_workers(client, workers)
             # Meanwhile the job may have ended.
@@ -76,11 +80,11 @@ def _show_in_place(line: str) -> None:
     write_error(f"\r{line[: columns - 1]}\x1b[K")
 
 
-def _describe(progress: Any, before: int) -> str:
+def _describe(progress: Any, before: int, phase: str) -> str:
     tiles = f"{progress.done} of {progress.tiles} tiles"
     left = progress.tiles - progress.done
     if not left:
-        return f"{tiles}, writing the output"
+        return f"{tiles}, {phase}"
     remaining = progress.seconds * left / (progress.done - before)
     return f"{tiles}, {progress.gflops:.1f} GFLOP/s, {show_seconds(remaining)} left"
 

@@ -28,10 +28,25 @@ def run_job(
         report = None
         if not quiet:
             total, done = run.layout.num_computed, len(run.finished())
+            say(_tell_start(total, done, cluster, client))
             report = stack.enter_context(follow(total, done, client, cluster.workers))
-        summary = compute(run, client, report, begin_work())
+        enter = report or (lambda _: None)
+        summary = compute(run, client, report, begin_work(), enter)
     if as_json:
         show(summary.to_json(), done=True)
     elif not quiet:
         text = f"{summary}\n{summary.explanation}" if verbose else summary
         show(text, done=True)
+
+
+def _tell_start(total: int, done: int, cluster: Any, client: Any) -> str:
+    """Say where a job begins or continues, and with what."""
+    from ..plan.show import name_count
+
+    count, name = cluster.workers, "worker"
+    if client is None:
+        count, name = cluster.threads, "thread"
+    on = f"on {name_count(count, name)}"
+    if done:
+        return f"continues {on}, with {done} of {total} tiles kept"
+    return f"begins {on}, {name_count(total, 'tile')} to compute"

@@ -50,12 +50,15 @@ def _list_rows(found: Any, now: float) -> dict[str, str]:
         rows["state"] = "not finished; without locks here, only new tiles show a run"
     if not found.tiles:
         return rows | {"tiles": "none yet: the job looks at its inputs"}
+    # Tiles tell of a run that multiplies.
+    if found.state == "running" and found.phase not in ("", "multiplying"):
+        rows["phase"] = found.phase
     rows["tiles"] = f"{found.done} of {found.tiles}"
     if found.last is not None:
         rows["tiles"] += f", the last {show_seconds(max(0, now - found.last))} ago"
     if found.tiles_per_second is not None:
         rows["speed"] = _show_speed(found.tiles_per_second)
-    if found.done == found.tiles:
+    if found.done == found.tiles and "phase" not in rows:
         rows["left"] = "the file itself is to be written"
     elif found.seconds_left is not None:
         rows["left"] = show_seconds(found.seconds_left)

@@ -16,7 +16,7 @@ from .execution import compute_value, compute_wave
 from .held import hold_inputs, release_inputs
 from .inputs import check_unchanged
 from .job import Job
-from .manifest import explain_job
+from .manifest import KEPT, LOOKING, MULTIPLYING, VERIFYING, WRITING, explain_job
 from .run import Run, begin
 from .summary import JobSummary, Progress, count_operations
 from .tiles import check_tiles, look_at_whole, make_tasks
@@ -55,27 +55,33 @@ def compute(
     client: Any = None,
     progress: Report | None = None,
     commit: Callable[[], None] = lambda: None,
+    enter: Callable[[str], None] = lambda _: None,
 ) -> JobSummary:
     """Compute and write every tile of a run, then give the output its name.
 
+    `enter` is called with each phase as it begins.
     `commit` is called just before the output gets its name: a signal handler that
     raises from then on would take a result for a failure.
     """
     start = perf_counter()
+    enter(KEPT)
     damaged = _drop_damaged(run, client)
     earlier = run.finished()
     count = _Count(run.job, run.layout, progress, len(earlier))
     with nullcontext() if client is None else client.as_current():
         ensure_plugins()
-        run, found = _multiply(run, client, earlier, count)
+        run, found = _multiply(run, client, earlier, count, enter)
         job, layout = run.job, run.layout
         check_unchanged(job, run.manifest["stamps"])
         checked: tuple[float | None, float | None] = None, None
         if job.verify:
             begun = perf_counter()
+            enter(VERIFYING)
+            run.enter(VERIFYING)
             checked = measure_residual(job, run.output, found.shifts)
             # The reported time is that of the product alone.
             start += perf_counter() - begun
+    enter(WRITING)
     run.finish(commit)
     return JobSummary(
         path=str(run.place.location),
@@ -128,11 +134,16 @@ class _Count:
 
 
 def _multiply(
-    run: Run, client: Any, earlier: set[Cell], count: _Count
+    run: Run,
+    client: Any,
+    earlier: set[Cell],
+    count: _Count,
+    enter: Callable[[str], None],
 ) -> tuple[Run, Found]:
     """Look at the inputs, then compute and write the tiles that are not there yet."""
     threads, held = run.cluster.threads, None
     try:
+        enter(LOOKING if run.job.spec.looks else MULTIPLYING)
         held = hold_inputs(run, client)
         found = look_at_whole(
             run, lambda delayed: compute_value(delayed, client, threads), held
@@ -142,6 +153,7 @@ def _multiply(
             # More moduli than planned leave less room.
             release_inputs(held, client)
             held = None
+        enter(MULTIPLYING)
         count.begin()
         for wave in run.layout.waves:
             cells = [cell for cell in wave.cells if cell not in earlier]

@@ -19,6 +19,13 @@ _ARGUMENTS = ("alpha", "beta", "op_a", "op_b", "uplo", "equilibrate")
 
 Manifest = dict[str, Any]
 
+# Phases of a run, as a log and the status of a job tell them.
+KEPT = "checking the tiles that are kept"
+LOOKING = "looking at the inputs"
+MULTIPLYING = "multiplying"
+VERIFYING = "verifying the result"
+WRITING = "writing the output"
+
 
 def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
     """Describe everything but the layout that determines the result's bits.
@@ -55,7 +62,13 @@ def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
 
 def describe_run(job: Job) -> Manifest:
     """Describe a run of a job: where and since when, and what to type to continue."""
-    return {"host": gethostname(), "since": time.time(), "command": job.command}
+    phase = LOOKING if job.spec.looks else MULTIPLYING
+    return {
+        "host": gethostname(),
+        "since": time.time(),
+        "command": job.command,
+        "phase": phase,
+    }
 
 
 def _hash(diag: Array) -> str:

@@ -20,6 +20,7 @@ from .gpus import choose_engine_and_budget
 from .inputs import check_workers, identify_inputs, stamp_inputs
 from .job import Job
 from .manifest import (
+    MULTIPLYING,
     Manifest,
     check_same,
     check_same_panels,
@@ -76,8 +77,12 @@ class Run:
             # If they leave no room for a tile, dask has to make room.
             with suppress(MemoryLimitError):
                 layout = job.lay_out(self.cluster, layout.tile_shape)
-        self.output.record(accuracy=vars(explain_job(job, found)))
+        self.enter(MULTIPLYING, accuracy=vars(explain_job(job, found)))
         return replace(self, job=job, layout=layout)
+
+    def enter(self, phase: str, **more: Any) -> None:
+        """Record what a run is doing, for whoever asks for its status."""
+        self.output.record(**{RUN: self.manifest[RUN] | {"phase": phase}}, **more)
 
     def finish(self, commit: Callable[[], None] = lambda: None) -> None:
         """Give the output its name, if all of its tiles are there."""
@@ -114,8 +119,9 @@ def begin(
             check_workers(job, run.manifest["inputs"], place, client)
         try:
             about = {RUN: describe_run(job)}
+            run = replace(run, manifest=run.manifest | about)
             if anew:
-                place.start(run.output, run.manifest | about)
+                place.start(run.output, run.manifest)
             else:
                 run.output.record(**about)
             yield run

@@ -32,6 +32,8 @@ class Status:
         Tiles on disk, and all of them; 0 of 0 where a run has not begun its output.
     host : str
         Host of the latest run; empty if not known.
+    phase : str
+        What that run is doing; empty where it has not begun its output.
     since, last : float or None
         When that run began, and wrote its last tile, in seconds since 1970.
     tiles_per_second : float or None
@@ -49,6 +51,7 @@ class Status:
     done: int = 0
     tiles: int = 0
     host: str = ""
+    phase: str = ""
     since: float | None = None
     last: float | None = None
     tiles_per_second: float | None = None
@@ -106,6 +109,7 @@ def _describe(
         done=len(cells),
         tiles=tiles,
         host=host,
+        phase=run.get("phase", ""),
         since=run.get("since"),
         last=last,
         tiles_per_second=speed,

@@ -54,12 +54,15 @@ def test_a_line_tells_of_tiles_and_workers(capsys, client, before, workers):
 
     with follow(9, 3, client, before, seconds=0.02) as report:
         wait_until(said)
-        assert lines[0] == f"twom-dist: 3 of 9 tiles{workers}"
+        assert lines[0] == f"twom-dist: 3 of 9 tiles, preparing{workers}"
+        report("looking at the inputs")
+        wait_until(lambda: "tiles, looking at the inputs" in said()[-1])
         report(Progress(5, 9, 10**9, 1.0))
         wait_until(lambda: "left" in said()[-1])
         words = r"twom-dist: 5 of 9 tiles, .+ GFLOP/s, .+ left"
         assert re.fullmatch(words + re.escape(workers), lines[-1])
         report(Progress(9, 9, 10**9, 1.0))
+        report("writing the output")
         wait_until(lambda: "writing" in said()[-1])
     # A short job says nothing, nor does one that has ended.
     said()
@@ -90,7 +93,7 @@ def test_on_a_terminal_one_line_changes_and_goes(capsys, monkeypatch):
     with follow(9, seconds=0.02):
         wait_until(lambda: said.append(capsys.readouterr().err) or said[-1])
     said.append(capsys.readouterr().err)
-    assert said[-2].startswith("\r0 of 9 tiles\x1b[K")
+    assert said[-2].startswith("\r0 of 9 tiles, preparing\x1b[K")
     assert said[-1].endswith("\r\x1b[K")
 
 
@@ -99,7 +102,7 @@ def test_on_a_terminal_one_line_changes_and_goes(capsys, monkeypatch):
 )
 def test_the_time_left_is_that_of_the_tiles_of_this_run(seconds, left):
     # Three of nine were there, and one took so long.
-    told = following._describe(Progress(7, 9, 4 * 10**9, 4 * seconds), 3)
+    told = following._describe(Progress(7, 9, 4 * 10**9, 4 * seconds), 3, "")
     assert told == f"7 of 9 tiles, {1 / seconds:.1f} GFLOP/s, {left} left"
 
 

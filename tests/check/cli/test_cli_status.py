@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import time
 from functools import partial
@@ -41,6 +42,7 @@ def test_a_job_is_running_then_stopped_then_finished(files, call, output):
     assert running.state == "running"
     assert 20 <= running.done < running.tiles == 30
     assert running.host == os.uname().nodename
+    assert running.phase == "multiplying"
     assert running.since - 1 < running.last < time.time() + 1
     assert running.seconds_left * running.tiles_per_second == pytest.approx(
         30 - running.done
@@ -68,7 +70,9 @@ def test_a_stopped_job_says_what_continues_it(call, files):
     folder = os.getcwd()
     assert command[:4] == ["twom-dist", "gemm", *[f"{folder}/A.zarr"] * 2]
     assert command[4:] == ["-o", f"{folder}/C.npy", *given]
-    assert call(*command[1:])[0] == 0
+    code, _, err = call(*command[1:])
+    assert code == 0
+    assert re.match(r"twom-dist: continues on .+, with \d+ of \d+ tiles kept\n", err)
     assert call("status", "C.npy")[0] == 0
 
 
@@ -118,6 +122,26 @@ def test_a_job_that_ends_before_its_first_tile_keeps_nothing(call, files):
         code, _, err = call("gemm", "A.zarr", "B.npy", "-o", "C.npy", "--n-workers", 0)
     assert (code, "no tile was finished" in err) == (1, True)
     call.assert_refuses("status", "C.npy", why="no-job")
+
+
+def test_a_status_tells_the_phase(call, files, monkeypatch):
+    seen = []
+
+    def look(module, name):
+        call_of = getattr(module, name)
+
+        def seeing(*given):
+            seen.append(call("status", "C.zarr")[1])
+            return call_of(*given)
+
+        monkeypatch.setattr(module, name, seeing)
+
+    look(driver, "look_at_whole")
+    look(driver, "measure_residual")
+    multiply("C.zarr", verify=True)
+    looking, verifying = seen
+    assert re.search("^phase +looking at the inputs$", looking, re.MULTILINE)
+    assert re.search("^phase +verifying the result$", verifying, re.MULTILINE)
 
 
 def test_info_describes_what_is_not_finished(call, files):

@@ -94,8 +94,9 @@ def test_a_second_signal_does_not_disturb_the_clean_up(here, first, second, word
         assert process.stdout.readline() == "leaving\n"
         process.send_signal(second)
         _, err = process.communicate(timeout=30)
-    assert err.count("\n") == 3, err
-    still, kept, error = err.splitlines(keepends=True)
+    assert err.count("\n") == 4, err
+    begun, still, kept, error = err.splitlines(keepends=True)
+    assert begun == "twom-dist: begins on 1 worker, 1024 tiles to compute\n"
     assert (still, "of 1024 tiles are kept in" in kept) == (STILL, True)
     assert error.startswith(f"twom-dist: error: {word}; ")
     assert process.returncode == 128 + first
@@ -108,6 +109,7 @@ def test_a_third_signal_ends_it_at_once(here):
         process.send_signal(INT)
         assert process.stdout.readline() == "leaving\n"
         process.send_signal(INT)
+        assert process.stderr.readline().startswith("twom-dist: begins on ")
         assert process.stderr.readline() == STILL
         process.send_signal(TERM)
         assert process.wait(timeout=5) == -TERM
@@ -159,6 +161,7 @@ def test_a_signal_after_the_commit_changes_nothing(a, moment, number):
             process.stdin.flush()
             assert process.stdout.readline() == "after\n"
         process.send_signal(number)
+        assert process.stderr.readline().startswith("twom-dist: begins on ")
         assert process.stderr.readline() == STILL
         out, err = process.communicate("\n\n", timeout=30)
     assert (process.returncode, err) == (0, "")

@@ -44,10 +44,11 @@ def test_the_example_of_the_docs(call, here):
     try:
         wait_until(lambda: call("status", "C.zarr")[1].count("tiles ") > 1)
         running = call("status", "C.zarr")
-        line = process.stderr.readline()
+        begun, line = (process.stderr.readline() for _ in range(2))
     finally:
         process.kill()
     process.communicate()
+    assert re.match(r"twom-dist: begins on \d+ threads?, 30 tiles to compute$", begun)
     assert re.match(r"twom-dist: \d+ of 30 tiles, \d.* GFLOP/s, .* left$", line), line
     stopped = call("status", "C.zarr")
     assert (running[0], stopped[0]) == (1, 1)
