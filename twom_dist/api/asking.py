@@ -15,6 +15,7 @@ from ..interop import labelled
 from ..interop.dlpack import adopt
 from ..problem.call import Call, Terms
 from ..problem.dtypes import DTYPES
+from ..problem.pairs import check_told
 from ..run.recipes import compute_arrays
 from ..tiles.routine import ROUTINES
 from .types import (
@@ -87,6 +88,8 @@ def _computing(ask: Callable[..., Call]) -> Any:
             # Looked at afterwards: for every call it would take half of our time.
             _check_arguments(ask, args, options)
             raise
+        if getattr(call.A, "ndim", 2) > 2 and call.names is None:
+            check_told(call.terms.choice, call.A, call.B)
         return compute_call(call)
 
     made: Any = routine
@@ -204,6 +207,8 @@ def ask(
         also = f"; {caller.__name__} itself takes {own}"
     _check_arguments(function, matrices, options, also)
     call: Call = function(*matrices, **options)
+    if call.names is None:
+        check_told(call.terms.choice, call.A, call.B)
     return call
 
 

@@ -22,7 +22,7 @@ def gemm(
     *,
     op_a: Op = "N",
     op_b: Op = "N",
-    pairs: bool = False,
+    pairs: bool | None = None,
     method: Method = "2m",
     engine: EngineName = "auto",
     out: Writable | None = None,
@@ -39,9 +39,10 @@ def gemm(
         As A.
     op_a, op_b : {"N", "T", "C"}
         Use the matrix as stored (N), transposed (T) or conjugate-transposed (C).
-    pairs : bool
+    pairs : bool, optional
         Whether the last axes, of length 2, hold real and imaginary parts. They stay
-        integers until they are encoded, in dask's graphs and in transit, too.
+        integers until they are encoded, in dask's graphs and in transit, too. Default:
+        no, but stacks of 8 or 16 bits whose last axis has length 2 are refused.
     method : {"2m", "3m", "4m", "hybrid"}
         As in `twom_dist.gemm`.
     engine : {"auto", "cpu", "cuda", "reference"}
@@ -90,7 +91,7 @@ def herk(
     *,
     op: Op = "N",
     uplo: Uplo = "full",
-    pairs: bool = False,
+    pairs: bool | None = None,
     method: Method = "2m",
     engine: EngineName = "auto",
     out: Writable | None = None,
@@ -130,7 +131,7 @@ def her2k(
     *,
     op: Op = "N",
     uplo: Uplo = "full",
-    pairs: bool = False,
+    pairs: bool | None = None,
     method: Method = "2m",
     engine: EngineName = "auto",
     out: Writable | None = None,

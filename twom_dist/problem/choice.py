@@ -80,10 +80,10 @@ class Choice:
 
     @classmethod
     def exact(
-        cls, *, pairs: Any = False, method: Any = "2m", engine: Any = "auto"
+        cls, *, pairs: Any = None, method: Any = "2m", engine: Any = "auto"
     ) -> Self:
         """Parse the options of an exact product."""
-        paired = as_flag("pairs", pairs)
+        paired = None if pairs is None else as_flag("pairs", pairs)
         name = choose("engine", engine, ENGINES)
         if isinstance(method, str) and method in _EXACT_METHODS:
             return cls(Exact(paired), cast(Method, method), name)
@@ -100,7 +100,7 @@ class Choice:
     @cached_property
     def pairs(self) -> bool:
         """True if entries are pairs of integers."""
-        return isinstance(self.target, Exact) and self.target.pairs
+        return isinstance(self.target, Exact) and bool(self.target.pairs)
 
     @cached_property
     def decisive(self) -> str:

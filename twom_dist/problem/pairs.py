@@ -12,7 +12,9 @@ import numpy as np
 from ..errors import ArgumentError, PlanError
 from ..kernels.family import Family, empty_block, family_of
 from ..tiles.integers import pair_dtype, working_dtype
+from .choice import Choice
 from .matrices import Header, as_matrix, is_dask
+from .target import Exact
 
 
 def check_parts(x: Any, name: str) -> None:
@@ -25,6 +27,38 @@ def check_parts(x: Any, name: str) -> None:
             "Use numpy.stack((re, im), axis=-1)",
             "pairs-shape",
         )
+
+
+def check_told(choice: Choice, *matrices: Any) -> None:
+    """Refuse stacks of 8 or 16 bits that may be pairs, unless that was said.
+
+    As a stack of matrices with two columns they would take very long.
+    """
+    given = [x for x in matrices if x is not None]
+    if isinstance(choice.target, Exact) and choice.target.pairs is not None:
+        return
+    if not all(map(_may_be_pairs, given)):
+        return
+    remedy = "Give pairs=True if it does, pairs=False if not"
+    if not isinstance(choice.target, Exact):
+        remedy = (
+            "Call the routine of td.integers with pairs=True if it does; give matrices "
+            "of two columns by astype(float)"
+        )
+    raise ArgumentError(
+        f"A is {given[0].dtype} of shape {tuple(given[0].shape)}, and it is not said "
+        "whether the last axis holds real and imaginary parts",
+        remedy,
+        "pairs",
+    )
+
+
+def _may_be_pairs(x: Any) -> bool:
+    shape: tuple[int, ...] = getattr(x, "shape", ())
+    dtype: Any = getattr(x, "dtype", None)
+    # Dtypes of other libraries have no kind.
+    whole = getattr(dtype, "kind", "") in ("i", "u")
+    return whole and len(shape) > 2 and shape[-1] == 2 and dtype.itemsize <= 2
 
 
 def header_of(x: Any, name: str) -> Header:

@@ -32,9 +32,12 @@ class Moduli:
 
 @dataclass(frozen=True)
 class Exact:
-    """A product of integers without rounding; of pairs: real and imaginary parts."""
+    """A product of integers without rounding; of pairs: real and imaginary parts.
 
-    pairs: bool = False
+    None if nobody said what a last axis of length 2 holds.
+    """
+
+    pairs: bool | None = None
 
 
 Target = Accuracy | Bound | Moduli | Exact

@@ -280,3 +280,21 @@ def test_refusals(kind, code, call):
 def test_a_refused_range_names_what_takes_it():
     with pytest.raises(AccuracyError, match=r"td\.integers.matmul"):
         td.plan(td.integers.gemm, (1, 2**24), (2**24, 1), dtype="int16")
+
+
+def test_whoever_forgets_to_say_pairs_is_told():
+    x = np.ones((4, 6, 2), np.int8)
+    calls = [
+        lambda **given: td.integers.herk(x, **given),
+        lambda **given: td.integers.gemm(x, x, op_b="C", **given),
+        lambda **given: td.plan(td.integers.herk, da.from_array(x), **given),
+    ]
+    for call in calls:
+        with raises(ArgumentError, "pairs"):
+            call()
+        call(pairs=True)
+        call(pairs=False)
+    with raises(ArgumentError, "pairs"):
+        td.herk(x)
+    assert td.herk(x.astype(float)).shape == (4, 6, 6)
+    assert td.gemm(x, np.ones((2, 3))).shape == (4, 6, 3)
