@@ -224,7 +224,7 @@ def check_out(
     given = [x for x in matrices if x is not None]
     if any(map(is_dask, given)):
         problem = "out is an array, but the result of dask arrays is lazy"
-        raise PlanError(problem, "Omit the argument out", "out")
+        raise PlanError(problem, "Omit out, and write the result with to_zarr", "out")
     family = family_of(given[0])
     plain = type(out).__name__ in ("ndarray", "memmap")  # no masks, no matrices
     if family_of(out) != family or not plain:
