@@ -257,9 +257,9 @@ def set_apart(c: Any, out: Any) -> Any:
 
     Entries that a NaN or a second attempt changes are read after `out` was written.
     """
-    if c is None or out is None or (place := _describe(c)) is None:
-        return c
-    return namespace(out).copy(c) if place == _describe(out) else c
+    place = _describe(c)
+    same = place is not None and place == _describe(out)
+    return namespace(out).copy(c) if same else c
 
 
 def _describe(x: Any) -> Any:

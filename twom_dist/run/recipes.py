@@ -78,7 +78,8 @@ def compute_arrays(
     alpha, beta = as_key(terms.alpha, "alpha"), as_key(terms.beta, "beta")
     if alpha is not terms.alpha or beta is not terms.beta:
         terms = terms._replace(alpha=alpha, beta=beta)
-    C = set_apart(C, out)
+    if C is not None and out is not None:
+        C = set_apart(C, out)
     key = None if diag is not None else _find_key(terms, A, B, C, out)
     try:
         recipe = _recipes.get(key)
