@@ -56,7 +56,7 @@ def test_sums_are_those_of_int64(half_vectors, rows, width):
     moduli = np.array(residue_system("real", ROWS).moduli)[:, np.newaxis]
     table = reduction_table(moduli.ravel().tolist())
     x, y = (as_groups(t.astype(np.int8)) for t in (a, b))
-    starts = np.zeros(GROUP, np.int32)
+    starts = np.zeros(GROUP, np.uint32)
     old = rng.integers(-125, 125, (ROWS, GROUP * width)).astype(np.int8)
     for before in (None, old):
         out = np.full_like(old, 77)
@@ -69,7 +69,7 @@ def test_sums_are_those_of_int64(half_vectors, rows, width):
         expected = (exact + moduli // 2) % moduli - moduli // 2
         assert (out[:rows] == expected[:rows]).all()
         assert (out[rows:] == 77).all()
-    assert (starts == -128 * a.sum(axis=1)).all()
+    assert (starts == 2**31 - 128 * a.sum(axis=1)).all()
 
 
 @pytest.mark.parametrize("cpu", CPUS)

@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 
 from .compiled import inner
 from .encoded import GROUP
-from .microkernel import Reducer, Writer
+from .microkernel import BIAS, Reducer, Writer
 from .turning import turn_words
 
 # Bytes of a tile, words along k that it holds, and bytes of one.
@@ -161,7 +161,7 @@ def reduce_tiles(
             write.fetch(builder.add(target, ahead))
 
             def reduce_group(g: int) -> None:
-                own = write.load(source, g * _TILE, write.words)
+                own = write.flip(write.load(source, g * _TILE, write.words), BIAS)
                 reducer.store(own, origin, add, target, g * GROUP)
 
             reduce_group(0)

@@ -47,7 +47,8 @@ class EncodeTables:
     bytes : (groups of planes, words, 16, 4) int8
         Those of its bytes, in the layout of a left operand.
     starts : (planes, padded to whole groups) int32
-        What takes back the 2^31 that words are too large.
+        What takes back the 2^31 that words are too large, and makes their sums 2^31 too
+        large.
     reduction : (planes, 4) int32
         See `reduction_table`.
     """
@@ -79,17 +80,18 @@ def encode_tables(system: ResidueSystem) -> EncodeTables:
             [symmetric_residue(w << 8 * i, plane.p) for i in range(DEPTH)]
             for w in given
         ]
-    starts = np.zeros(-(-len(moduli) // GROUP) * GROUP, np.int32)
+    starts = np.zeros(-(-len(moduli) // GROUP) * GROUP, np.int64)
     total = weights.sum(axis=1) << 31
     starts[: len(moduli)] = [
-        symmetric_residue(-int(t), p) for t, p in zip(total, moduli, strict=True)
+        symmetric_residue(-int(t), p) - (1 << 31)
+        for t, p in zip(total, moduli, strict=True)
     ]
     return EncodeTables(
         (system.parts, words, system.hexagonal),
         np.array(moduli, np.float64),
         weights.astype(np.float64),
         as_groups(weights_of_bytes.reshape(len(moduli), count * DEPTH)),
-        starts,
+        starts.astype(np.int32),
         reduction_table(moduli),
     )
 

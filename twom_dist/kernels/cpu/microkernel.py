@@ -25,8 +25,13 @@ ROWS = 8
 WIDEST = 3
 
 _STEP = GROUP * DEPTH  # bytes of a group that one vector holds
+# What sums are too large, so that they are unsigned.
+BIAS = 0x80000000
 _BYTE, _WORD, _SINGLE = ir.IntType(8), ir.IntType(32), ir.FloatType()
 _ADDRESS = ir.IntType(64)
+# A number below 2^22 is rounded by adding this, and the last bits of the sum are those
+# of the integer.
+_ROUNDING = 1.5 * 2.0**23
 # Vectors of sums that a loop keeps in registers for each row.
 _TOGETHER = 3
 
@@ -138,7 +143,7 @@ def _make_writer(builder: Any) -> Writer:
 
 @intrinsic
 def sum_rows(typing_context: Any, x: Any, steps: Any, factor: Any, out: Any) -> Any:
-    """out[r] = factor times the sum of row r of a group, r < 16."""
+    """out[r] = 2^31 + factor times the sum of row r of a group, r < 16."""
     signature = types.void(types.intp, types.intp, types.int32, types.intp)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -156,7 +161,8 @@ def sum_rows(typing_context: Any, x: Any, steps: Any, factor: Any, out: Any) -> 
 
         sums = write.repeat(steps, [write.repeated(0) for _ in places], add)
         for own, place in zip(sums, places, strict=True):
-            write.store(builder.mul(own, write.fill(factor)), out, place)
+            total = builder.mul(own, write.fill(factor))
+            write.store(write.flip(total, BIAS), out, place)
         return context.get_dummy_value()
 
     return signature, generate
@@ -194,7 +200,7 @@ def _write_multiply(
     r < `rows` <= 8; j < 16 width. All but `rows` are addresses and distances in bytes:
     of x and y their first words, `y_stride` from group to group of y. Residues at `old`
     are added, with the strides of `out`, unless that is 0; it may be `out`. Row r is
-    reduced by entry r of the table, {weights, start, p, 1 / p} as int32 and float32.
+    reduced by entry r of the table; see `reduction_table`.
     """
     x, y, y_stride, steps, starts, out, out_stride, rows, old, *table = args
     entries, entry_stride = table
@@ -261,16 +267,17 @@ def _sum_products(
 class Reducer:
     """Sums modulo the p of an entry of the table, as residues of a byte.
 
-    The bytes of a sum, biased to unsigned, weigh 2^(8 i) mod p: |raw| < 2^18, so that
-    raw, and raw less a multiple of p near it, are exact in float32. The quotient is off
-    by 2^-5 / p at most, and raw / p is 1 / (2 p) or more away from a tie for odd p; for
-    p = 256 it is exact, and a tie gives +-128, whose low bytes are equal.
+    The bytes of a sum, 2^31 too large and so unsigned, weigh 2^(8 i) mod p:
+    |raw| < 2^18 is exact in float32. What is rounded to the quotient is off by 2^-6 / p
+    at most, and raw / p is 1 / (2 p) or more away from a tie for odd p; for p = 256 it
+    is exact, and a tie gives +-128, whose low bytes are equal. The residue needs raw,
+    the quotient and -p modulo 256 alone, which one more step of VNNI puts together.
     """
 
     def __init__(self, write: Writer, entry: Any) -> None:
-        kinds = (_WORD, _WORD, _SINGLE, _SINGLE)
+        kinds = (_WORD, _WORD, _WORD, _SINGLE)
         self.write = write
-        self.weights, self.start, self.p, self.inverse = (
+        self.weights, self.start, self.minus_p, self.inverse = (
             write.fill(write.load(entry, 4 * place, kind))
             for place, kind in enumerate(kinds)
         )
@@ -279,7 +286,6 @@ class Reducer:
         """Write residues `place` bytes after `out`; add those at `old` if `add`."""
         write, builder = self.write, self.write.builder
         kind, singles = f"v{write.lanes}f32", write.singles
-        rint = write.declare(f"llvm.rint.{kind}", singles, singles)
         fma = write.declare(f"llvm.fma.{kind}", singles, *(singles,) * 3)
         before = builder.block
         with builder.if_then(add):
@@ -288,13 +294,14 @@ class Reducer:
         total = builder.phi(write.words)
         total.add_incoming(sums, before)
         total.add_incoming(added, adding)
-        raw = write.add_products(
-            self.start, write.flip(total, 0x80000000), self.weights
+        raw = write.add_products(self.start, total, self.weights)
+        value, rounding = builder.sitofp(raw, singles), [_ROUNDING] * write.lanes
+        quotient = builder.call(
+            fma, [value, self.inverse, ir.Constant(singles, rounding)]
         )
-        value = builder.sitofp(raw, singles)
-        quotient = builder.call(rint, [builder.fmul(value, self.inverse)])
-        left = builder.call(fma, [builder.fneg(quotient), self.p, value])
-        residue = builder.trunc(builder.fptosi(left, write.words), write.residues)
+        low = builder.bitcast(quotient, write.words)
+        left = write.add_products(raw, low, self.minus_p)
+        residue = builder.trunc(left, write.residues)
         write.store(residue, out, place)
 
 

@@ -27,15 +27,15 @@ Places = tuple[int, ...]
 
 
 def reduction_table(moduli: Sequence[int]) -> Array:
-    """Tabulate the microkernel's moduli: {weights, start, p, 1/p}, 16 bytes each.
+    """Tabulate the microkernel's moduli: {weights, start, -p, 1/p}, 16 bytes each.
 
     The bytes of a sum weigh 2^(8 i) modulo p; `start` takes back the bias of 2^31 that
-    makes them unsigned.
+    makes them unsigned; of -p there is the lowest byte.
     """
-    table = np.zeros(len(moduli), "4i1, i4, f4, f4")
+    table = np.zeros(len(moduli), "4i1, i4, i4, f4")
     for row, p in enumerate(moduli):
         weights = [symmetric_residue(1 << 8 * t, p) for t in range(4)]
-        table[row] = weights, symmetric_residue(-(1 << 31), p), p, 1 / p
+        table[row] = weights, symmetric_residue(-(1 << 31), p), -p & 255, 1 / p
     return table.view(np.int32).reshape(-1, 4)
 
 
