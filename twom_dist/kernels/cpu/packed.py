@@ -23,6 +23,10 @@ from .threads import ranges, run_each
 from .tuning import BLOCK_BYTES, LONGEST_SUM, TILES_BYTES
 
 _BYTES = GROUP * DEPTH
+# Entries of 8 planes that are written before those of the next 8: planes lie a power of
+# 2 apart, in the same sets of the caches. Stores alone of 48 bytes to each of 32 planes
+# in turn took 3.6 ns for an entry of all of them, and 2.1 in such an order (Zen 2).
+_RUN = 32 * WIDEST * GROUP
 Places = tuple[int, ...]
 
 
@@ -244,27 +248,28 @@ def multiply_plane_bytes(weights, words, starts, table, out):  # type: ignore[no
     """
     planes, entries = out.shape
     steps, plane_bytes, group_bytes = words.shape[1], out.strides[0], words.strides[0]
-    for first in range(0, entries, WIDEST * GROUP):
-        panel = words.ctypes.data + first // GROUP * group_bytes
-        groups = min(WIDEST, (entries - first) // GROUP)
+    for start in range(0, entries, _RUN):
+        end = min(entries, start + _RUN)
         for plane in range(0, planes, ROWS):
-            where = (
-                weights.ctypes.data
-                + (plane // GROUP * steps * _BYTES + plane % GROUP * DEPTH),
-                panel,
-                group_bytes,
-                steps,
-                starts.ctypes.data + 4 * plane,
-                out.ctypes.data + plane * plane_bytes + first,
-                plane_bytes,
-                min(ROWS, planes - plane),
-                0,
-                table.ctypes.data + 16 * plane,
-                16,
-            )
-            if groups == 3:
-                multiply_three(*where)
-            elif groups == 2:
-                multiply_two(*where)
-            else:
-                multiply_one(*where)
+            left = plane // GROUP * steps * _BYTES + plane % GROUP * DEPTH
+            for first in range(start, end, WIDEST * GROUP):
+                where = (
+                    weights.ctypes.data + left,
+                    words.ctypes.data + first // GROUP * group_bytes,
+                    group_bytes,
+                    steps,
+                    starts.ctypes.data + 4 * plane,
+                    out.ctypes.data + plane * plane_bytes + first,
+                    plane_bytes,
+                    min(ROWS, planes - plane),
+                    0,
+                    table.ctypes.data + 16 * plane,
+                    16,
+                )
+                groups = (end - first) // GROUP
+                if groups >= WIDEST:
+                    multiply_three(*where)
+                elif groups == 2:
+                    multiply_two(*where)
+                else:
+                    multiply_one(*where)
