@@ -3,11 +3,13 @@
 import ast
 from pathlib import Path
 
+from numba import njit
 from numba.core.caching import IndexDataCacheFile
 
 import twom_dist
 from twom_dist.kernels.cpu import compiled, norms
 from twom_dist.kernels.cpu.compiled import CodeFiles
+from twom_dist.kernels.cpu.width import take_widest
 
 PACKAGE = Path(twom_dist.__file__).parent
 
@@ -70,3 +72,13 @@ def test_all_that_is_compiled_in_is_stamped():
     found = {x for path in kernels for x in imported_by(path) if x.exists()}
     assert kernels <= stamped
     assert found - stamped <= NOT_COMPILED
+
+
+def test_llvm_is_told_of_the_widest_vectors():
+    @njit("f8(f8)")
+    def add_one(x):
+        take_widest()
+        return x + 1.0
+
+    (text,) = add_one.inspect_llvm().values()
+    assert '"prefer-vector-width"="512"' in text

@@ -57,6 +57,16 @@ def assert_exact(
         assert ((plane[:, : right.rows] == expected) | ~np.array(wanted)).all()
 
 
+def test_planes_hold_residues():
+    """Nine planes or more, and entries of several runs."""
+    system = residue_system("real", 9)
+    x = np.random.default_rng(0).integers(-(2**20), 2**20, (17, 310)).astype(float)
+    x[0, :2] = 128, -128
+    found = encode_integers(x, system).residues()
+    for plane, own in zip(system.planes, found, strict=True):
+        assert (own == (x + plane.p // 2) % plane.p - plane.p // 2).all()
+
+
 @pytest.mark.parametrize(
     "shape",
     [

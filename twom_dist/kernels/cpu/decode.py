@@ -21,6 +21,7 @@ from .hexagonal import count_off_lattice, lift_to_cell, times_half_root
 from .layout import flat_parts, read_only, tall, whole_rows
 from .pieces import piece_width, scratch_lines
 from .threads import ranges, run_each
+from .width import take_widest
 
 # Exponents of the two factors of step 4 in the contract.
 _FIRST_LOW, _FIRST_HIGH = -1000, 600
@@ -76,6 +77,7 @@ def _reconstruct(d, digits, modulus, quotient, unit, hexagonal, count, lines, v,
 
     digits and words: d and v with both parts as one line.
     """
+    take_widest()
     halves = reduce_digits(digits, modulus, quotient, unit, lines[0], lines[1])
     if hexagonal and count_off_lattice(d, count) > 0:
         halves += lift_to_cell(d, modulus, quotient, unit, count)
@@ -96,6 +98,7 @@ def _scale_down(v, words, at, row, columns, one):  # type: ignore[no-untyped-def
 
     `one`: scratch. Returns the largest e.
     """
+    take_widest()
     bits, count = one.view(np.int64), len(columns)
     largest, smallest = np.int64(0), np.int64(0)
     for c in range(count):
@@ -133,6 +136,7 @@ def _scale_up(v, words, at, row, columns):  # type: ignore[no-untyped-def]
 @inner(_nrt=False)
 def _normalise(v, count):  # type: ignore[no-untyped-def]
     """Round the sum of both words to the first: the end of step 4."""
+    take_widest()
     for part in range(v.shape[1]):
         for c in range(count):
             high, low = v[0, part, c], v[1, part, c]
@@ -144,6 +148,7 @@ def _normalise(v, count):  # type: ignore[no-untyped-def]
 @inner(_nrt=False)
 def _scale(v, mode, re, im, count):  # type: ignore[no-untyped-def]
     """v *= alpha; nothing for 1."""
+    take_widest()
     if mode in (REAL, NONE):
         for part in range(v.shape[1]):
             for c in range(count):
@@ -158,6 +163,7 @@ def _scale(v, mode, re, im, count):  # type: ignore[no-untyped-def]
 @inner(_nrt=False)
 def _add_scaled(v, at, count, own, mode, re, im):  # type: ignore[no-untyped-def]
     """v += beta c, of which own[count * parts], from `at` on."""
+    take_widest()
     parts = v.shape[1]
     if mode == COMPLEX:
         re_out, im_out = v[0, 0, at : at + count], v[0, 1, at : at + count]
@@ -183,6 +189,7 @@ def _finish(x, real):  # type: ignore[no-untyped-def]
 @inner(_nrt=False)
 def _write(v, word, at, count, out):  # type: ignore[no-untyped-def]
     """Write out[count * parts], from `at` on."""
+    take_widest()
     real = out.dtype.type
     re = v[word, 0, at : at + count]
     if v.shape[1] == 1:

@@ -16,6 +16,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .compiled import inner
+from .width import take_widest
 
 # Entries decoded together at most: their scratch arrays nearly fit the first cache.
 # Zen 5, 16 2M moduli, 1 thread: 6.3 ns an entry; with 512, 6.8.
@@ -56,6 +57,7 @@ def _prefetch(typing_context: Any, address: Any) -> Any:
 @inner(_nrt=False, forceinline=True)
 def _combine(r, q, form, i, start, count, small, g):  # type: ignore[no-untyped-def]
     """Combine the residues of products q, ... into small[g, part, piece]."""
+    take_widest()
     # An index that might be negative, and count from the end, is not vectorised.
     first = np.uint64(start)
     if form == _REAL:
@@ -85,6 +87,7 @@ def _combine(r, q, form, i, start, count, small, g):  # type: ignore[no-untyped-
 @inner(_nrt=False, forceinline=True, fastmath={"contract"})
 def _add_group(small, weights, part, first, count, d):  # type: ignore[no-untyped-def]
     """d[digit, part] += sum_g weights[part, digit, first + g] small[g, part]."""
+    take_widest()
     for t in range(len(d)):
         w0, w1 = weights[part, t, first], weights[part, t, first + 1]
         w2, w3 = weights[part, t, first + 2], weights[part, t, first + 3]
@@ -126,6 +129,7 @@ def sum_residues(r, i, start, count, forms, weights, small, d):  # type: ignore[
 @inner(_nrt=False, fastmath={"contract"})
 def _carry(d, t, m, unit, quotients, carries):  # type: ignore[no-untyped-def]
     """Balance one digit but the last: steps 1 and 2."""
+    take_widest()
     inverse, half, halves = 1.0 / unit, unit / 2, np.int64(0)
     for c in range(d.shape[1]):
         x = d[t, c] - quotients[c] * m + carries[c]
@@ -143,6 +147,7 @@ def reduce_digits(d, modulus, factors, unit, quotients, carries):  # type: ignor
 
     Returns how many digits are ``-2^(b-1)``.
     """
+    take_widest()
     last = len(d) - 1
     below = max(0, last - 1)
     # With a single digit the second factor is 0.
@@ -164,6 +169,7 @@ def add_digits(d, unit, v):  # type: ignore[no-untyped-def]
 
     The second of two words is the sum of what each sum leaves, exactly.
     """
+    take_widest()
     for c in range(d.shape[1]):
         v[0, c] = d[0, c]
     if len(v) == 2:

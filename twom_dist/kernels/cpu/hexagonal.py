@@ -12,6 +12,7 @@ from numba.extending import intrinsic
 
 from ..hexagonal import HALF_ROOT, INVERSE_ROOT
 from .compiled import inner
+from .width import take_widest
 
 _INVERSE_FIRST, _INVERSE_SECOND = INVERSE_ROOT
 _HALF_FIRST, _HALF_SECOND = HALF_ROOT
@@ -33,6 +34,7 @@ def nearest_points(values, factor1, factor2, count, im_sign, g, h, rest):  # typ
 
     They are ``g + rest[0]`` and ``h + rest[1]``.
     """
+    take_widest()
     re_in, im_in, rest_g, rest_h = values[0], values[1], rest[0], rest[1]
     for c in range(count):
         f, f2 = factor1[c], factor2[c]
@@ -57,6 +59,7 @@ def nearest_points(values, factor1, factor2, count, im_sign, g, h, rest):  # typ
 @inner(_nrt=False)
 def count_off_lattice(d, count):  # type: ignore[no-untyped-def]
     """Count the points of d[digit, part, piece] whose parts differ in parity."""
+    take_widest()
     odd = np.int64(0)
     for c in range(count):
         middle = 0.5 * (d[0, 0, c] + d[0, 1, c])
@@ -95,6 +98,7 @@ def lift_to_cell(d, modulus, quotient, unit, count):  # type: ignore[no-untyped-
 @inner(_nrt=False)
 def times_half_root(v, count):  # type: ignore[no-untyped-def]
     """Make v[word, 1, piece], the two words of h, those of ``h sqrt(3) / 2``."""
+    take_widest()
     for c in range(count):
         high = v[0, 1, c]
         product = high * _HALF_FIRST

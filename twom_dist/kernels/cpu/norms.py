@@ -16,6 +16,7 @@ from numba.extending import intrinsic
 from ...moduli import NAN_ROW, NONFINITE_ROW, ZERO_ROW, ScalingRule
 from ...typing import Array
 from .compiled import inner, kernel
+from .width import take_widest
 
 # Bits of a magnitude, by the character of the real type.
 MASKS: dict[str, Any] = {"f": np.int32(2**31 - 1), "d": np.int64(2**63 - 1)}
@@ -38,6 +39,7 @@ def largest_bits_inner(x, columns, mask, lo, hi, out):  # type: ignore[no-untype
 
     `columns`: what each t is multiplied by before, or nothing.
     """
+    take_widest()
     shifted = columns.size > 0
     for i in range(lo, hi):
         row, largest = x[i], out[i]
@@ -53,6 +55,7 @@ def largest_bits_outer(x, columns, mask, lo, hi, out):  # type: ignore[no-untype
 
     lo..hi: of the lanes of all matrices, one after the other.
     """
+    take_widest()
     width, shifted = x.shape[2], columns.size > 0
     for matrix in range(lo // width, -(-hi // width)):
         start = matrix * width
@@ -142,6 +145,7 @@ def square_sums_inner(x, factor1, factor2, columns, unit, lo, hi, out):  # type:
 
     `columns`: what each t is multiplied by before, or nothing.
     """
+    take_widest()
     shifted = columns.size > 0
     for i in range(lo, hi):
         row, f1, f2 = x[i], factor1[i], factor2[i]
@@ -157,6 +161,7 @@ def square_sums_inner(x, factor1, factor2, columns, unit, lo, hi, out):  # type:
 @kernel
 def square_sums_outer(x, factor1, factor2, columns, unit, lo, hi, out):  # type: ignore[no-untyped-def]
     """Sum the same squares over k of x[matrices, k, rows * parts]; lo..hi as above."""
+    take_widest()
     width, shifted = x.shape[2], columns.size > 0
     for matrix in range(lo // width, -(-hi // width)):
         start = matrix * width

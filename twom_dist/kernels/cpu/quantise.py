@@ -14,6 +14,7 @@ from numba.extending import intrinsic
 from .compiled import inner
 from .encoded import DEPTH, GROUP
 from .hexagonal import nearest_points
+from .width import take_widest
 
 # x' = sum_t word[t] 2^(30 t), |word[t]| <= 2^29 except the last.
 WORD_BITS = 30
@@ -32,6 +33,7 @@ _EXACT = {"contract"}
 @inner(fastmath=_EXACT)
 def _quantise_piece(values, factor1, factor2, count, sign, high):  # type: ignore[no-untyped-def]
     """Round values to the nearest integers."""
+    take_widest()
     for c in range(count):
         f = factor1[c]
         v = np.rint(values[c] * f * factor2[c])
@@ -41,6 +43,7 @@ def _quantise_piece(values, factor1, factor2, count, sign, high):  # type: ignor
 @inner(fastmath=_EXACT)
 def _split_piece(split, first, words, count):  # type: ignore[no-untyped-def]
     """Cut the last of split[first:first + words], least significant first."""
+    take_widest()
     high = split[first + words - 1]
     for t in range(words - 1):
         low = split[first + t]
@@ -54,6 +57,7 @@ def _split_piece(split, first, words, count):  # type: ignore[no-untyped-def]
 @inner
 def _add_piece(low, rest, count):  # type: ignore[no-untyped-def]
     """low += rest, by a loop: the sum of arrays takes 3 s more to compile."""
+    take_widest()
     for c in range(count):
         low[c] += rest[c]
 
