@@ -234,9 +234,10 @@ def _weigh_packed(  # type: ignore[no-untyped-def]
     given, exponents, scaling, form, weights, strip, entries, lo, hi, found, out
 ):
     """Write the planes of groups lo..hi by the microkernel, a strip at a time."""
-    factors = find_factors(given, exponents, scaling, lo, hi)
+    factors = np.empty((2, len(given[0]), given[2]))
     for first in range(lo, hi, strip):
         last = min(hi, first + strip)
+        find_factors(given, exponents, scaling, lo, hi, first, last, factors)
         words = found[: (last - first) * entries // GROUP]
         quantise_groups(*given, factors, *form, first, last, words)
         target = out[:, first * entries : last * entries]
@@ -248,9 +249,10 @@ def _weigh_groups(  # type: ignore[no-untyped-def]
     given, exponents, scaling, form, weights, strip, entries, lo, hi, found, out
 ):
     """Write them in float64."""
-    factors = find_factors(given, exponents, scaling, lo, hi)
+    factors = np.empty((2, len(given[0]), given[2]))
     for first in range(lo, hi, strip):
         last = min(hi, first + strip)
+        find_factors(given, exponents, scaling, lo, hi, first, last, factors)
         words = found[: (last - first) * entries // GROUP]
         quantise_groups(*given, factors, *form, first, last, words)
         target = out[:, first * entries : last * entries]

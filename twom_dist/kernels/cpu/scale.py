@@ -49,17 +49,21 @@ def _without_shifts(dtype: Any, rule: ScalingRule) -> tuple[Any, ...]:
 
 
 @inner
-def find_factors(given, exponents, scaling, lo, hi):  # type: ignore[no-untyped-def]
-    """Find two factors of each row of groups lo..hi; others are left as they are.
+def find_factors(given, exponents, scaling, lo, hi, start, end, factors):  # type: ignore[no-untyped-def]
+    """Find factors[t, matrix, row], two of each row of groups start..end of lo..hi.
 
     given: x, across, rows and what else `quantise_groups` begins with; `scaling`: how
     the exponents are chosen, which are written then, or None.
     """
     x, across, rows = given[:3]
+    if across:
+        # The first time of all: rows of x are those of many groups.
+        if start > lo:
+            return
+        end = hi
     count, groups = len(x), -(-rows // GROUP)
-    factors = np.empty((2, count, rows))
-    first = lo // groups * rows + lo % groups * GROUP
-    last = hi // groups * rows + min(rows, hi % groups * GROUP)
+    first = start // groups * rows + start % groups * GROUP
+    last = end // groups * rows + min(rows, end % groups * GROUP)
     one, two = factors[0].reshape(-1), factors[1].reshape(-1)
     if scaling is None:
         split_powers(exponents[first:last], one[first:last], two[first:last])
@@ -68,28 +72,27 @@ def find_factors(given, exponents, scaling, lo, hi):  # type: ignore[no-untyped-
         _scale_across(lanes, *scaling, exponents, first, last, one, two)
     else:
         tall = x.reshape(count * rows, x.shape[2] * x.shape[3])
-        _scale_along(tall, *scaling, exponents, first, last, one, two)
-    return factors
+        own = slice(first, last)
+        _scale_along(tall[own], *scaling, exponents[own], one[own], two[own])
 
 
 @inner
 def _scale_along(  # type: ignore[no-untyped-def]
-    x, own_columns, columns, mask, rule, out, lo, hi, one, two
+    x, own_columns, columns, mask, rule, e, one, two
 ):
-    """Scale rows lo..hi of x[rows, t].
+    """Scale x[rows, t].
 
     own_columns, columns: what multiplies each t, in the precision of x and in double,
     or nothing; mask: one number.
     """
-    own, (power, leading, norm_bits) = slice(lo, hi), rule
-    e, bits = out[own], np.zeros(len(out), mask.dtype)
-    largest_bits_inner(x, own_columns, mask[0], lo, hi, bits)
-    read_exponents(bits.view(x.dtype)[own], e)
-    relate(e, norm_bits, one[own], two[own])
-    sums = np.empty(len(out), np.int64)
-    square_sums_inner(x, one, two, columns, 0.0, lo, hi, sums)
-    rule_exponents(e, sums[own], power, leading, norm_bits, e)
-    split_powers(e, one[own], two[own])
+    count, (power, leading, norm_bits) = len(x), rule
+    bits, sums = np.zeros(count, mask.dtype), np.empty(count, np.int64)
+    largest_bits_inner(x, own_columns, mask[0], 0, count, bits)
+    read_exponents(bits.view(x.dtype), e)
+    relate(e, norm_bits, one, two)
+    square_sums_inner(x, one, two, columns, 0.0, 0, count, sums)
+    rule_exponents(e, sums, power, leading, norm_bits, e)
+    split_powers(e, one, two)
 
 
 @inner
