@@ -30,9 +30,7 @@ class Subscripts(NamedTuple):
 def write_letters(given: Sequence[Any]) -> tuple[str, Sequence[Any]]:
     """Write NumPy's other form, operands and lists of their axes in turn, in letters.
 
-    Returns
-    -------
-    (subscripts, operands)
+    Returns the subscripts and the operands.
 
     Examples
     --------
