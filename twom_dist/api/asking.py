@@ -15,7 +15,7 @@ from ..interop import labelled
 from ..interop.dlpack import adopt
 from ..problem.call import Call, Terms
 from ..problem.dtypes import DTYPES
-from ..problem.pairs import check_told
+from ..problem.pairs import check_told, is_stack
 from ..run.recipes import compute_arrays
 from ..tiles.routine import ROUTINES
 from .types import (
@@ -88,7 +88,7 @@ def _computing(ask: Callable[..., Call]) -> Any:
             # Looked at afterwards: for every call it would take half of our time.
             _check_arguments(ask, args, options)
             raise
-        if getattr(call.A, "ndim", 2) > 2 and call.names is None:
+        if call.names is None and is_stack(call.A):
             check_told(call.terms.choice, call.A, call.B)
         return compute_call(call)
 

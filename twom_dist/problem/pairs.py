@@ -53,12 +53,16 @@ def check_told(choice: Choice, *matrices: Any) -> None:
     )
 
 
+def is_stack(x: Any) -> bool:
+    """Tell arrays with axes in front; others, such as files, may refuse to be asked."""
+    ours = isinstance(x, np.ndarray) or is_dask(x) or family_of(x) == "cupy"
+    return ours and x.ndim > 2
+
+
 def _may_be_pairs(x: Any) -> bool:
-    shape: tuple[int, ...] = getattr(x, "shape", ())
-    dtype: Any = getattr(x, "dtype", None)
-    # Dtypes of other libraries have no kind.
-    whole = getattr(dtype, "kind", "") in ("i", "u")
-    return whole and len(shape) > 2 and shape[-1] == 2 and dtype.itemsize <= 2
+    if not is_stack(x) or x.dtype.kind not in "iu":
+        return False
+    return bool(x.shape[-1] == 2 and x.dtype.itemsize <= 2)
 
 
 def header_of(x: Any, name: str) -> Header:

@@ -119,6 +119,7 @@ def test_the_command_starts_the_workers_that_an_engine_needs(
     product = ("gemm", "A.zarr", "B.npy", "-o", "C.zarr", "--engine", engine)
     code, out, err = CommandLine(capsys)(*product)
     used = "cpu" if engine == "cpu" else "cuda"
-    assert (code, err, f"moduli, {used}, " in out) == (0, "", True)
+    begun = "twom-dist: begins on 2 workers, 1 tile to compute\n"
+    assert (code, err, f"moduli, {used}, " in out) == (0, begun, True)
     assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
     assert {"n_workers": None, "gpus": gpus, "security": None}.items() <= asked.items()
