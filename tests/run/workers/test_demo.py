@@ -26,8 +26,11 @@ def call(here, capsys, monkeypatch):
 
 
 def test_random_matrices_and_ones_own_are_multiplied_and_checked(call, monkeypatch):
-    code, out, _ = call("--size", "90", "--n-workers", "1")
+    code, out, err = call("--size", "90", "--n-workers", "1")
     assert code == 0
+    # A job that takes more than ten seconds says how far it is, or in what phase.
+    assert all(line.startswith("twom-dist: ") for line in err.splitlines())
+    assert "error" not in err
     for part in ("gemm, 90 x 90 complex128", "residual", "On this machine"):
         assert part in out
     assert open_matrix("demo-output/C.zarr").shape == (90, 90)

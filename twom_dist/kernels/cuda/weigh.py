@@ -5,7 +5,7 @@ small matrices waited for (1.2 ms of Python at any n up to 1024, an H100).
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,33 +30,29 @@ def weigh(
     """Launch all stages, and fetch what they end with; see `kernels.survey.Weigh`."""
     given = dict(zip("xy", operands, strict=False))
     shapes = tuple(x.shape for x in operands)
-    parts = _parts(shapes, columns, rule is not None)
+    parts, sides = _parts(shapes, columns, rule is not None), len(operands)
+    count = 1 + columns + (rule is not None)
     options = norm_bits, columns, rule
     key = "weigh", variant, outline_all(operands), options
     script = scripts.get(key)
     if script is None:
         recorder = Recorder(device, given)
         arrays = recorder.filled_together(parts, norms.FILL)
-        _launch(recorder, operands, arrays, norm_bits, columns, rule)
+        _launch(recorder, operands, _Found.of(arrays, count, sides), norm_bits, rule)
         scripts.keep(key, recorder.script)
-        slab, ends = None, arrays[: _count_numbers(columns, rule)]
+        slab, ends = None, arrays[:count]
     else:
         slab = script.run(device, given)
-        ends = device.split(slab, parts[: _count_numbers(columns, rule)])
+        ends = device.split(slab, parts[:count])
 
     def surveyed() -> list[Surveyed]:
         own = arrays if slab is None else device.split(slab, parts)
-        return _list_surveyed(own, len(operands), columns, rule)
+        return _Found.of(own, count, sides).surveyed()
 
     cosines, *others = device.fetch(ends, meanwhile)
     of_columns = others.pop(0) if columns else None
-    return Weighed(
-        Summary(cosines, of_columns), others.pop() if others else None, surveyed
-    )
-
-
-def _count_numbers(columns: bool, rule: ScalingRule | None) -> int:
-    return 1 + columns + (rule is not None)
+    summary = Summary(cosines, of_columns)
+    return Weighed(summary, others.pop() if others else None, surveyed)
 
 
 @remember
@@ -70,37 +66,44 @@ def _parts(shapes: tuple[tuple[int, int], ...], columns: bool, errors: bool) -> 
     return tuple(parts)
 
 
-def _list_surveyed(
-    arrays: Sequence[Array], sides: int, columns: bool, rule: ScalingRule | None
-) -> list[Surveyed]:
-    own = arrays[_count_numbers(columns, rule) :]
-    largest, sums, extremes = (own[i : i + sides] for i in range(0, 3 * sides, sides))
-    return [
-        Surveyed(largest[i], sums[i][0], sums[i][1], *extremes[i : i + 1])
-        for i in range(sides)
-    ]
+class _Found(NamedTuple):
+    """The arrays of one allocation, by what they hold."""
+
+    ends: Sequence[Array]
+    largest: Sequence[Array]
+    sums: Sequence[Array]
+    extremes: Sequence[Array]
+
+    @classmethod
+    def of(cls, arrays: Sequence[Array], count: int, sides: int) -> "_Found":
+        """Sort arrays, `count` of which are fetched."""
+        own = [arrays[i : i + sides] for i in range(count, count + 3 * sides, sides)]
+        return cls(arrays[:count], *own)
+
+    def surveyed(self) -> list[Surveyed]:
+        """Return what has been found of each operand."""
+        return [
+            Surveyed(e, sums[0], sums[1], *self.extremes[i : i + 1])
+            for i, (e, sums) in enumerate(zip(self.largest, self.sums, strict=True))
+        ]
 
 
 def _launch(
     device: Any,
     operands: Sequence[Array],
-    arrays: Sequence[Array],
+    found: _Found,
     norm_bits: int,
-    columns: bool,
     rule: ScalingRule | None,
 ) -> None:
-    sides, errors = len(operands), rule is not None
-    ends, own = arrays[: 1 + columns + errors], arrays[1 + columns + errors :]
-    largest, sums, extremes = (own[i : i + sides] for i in range(0, 3 * sides, sides))
-    given = device, operands, (), largest
-    norms.find_largest(*given, sums)
-    norms.sum_and_look(*given, norm_bits, [x[:2] for x in sums], extremes)
-    found = _list_surveyed(arrays, sides, columns, rule)
-    stack_summary.launch(
-        device, found, operands[0].shape[1], ends[0], *ends[1 : 1 + columns]
-    )
+    given = device, operands, (), found.largest
+    norms.find_largest(*given, found.sums)
+    sums = [x[:2] for x in found.sums]
+    norms.sum_and_look(*given, norm_bits, sums, found.extremes)
+    each, columns = found.surveyed(), len(found.extremes) > 0
+    ends = found.ends[: 1 + columns]
+    stack_summary.launch(device, each, operands[0].shape[1], *ends)
     if rule is not None:
-        known = [(x.largest_exponents, x.squares) for x in found]
-        of_rows = [x[2] for x in sums]
-        norms.add_errors(device, operands, norm_bits, of_rows, known=known, rule=rule)
-        stack_summary.find_largest_sum(device, of_rows, ends[-1])
+        known = [(x.largest_exponents, x.squares) for x in each]
+        errors = [x[2] for x in found.sums]
+        norms.add_errors(device, operands, norm_bits, errors, known=known, rule=rule)
+        stack_summary.find_largest_sum(device, errors, found.ends[-1])
