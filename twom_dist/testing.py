@@ -10,11 +10,13 @@ import dask
 import numpy as np
 import numpy.typing as npt
 
+from .arguments import checked
 from .errors import ArgumentError, PlanError
 
 __all__ = ["random_matrix", "residual", "sampled_errors"]
 
 
+@checked
 def random_matrix(
     m: int, n: int, *, phi: float = 1.0, dtype: Any = "complex128", seed: Any = 0
 ) -> npt.NDArray[Any]:
@@ -57,6 +59,7 @@ def random_matrix(
     return out
 
 
+@checked
 def residual(A: Any, B: Any, C: Any, *, seed: int = 0) -> float:
     """Measure ``max |C x - A (B x)|_i / (||a_i|| sum_j ||b_j||)``, all ``|x_j| = 1``.
 
@@ -204,6 +207,7 @@ def _scaled(x: Any, exponents: Any) -> Any:
     return x * np.ldexp(1.0, -(e // 2)) * np.ldexp(1.0, e // 2 - e)
 
 
+@checked
 def sampled_errors(
     A: Any, B: Any, C: Any, *, samples: int = 16, seed: int = 0
 ) -> dict[str, float]:

@@ -4,13 +4,13 @@ That function has the parameters and the documentation. The routine computes the
 plans, explanations, prepared products and jobs use it without computing it.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from difflib import get_close_matches
+from collections.abc import Callable, Mapping
 from functools import wraps
 from inspect import cleandoc, signature
 from typing import Any, Concatenate, TypeVar, cast
 
-from ..errors import ArgumentError, PlanError, shown
+from ..arguments import check_arguments, name_routine
+from ..errors import PlanError, shown
 from ..interop import labelled
 from ..interop.dlpack import adopt
 from ..problem.call import Call, Terms
@@ -40,31 +40,10 @@ _SYMMETRIC = {
     '"C"': '"T"',
 }
 
-# Modules that have routines of the same names.
-_SPACES = ("integers", "twofold", "xarray")
 # What plans and explanations take instead of functions that run or hold routines.
 _INSTEAD = {
     "integers.matmul": "Give td.integers.gemm with the same matrices",
-    "tensordot": "Give td.matmul and the shapes of the matrices that it makes of its "
-    "operands, (m, k) and (k, n): products of the sizes of their axes, contracted k",
-    "einsum": "Give td.matmul and the shapes of the matrices that it makes of two "
-    "operands, (m, k) and (k, n): products of the sizes of their letters, contracted k",
     "Product": "Give the routine that it was made with",
-}
-
-
-# Options of BLAS, LAPACK and SciPy, and of solvers, with those of ours.
-_MEANT = {
-    "trans": "op",
-    "op": "op_a",
-    "transa": "op_a",
-    "trans_a": "op_a",
-    "transb": "op_b",
-    "trans_b": "op_b",
-    "lower": "uplo",
-    "tol": "accuracy",
-    "rtol": "accuracy",
-    "overwrite_c": "out",
 }
 
 
@@ -85,8 +64,8 @@ def _computing(ask: Callable[..., Call]) -> Any:
         try:
             call = ask(*args, **options)
         except TypeError:
-            # Looked at afterwards: for every call it would take half of our time.
-            _check_arguments(ask, args, options)
+            # As `checked` does, which would take a tenth of our time for a small call.
+            check_arguments(ask, args, options)
             raise
         if call.names is None and is_stack(call.A):
             check_told(call.terms.choice, call.A, call.B)
@@ -200,12 +179,7 @@ def ask(
     function: Any = getattr(routine, "ask", None)
     if function is None:
         raise _refuse(routine, getattr(caller, "__name__", "explain"))
-    also = ""
-    if caller is not None:
-        taken = signature(caller).parameters.values()
-        own = ", ".join(x.name for x in taken if x.kind is x.KEYWORD_ONLY)
-        also = f"; {caller.__name__} itself takes {own}"
-    _check_arguments(function, matrices, options, also)
+    check_arguments(function, matrices, options, caller)
     call: Call = function(*matrices, **options)
     if call.names is None:
         check_told(call.terms.choice, call.A, call.B)
@@ -226,54 +200,8 @@ def _refuse(routine: Any, caller: str) -> PlanError:
         f"{__package__.split('.')[0]}."
     )
     usual = (
-        "Give a function such as td.gemm, td.matmul, td.herk, td.zsyr2k, "
+        "Give a function such as td.gemm, td.matmul, td.einsum, td.herk, td.zsyr2k, "
         "td.integers.gemm, td.twofold.herk or td.xarray.gemm"
     )
     remedy = _INSTEAD.get(name, usual) if ours else usual
     return PlanError(f"{name} is not one of the routines", remedy, "routine")
-
-
-def name_routine(function: Any) -> str:
-    """Name a routine as its caller does: ``zherk``, ``integers.gemm``."""
-    name = getattr(function, "__name__", None) or shown(function)
-    module = getattr(function, "__module__", None) or ""
-    space = next((x for x in _SPACES if x in module.split(".")), None)
-    return f"{space}.{name}" if space else name
-
-
-def _find_meant(option: str, taken: Collection[str]) -> str:
-    """Find the option that goes by another name elsewhere, or was misspelt; or none."""
-    told = option.lower()
-    while told not in taken and told in _MEANT:
-        told = _MEANT[told]
-    return next(iter(get_close_matches(told, taken, 1, cutoff=0.7)), "")
-
-
-def _check_arguments(
-    function: Callable[..., Call],
-    given: tuple[Any, ...],
-    options: Mapping[str, Any],
-    also: str = "",
-) -> None:
-    """Refuse what a routine does not take, and what it lacks."""
-    name, taken = name_routine(function), signature(function).parameters
-    positional = [x for x, y in taken.items() if y.kind is y.POSITIONAL_OR_KEYWORD]
-    for option in options:
-        if option not in taken:
-            text = f"It takes {', '.join(taken)}{also}"
-            if meant := _find_meant(option, taken):
-                text = f"Give {meant}, if that is meant. {text}"
-            problem = f"{name} takes no {option!r}"
-            raise ArgumentError(problem, text, "unknown-option")
-    if len(given) > len(positional):
-        problem = f"{name} takes {len(positional)} matrices, not {len(given)}"
-        raise ArgumentError(
-            problem, f"Give {', '.join(positional)}; all else by name", "two-b"
-        )
-    if twice := [x for x in positional[: len(given)] if x in options]:
-        text = "Leave out one of them"
-        raise ArgumentError(f"{name} is given {twice[0]} twice", text, "twice")
-    here = {*positional[: len(given)], *options}
-    for x, y in taken.items():
-        if y.default is y.empty and x not in here:
-            raise ArgumentError(f"{name} needs {x}", "Pass it", f"no-{x.lower()}")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import checked
 from ..crossover import kept, table
 from ..crossover.chips import chip_of
 from ..crossover.choose import forget
@@ -80,6 +81,7 @@ class Crossovers:
         return "\n".join([*lines, f"kept in {self.path}"])
 
 
+@checked
 def tune(engine: EngineName = "auto") -> Crossovers:
     """Measure from which size on int8 is faster here, for method="auto".
 

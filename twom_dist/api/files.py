@@ -4,13 +4,15 @@ from collections.abc import Mapping
 from inspect import signature
 from typing import Any
 
+from ..arguments import name_routine
 from ..errors import ArgumentError, PlanError
 from ..interop.stored import find_path, is_on_disk
 from ..jobs import JobSummary, check_call, open_job, run_job
 from ..jobs.driver import Report
 from ..jobs.job import Path
 from ..problem.call import Call
-from .asking import ask, name_routine
+from ..tiles.routine import ROUTINES
+from .asking import ask
 from .gemm import gemm
 
 
@@ -210,7 +212,10 @@ def _ask(routine: Any, given: Mapping[str, Any], job: Any) -> Call:
     other = update_files if job is multiply_files else multiply_files
     if hasattr(routine, "ask"):
         name = name_routine(routine)
-        if name.endswith(("gemm", "matmul")) != (job is multiply_files):
+        if not name.endswith((*ROUTINES,)):
+            problem = f"{job.__name__} does not make {name}"
+            raise PlanError(problem, "Give td.gemm, or an update", "routine")
+        if name.endswith("gemm") != (job is multiply_files):
             problem = f"{job.__name__} does not make {name}"
             raise PlanError(problem, f"Call td.{other.__name__}", "routine")
     return ask(routine, (), given, job)

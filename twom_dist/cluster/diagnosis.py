@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from dask.system import CPU_COUNT
 
+from ..arguments import checked
 from ..crossover import kept
 from ..crossover.chips import chip_of
 from ..errors import EngineUnavailableError, TwomError
@@ -86,6 +87,7 @@ class Report:
         return [(f"{x.status:<7}", x.name, str(x)) for x in self.findings]
 
 
+@checked
 def doctor(client: Any = None) -> Report:
     """Check the engines, the GPU, dask-cuda and the workers.
 

@@ -1,41 +1,116 @@
-"""The call that plans and explanations take for matmul."""
+"""The calls that contractions make, for plans and explanations.
 
-from typing import Any
+A contraction that is asked runs as far as its products, and there notes the calls.
+"""
+
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
+from ..arguments import checked
 from ..errors import PlanError
-from ..problem.call import Call, Terms
-from ..problem.choice import Choice
-from ..tiles.routine import ROUTINES
-from ..typing import Accuracy, EngineName, Method
-from .pair import PRODUCT_KINDS
+from ..problem.call import Call
+from ..problem.dtypes import letter_of
+from ..typing import as_integer
+from .arrays import as_operands
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-def matmul(
-    A: Any,
-    B: Any,
-    *,
-    out: Any = None,
-    accuracy: Accuracy | float | None = None,
-    num_moduli: int | None = None,
-    engine: EngineName = "auto",
-    equilibrate: bool | None = None,
-    method: Method = "auto",
-) -> Call:
-    """Return the call of gemm that matmul makes of matrices, or of stacks of them."""
-    choice = Choice.of(
-        accuracy=accuracy,
-        num_moduli=num_moduli,
-        method=method,
-        engine=engine,
-        equilibrate=equilibrate,
+@dataclass
+class Asking:
+    """Products that a contraction has met.
+
+    Attributes
+    ----------
+    shapes : bool
+        Whether the operands stand for their shapes alone.
+    calls : list of Call
+    sizes : list of (m, n, k)
+        Of these calls.
+    """
+
+    shapes: bool
+    calls: list[Call] = field(default_factory=list)
+    sizes: list[tuple[int, int, int]] = field(default_factory=list)
+
+
+_asking: ContextVar[Asking | None] = ContextVar("twom-dist-asking", default=None)
+current = _asking.get
+
+
+class _Asked(np.ndarray[Any, Any]):
+    """An array for which no contraction takes a short cut."""
+
+
+def contraction(function: Callable[P, R]) -> Callable[P, R]:
+    """Make a public contraction, which plans and explanations take as a routine."""
+
+    @wraps(function)
+    def ask(*args: Any, **options: Any) -> Call:
+        out = options.pop("out", None)
+        letter, shapes, operands = _prepare(function.__name__, args)
+        asking = Asking(shapes)
+        token = _asking.set(asking)
+        try:
+            function(*operands, **options)
+        finally:
+            _asking.reset(token)
+        call = _take_one(function.__name__, asking)
+        return call._replace(out=out, terms=call.terms._replace(letter=letter))
+
+    made: Any = checked(function)
+    made.ask = ask
+    return cast(Callable[P, R], made)
+
+
+def _prepare(name: str, given: Sequence[Any]) -> tuple[str | None, bool, list[Any]]:
+    """Replace shapes by lazy zeros, and all other operands where there are any.
+
+    Returns the letter of the dtype of arrays beside shapes, and whether there are any.
+    """
+    args = [*given]
+    places = range(min(2, len(args)))
+    if name == "einsum" and args:
+        letters = isinstance(args[0], str)
+        places = range(1, len(args)) if letters else range(0, len(args) // 2 * 2, 2)
+    arrays = [args[i] for i in places if not _is_shape(args[i])]
+    names = [f"operand {i}" for i in range(1, 1 + len(arrays))]
+    found = iter(as_operands(arrays, names)[0])
+    operands = [args[i] if _is_shape(args[i]) else next(found) for i in places]
+    dtypes = [x.dtype for x in operands if not isinstance(x, tuple)]
+    shapes, letter = len(dtypes) < len(operands), None
+    if shapes:
+        from dask.array import zeros
+
+        dtype = np.result_type(*dtypes) if dtypes else np.dtype("complex128")
+        letter = letter_of(dtype) if dtypes else None
+        outlines = (x if isinstance(x, tuple) else x.shape for x in operands)
+        operands = [zeros(x, dtype=dtype, chunks=-1) for x in outlines]
+    for i, x in zip(places, operands, strict=True):
+        args[i] = x.view(_Asked) if isinstance(x, np.ndarray) else x
+    return letter, shapes, args
+
+
+def _is_shape(x: Any) -> bool:
+    return isinstance(x, tuple) and all(as_integer(size) is not None for size in x)
+
+
+def _take_one(name: str, asking: Asking) -> Call:
+    if len(asking.calls) == 1:
+        return asking.calls[0]
+    if not asking.calls:
+        problem = f"{name} sums no products of these operands"
+        raise PlanError(problem, "Nothing is multiplied through int8", "no-product")
+    steps = [f"{m} x {k} times {k} x {n}" for m, n, k in asking.sizes]
+    m, n, k = asking.sizes[0]
+    raise PlanError(
+        f"{name} of these operands makes {len(steps)} products, {', '.join(steps)}",
+        f"Ask for one of them, as td.matmul with shapes such as ({m}, {k}), ({k}, {n})",
+        "products",
     )
-    dtypes = [x.dtype for x in (A, B) if isinstance(x, np.ndarray)]
-    if len(dtypes) == 2 and np.result_type(*dtypes).char not in PRODUCT_KINDS:
-        raise PlanError(
-            f"td.matmul leaves {dtypes[0]} times {dtypes[1]} to NumPy",
-            "For an exact product of integers call td.integers.gemm",
-            "dtype",
-        )
-    return Call(Terms(ROUTINES["gemm"], choice, ("N", "N")), A, B, out=out)

@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 
 from .arrays import as_operands
+from .asked import contraction
 from .functions import einsum, matmul
 
 
+@contraction
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     """Sum products over the last axis of a and the last but one of b.
 
@@ -46,6 +48,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     return matmul(a, b, out=out)
 
 
+@contraction
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """Sum products of the conjugate of x1 and x2 over an axis.
 

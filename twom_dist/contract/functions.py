@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..api.types import as_contraction, as_einsum
+from ..arguments import checked
 from ..crossover.choose import is_small
 from ..errors import PlanError
 from ..interop.traced import compute_or_trace
@@ -14,8 +15,8 @@ from ..moduli.accuracy import AUTO_METHOD
 from ..problem.choice import Choice
 from ..problem.matrices import check_out
 from ..typing import Accuracy, EngineName, Method
-from . import asked
 from .arrays import as_operands, promote, reduce_to
+from .asked import contraction
 from .letters import find_sizes
 from .pair import PRODUCT_KINDS, contract_pair
 from .path import contract_network
@@ -29,6 +30,7 @@ from .subscripts import (
 
 
 @as_contraction
+@contraction
 def matmul(
     x1: Any,
     x2: Any,
@@ -118,11 +120,8 @@ def _matmul(choice: Choice, out: Any, x1: Any, x2: Any) -> Any:
     return give_back(_deliver(contract_pair(a, b, terms, output, choice), out))
 
 
-# Plans and explanations take it as they take gemm.
-setattr(matmul, "ask", asked.matmul)  # noqa: B010
-
-
 @as_contraction
+@contraction
 def tensordot(
     a: Any,
     b: Any,
@@ -186,6 +185,7 @@ def _tensordot(choice: Choice, a: Any, b: Any, axes: Any) -> Any:
 
 
 @as_einsum
+@contraction
 def einsum(
     subscripts: Any,
     /,
@@ -297,6 +297,7 @@ def _number(count: int) -> Sequence[str]:
     return [f"operand {i}" for i in range(1, count + 1)]
 
 
+@checked
 def transpose(a: Any, axes: Any = None) -> Any:
     """Permute the axes of an array, as numpy.transpose does.
 

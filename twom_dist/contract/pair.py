@@ -7,6 +7,7 @@ import numpy as np
 
 from ..api.asking import compute_call
 from ..crossover.choose import decide, is_small, prefers_native
+from ..errors import PlanError
 from ..kernels.family import address_of, family_of, namespace
 from ..moduli.accuracy import AUTO_METHOD, NATIVE_METHOD
 from ..problem.call import Call, Terms
@@ -14,6 +15,7 @@ from ..problem.choice import Choice
 from ..problem.matrices import is_dask
 from ..tiles.routine import ROUTINES
 from ..typing import Op
+from . import asked
 from .arrays import permute, reduce_operand, strides_of
 from .fuse import align, fuse, fuse_blocks, split, split_blocks
 from .layout import FusedSide, PairLayout, lay_out
@@ -43,6 +45,10 @@ def contract_pair(
     a, b, (left, right), layout = _reduce(a, b, terms, output)
     if not layout.inner:
         return _multiply_entries(a, b, left, right, output)
+    if asking := asked.current():
+        asking.sizes.append(layout.shape)
+        asking.calls.append(_as_call(a, b, layout, choice, diag, asking.shapes))
+        return _zeros(a, b, layout)
     if is_dask(a) or is_dask(b):
         return _contract_lazily(a, b, layout, choice, diag)
     small = diag is None and is_surely_native(a, b, layout, choice)
@@ -88,13 +94,8 @@ def _contract_lazily(
     a: Any, b: Any, layout: PairLayout, choice: Choice, diag: Any
 ) -> Any:
     twin = None if diag is not None else _find_twin(a, b, layout, choice)
-    dtype = np.result_type(a.dtype, b.dtype)
     if 0 in (*layout.shape, *layout.split):
-        import dask.array as da
-
-        like = a._meta if is_dask(a) else b._meta
-        empty = da.zeros(layout.split, dtype=dtype, meta=like.astype(dtype))
-        return permute(empty, layout.order)
+        return _zeros(a, b, layout)
     a, b = align(a, b, layout)
     a, left = fuse_blocks(a, layout.left, layout.inner)
     b, right = fuse_blocks(b, layout.right, layout.inner)
@@ -103,6 +104,41 @@ def _contract_lazily(
     else:
         found = multiply(a, b, layout, choice, diag)
     return split_blocks(found, layout, left, right)
+
+
+def _zeros(a: Any, b: Any, layout: PairLayout) -> Any:
+    """Return a lazy result of zeros."""
+    import dask.array as da
+
+    like, dtype = getattr(a, "_meta", b), np.result_type(a.dtype, b.dtype)
+    like = getattr(like, "_meta", like)
+    zeros = da.zeros(layout.split, dtype=dtype, meta=like.astype(dtype))
+    return permute(zeros, layout.order)
+
+
+def _as_call(
+    a: Any, b: Any, layout: PairLayout, choice: Choice, diag: Any, shapes: bool
+) -> Call:
+    """Return the call that multiplies two operands, through int8 if its method is."""
+    dtype = np.result_type(a.dtype, b.dtype)
+    if dtype.char not in PRODUCT_KINDS:
+        problem = f"{a.dtype} times {b.dtype} is left to NumPy, CuPy or dask"
+        remedy = "For an exact product of integers call td.integers.gemm"
+        raise PlanError(problem, remedy, "dtype")
+    if shapes:
+        sides = layout.left.shape, layout.right.shape
+        weights = None if diag is None else diag.shape
+        return _ask("gemm", _ops(layout), choice, *sides)._replace(diag=weights)
+    twin = None if diag is not None else _find_twin(a, b, layout, choice)
+    if is_dask(a) or is_dask(b):
+        a, b = align(a, b, layout)
+        a, _ = fuse_blocks(a, layout.left, layout.inner)
+        b, _ = fuse_blocks(b, layout.right, layout.inner)
+    else:
+        a, b = fuse(a, layout.left), fuse(b, layout.right)
+    if twin:
+        return _ask_update(twin, a, b, layout, choice)
+    return _ask("gemm", _ops(layout), choice, a, b)._replace(diag=diag)
 
 
 def _find_twin(a: Any, b: Any, layout: PairLayout, choice: Choice) -> Twin | None:
@@ -179,23 +215,27 @@ def multiply(
     small = not is_dask(a) and may_choose(choice)
     if small and decide(_engine_of(a, choice), "gemm", dtype, layout.shape):
         return multiply_natively(a, b, layout)
-    call = _ask("gemm", (layout.left.op, layout.right.op), choice, a, b)
+    call = _ask("gemm", _ops(layout), choice, a, b)
     return compute_call(call._replace(diag=diag))
 
 
 def update(twin: Twin, a: Any, b: Any, layout: PairLayout, choice: Choice) -> Any:
     """Compute a product whose right side is the left one transposed, or ^H of it."""
+    return compute_call(_ask_update(twin, a, b, layout, choice))
+
+
+def _ask_update(twin: Twin, a: Any, b: Any, layout: PairLayout, choice: Choice) -> Call:
     if layout.left.op == "N":
-        return _compute(twin, ("N",), choice, a)
+        return _ask(twin, ("N",), choice, a)
     if twin == "syrk":
-        return _compute(twin, ("T",), choice, a)
+        return _ask(twin, ("T",), choice, a)
     if layout.right.op == "N":
-        return _compute(twin, ("C",), choice, b)
-    return _compute(twin, ("N",), choice, a.swapaxes(-1, -2))
+        return _ask(twin, ("C",), choice, b)
+    return _ask(twin, ("N",), choice, a.swapaxes(-1, -2))
 
 
-def _compute(name: str, ops: tuple[Op, ...], choice: Choice, *matrices: Any) -> Any:
-    return compute_call(_ask(name, ops, choice, *matrices))
+def _ops(layout: PairLayout) -> tuple[Op, Op]:
+    return layout.left.op, layout.right.op
 
 
 def _ask(name: str, ops: tuple[Op, ...], choice: Choice, *matrices: Any) -> Call:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import checked
 from ..errors import ArgumentError, PlanError, portable_errors
 from ..interop.dlpack import adopt
 from ..kernels.family import Family, empty_block, family_of
@@ -45,6 +46,7 @@ class _Integers:
     largest: int
 
 
+@checked
 def matmul(
     A: Any,
     B: Any,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
+from ..arguments import checked
 from ..crossover.choose import listen
 from ..errors import TwomError
 from ..moduli.accuracy import NATIVE_METHOD
@@ -90,6 +91,7 @@ def _enter(block: _Entry) -> Iterator[None]:
                 _entered.reset(token)
 
 
+@checked
 def use(
     *,
     accuracy: Accuracy | float | None = None,

@@ -1,6 +1,7 @@
 """Plans and explanations of every public routine, by the name that its caller uses."""
 
 import re
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 import twom_dist as td
 from tests.support.cases import cases
 from tests.support.expect import raises
-from twom_dist.api.asking import name_routine
+from twom_dist.arguments import name_routine
 from twom_dist.errors import ArgumentError, PlanError
 
 SPACES = {"": td, "integers": td.integers, "twofold": td.twofold, "xarray": td.xarray}
@@ -20,8 +21,6 @@ ROUTINES = {
 }
 NO_ROUTINES = {
     "integers.matmul": td.integers.matmul,
-    "tensordot": td.tensordot,
-    "einsum": td.einsum,
     "transpose": td.transpose,
     "Product": td.Product,
     "'gemm'": "gemm",
@@ -35,6 +34,10 @@ def arguments(name):
     options = {"dtype": "int8"} if name.startswith("integers") else {}
     if name.startswith("xarray"):
         return None
+    if name == "einsum":
+        return ["ij,jk->ik", (40, 30), (30, 20)], options
+    if name == "tensordot":
+        return [(40, 30), (30, 20), 1], options
     if "gemm" in name or name == "matmul":
         return [(40, 30), (30, 20)], options
     return [(40, 30)] * (2 if "2k" in name else 1), options
@@ -56,9 +59,10 @@ def test_all_routines_are_there():
 def test_every_routine_is_planned_and_explained(name, way):
     shapes, options = arguments(name)
     found = WAYS[way](ROUTINES[name], *shapes, **options)
-    assert found.routine == re.search("gemm|(her|syr)2?k|matmul", name)[0].replace(
-        "matmul", "gemm"
-    )
+    update = re.search("(her|syr)2?k", name)
+    assert found.routine == (update[0] if update else "gemm")
+    if name in ("einsum", "tensordot"):
+        return
     # Stacks of them as well.
     stacked = [(5, *shape) for shape in shapes]
     assert WAYS[way](ROUTINES[name], *stacked, **options).num_moduli == found.num_moduli
@@ -71,8 +75,40 @@ def test_an_option_that_it_does_not_take_is_refused_in_its_name(name, way):
     with raises(ArgumentError, "unknown-option") as caught:
         WAYS[way](ROUTINES[name], *shapes, num_modul=3)
     assert caught.value.problem == f"{name} takes no 'num_modul'"
-    with raises(ArgumentError, "no-a"):
+    first = next(iter(signature(ROUTINES[name]).parameters)).lower()
+    with raises(ArgumentError, f"no-{first}"):
         WAYS[way](ROUTINES[name])
+
+
+def list_functions():
+    """List all that is public and called, but the classes of results."""
+    for module in (*SPACES.values(), td.numpy, td.testing):
+        for name in module.__all__:
+            function = getattr(module, name)
+            if callable(function) and not isinstance(function, type):
+                yield name, function
+
+
+@cases(("name", "function"), list_functions())
+def test_every_function_refuses_a_misspelt_option_in_its_name(name, function):
+    # Routines of others have their options.
+    first = {td.plan: td.gemm, td.explain: td.gemm, td.update_files: td.herk}
+    files = ("a", "b", "c")[: 2 if function is td.update_files else 3]
+    given = files if "files" in name else ()
+    given = (*([first[function]] if function in first else ()), *given)
+    with raises(ArgumentError, "unknown-option") as caught:
+        function(*given, acuracy=1e-3)
+    assert " takes no 'acuracy'" in caught.value.problem
+    if "accuracy" in signature(function).parameters or given:
+        assert caught.value.remedy.startswith("Give accuracy, if that is meant. ")
+
+
+def test_the_option_that_was_meant_may_be_that_of_the_plan():
+    with raises(ArgumentError, "unknown-option") as caught:
+        td.plan(td.gemm, (3, 4), (4, 5), n_worker=3)
+    assert caught.value.remedy.startswith("Give n_workers, if that is meant. ")
+    with raises(ArgumentError, "two-b"):
+        td.matmul(np.eye(2), np.eye(2), np.eye(2))
 
 
 @cases("way", WAYS)
@@ -85,11 +121,12 @@ def test_what_is_no_routine_is_refused_in_its_name(name, way):
     assert name not in caught.value.remedy.split()
 
 
-def test_matmul_is_explained_as_the_gemm_that_it_calls():
+def test_matmul_is_explained_as_the_routine_that_it_calls():
     A = np.random.default_rng(0).standard_normal((60, 50))
     for options in ({}, {"num_moduli": 12}, {"accuracy": 1e-9}, {"method": "2m"}):
-        own = td.explain(td.matmul, A, A.T, **options)
-        assert own == td.explain(td.gemm, A, A.T, **{"method": "auto"} | options)
+        given = {"method": "auto"} | options
+        own = td.explain(td.matmul, A, 2 * A.T, **options)
+        assert own == td.explain(td.gemm, A, 2 * A.T, **given)
     for way in WAYS.values():
         with raises(PlanError, "dtype"):
             way(td.matmul, np.eye(2, dtype=int), np.eye(2, dtype=int))
