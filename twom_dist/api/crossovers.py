@@ -16,7 +16,7 @@ import numpy as np
 from ..arguments import checked
 from ..crossover import kept, table
 from ..crossover.chips import chip_of
-from ..crossover.choose import forget
+from ..crossover.choose import KINDS, forget
 from ..errors import EngineUnavailableError
 from ..kernels.registry import ENGINES, get_engine
 from ..problem.choice import choose
@@ -32,17 +32,6 @@ SIDES = (128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
 SECONDS = 12.0
 # The most rounds of a side.
 ROUNDS = 5
-# Those that take most come last.
-_COMPLEX, _REAL = ("complex64", "complex128"), ("float32", "float64")
-KINDS = tuple(
-    (routine, dtype)
-    for dtypes, routines in (
-        (_REAL, ("gemm", "syrk")),
-        (_COMPLEX, ("gemm", "herk", "syrk")),
-    )
-    for dtype in dtypes
-    for routine in routines
-)
 _ROUTINES: dict[str, Any] = {
     "gemm": gemm.gemm,
     "herk": updates.herk,

@@ -15,6 +15,7 @@ from dask.system import CPU_COUNT
 from ..arguments import checked
 from ..crossover import kept
 from ..crossover.chips import chip_of
+from ..crossover.choose import tell_sizes
 from ..errors import EngineUnavailableError, TwomError
 from ..kernels.family import convert
 from ..plan.show import Rows, as_html, as_text, name_count
@@ -128,7 +129,7 @@ def doctor(client: Any = None) -> Report:
     findings = [*run("installation", name_versions)]
     findings += run("engine cpu", check_engine, "cpu")
     findings += run("AMX", check_amx)
-    findings += run("method auto", tell_sizes, "cpu")
+    findings += run("method auto", check_sizes, "cpu")
     findings += run("GPU", check_gpu, gpus)
     findings += run("dask-cuda", check_dask_cuda, gpus)
     if client is not None:
@@ -196,14 +197,14 @@ def _multiply(a: Any, b: Any, engine: EngineName) -> Any:
     return compute(of_arrays(terms, a, b))
 
 
-def tell_sizes(engine: EngineName) -> Iterator[Finding]:
-    """Say whether the sizes from which "auto" takes int8 were measured here."""
+def check_sizes(engine: EngineName) -> Iterator[Finding]:
+    """Say from which sizes on "auto" takes int8, and if they were measured here."""
     chip = chip_of(engine)
     told = kept.read(chip)
-    since = (
-        f"measured on {told['date']}" if told else "not measured: run twom-dist tune"
-    )
-    yield Finding("method auto", "ok", f"{chip.name}: its crossovers were {since}")
+    since = f"measured on {told['date']}" if told else "not measured"
+    advice = "" if told else "Run twom-dist tune to measure"
+    found = f"{chip.name}, {since}: {tell_sizes(chip)}"
+    yield Finding("method auto", "ok", found, advice)
 
 
 def check_gpu(gpus: Gpus) -> Iterator[Finding]:
@@ -225,7 +226,7 @@ def check_gpu(gpus: Gpus) -> Iterator[Finding]:
     found = f"{gpus.count}, {models}; {driver}; CuPy {cupy.__version__}"
     yield Finding("GPU", "ok", found)
     yield from run("engine cuda", check_engine, "cuda", cupy)
-    yield from run("method auto", tell_sizes, "cuda")
+    yield from run("method auto", check_sizes, "cuda")
     yield from run("CuPy blocks", check_blocks, cupy.arange(16))
 
 

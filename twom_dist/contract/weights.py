@@ -2,13 +2,17 @@
 
 Where the path has A and w meet first, as in "ik,k,kj->ij", they wait for B: if the
 product is one of int8, it is ``gemm(A, B, diag=w)``, and otherwise that of ``A * w``.
+Several vectors on one letter are multiplied first.
 """
 
 from collections.abc import Callable
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..problem.choice import Choice
-from .arrays import permute
+from .arrays import permute, promote
 from .letters import Term
 from .pair import contract_pair, takes_diagonal
 
@@ -59,16 +63,19 @@ def join(a: Factor, b: Factor, kept: Term, output: Term, choice: Choice) -> Fact
     A vector waits with the factor that it weighs, and a factor with a weight takes it
     to its product. That scales its left side, which is the rows of the result.
     """
+    if a.vector is not None and b.vector is not None and a.term == b.term == kept:
+        return Factor(a.array * b.array, kept, _multiply(a.vector, b.vector, x=a))
     for x, vector in ((a, b), (b, a)):
         if _is_weight(vector, x, kept, output):
             return _attach(x, vector, (a, b), kept, choice)
     weights = [x.weight for x in (a, b) if x.weight is not None]
-    if len(weights) == 1:
-        (weight,) = weights
+    if len({x.letter for x in weights}) == 1:
+        vectors = (x.vector for x in weights)
+        diag = reduce(partial(_multiply, x=a), vectors)
         first, second = (b, a) if _is_turned(a.term, b.term, output) else (a, b)
         pair = first.array, second.array, (first.term, second.term), kept, choice
-        if takes_diagonal(*pair, weight.letter):
-            return Factor(contract_pair(*pair, diag=weight.vector), kept)
+        if takes_diagonal(*pair, weights[0].letter):
+            return Factor(contract_pair(*pair, diag=diag), kept)
     x, y = a.multiplied(), b.multiplied()
     return Factor(contract_pair(x, y, (a.term, b.term), kept, choice), kept)
 
@@ -76,7 +83,9 @@ def join(a: Factor, b: Factor, kept: Term, output: Term, choice: Choice) -> Fact
 def _is_weight(vector: Factor, x: Factor, kept: Term, output: Term) -> bool:
     """Tell whether a vector weighs a letter of x that is contracted later."""
     letters = vector.term
-    if vector.vector is None or len(letters) != 1 or x.weight is not None:
+    if vector.vector is None or len(letters) != 1:
+        return False
+    if x.weight is not None and x.weight.letter != letters[0]:
         return False
     later = letters[0] in kept and letters[0] not in output
     return later and len(x.term) > 1 and {*kept} == {*x.term}
@@ -95,8 +104,17 @@ def _attach(
 
     def apply() -> Any:
         terms = a.term, b.term
-        return contract_pair(a.array, b.array, terms, kept, choice)
+        return contract_pair(a.multiplied(), b.multiplied(), terms, kept, choice)
 
     array = permute(x.array, tuple(x.term.index(letter) for letter in kept))
-    weight = Weight(vector.term[0], vector.vector, apply)
-    return Factor(array, kept, weight=weight)
+    weights = vector.vector
+    if x.weight is not None:
+        weights = _multiply(x.weight.vector, weights, x=x)
+    return Factor(array, kept, weight=Weight(vector.term[0], weights, apply))
+
+
+def _multiply(v: Any, w: Any, *, x: Factor) -> Any:
+    """Multiply two vectors in the precision of the result; real ones stay real."""
+    precision = np.empty(0, x.array.dtype).real.dtype
+    v, w = (promote(y, np.result_type(y.dtype, precision)) for y in (v, w))
+    return v * w

@@ -25,6 +25,18 @@ from .table import Crossover
 
 # Routines whose products are made of those of another one.
 _MADE_OF = {"her2k": "gemm", "syr2k": "gemm"}
+# Those that take most come last.
+_COMPLEX, _REAL = ("complex64", "complex128"), ("float32", "float64")
+# Routines and dtypes that have a size of their own.
+KINDS = tuple(
+    (routine, dtype)
+    for dtypes, routines in (
+        (_REAL, ("gemm", "syrk")),
+        (_COMPLEX, ("gemm", "herk", "syrk")),
+    )
+    for dtype in dtypes
+    for routine in routines
+)
 _answers: ContextVar[list[str] | None] = ContextVar("twom-dist-answers", default=None)
 
 
@@ -110,6 +122,22 @@ def _find(chip: Chip, routine: str, dtype: np.dtype[Any]) -> Crossover | None:
     if rule == "herk" and dtype.kind == "f":
         rule = "syrk"
     return kept.find(chip, rule, dtype.name) or table.look_up(chip, rule, dtype.name)
+
+
+def tell_sizes(chip: Chip) -> str:
+    """Say in a line which products "auto" has go through int8 on a chip."""
+    given = size_setting("blas-below")
+    if given is not None:
+        return f"int8 from n = {3 * given:.0f} on, by the setting twom-dist.blas-below"
+    found: dict[int, list[str]] = {}
+    for routine, dtype in KINDS:
+        known = _find(chip, routine, np.dtype(dtype))
+        if known is not None and known.size < inf:
+            found.setdefault(round(3 * known.size), []).append(f"{routine} {dtype}")
+    if not found:
+        return "all products are native"
+    told = [f"from n = {n} on for {', '.join(found[n])}" for n in sorted(found)]
+    return f"int8 {'; '.join(told)}; else native"
 
 
 def forget() -> None:

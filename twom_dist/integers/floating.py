@@ -1,39 +1,94 @@
-"""Integers in floating point as int64, and complex ones as pairs of it."""
+"""Integers in floating point as integers, and complex ones as pairs."""
 
 from typing import Any
 
 import numpy as np
 
-from ..errors import portable_errors
+from ..arguments import checked
+from ..errors import AccuracyError, ArgumentError, portable_errors, shown
+from ..interop.dlpack import adopt
 from ..kernels.family import empty_block, family_of, namespace
-from ..problem.matrices import is_dask
-from ..problem.whole import find_largest, largest_whole
+from ..problem.matrices import as_array, is_dask
+from ..problem.whole import find_largest, is_floating, largest_whole
 
 
-def to_int64(x: Any, name: str) -> tuple[Any, int]:
+@checked
+def to_integers(C: Any, *, dtype: Any = "int64") -> Any:
+    """Return a product of integers as integers; complex numbers become pairs.
+
+    Parameters
+    ----------
+    C : array
+        Of floating-point numbers that are integers, such as the complex128 that `herk`
+        returns: of NumPy, CuPy, dask or another library that supports DLPack.
+    dtype : {"int64", "int32"}
+        Of the result.
+
+    Returns
+    -------
+    array
+        Of the shape of C; if that is complex, with a last axis of length 2 that holds
+        the real and the imaginary parts. Lazy if C is.
+
+    Raises
+    ------
+    ArgumentError
+        (A TypeError.) For another dtype, and unless C is in floating point.
+    PlanError, AccuracyError
+        (ValueErrors.) For an entry that is not an integer, or that `dtype` cannot hold;
+        of dask arrays when a block is computed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import twom_dist as td
+    >>> samples = np.array([[[3, -4], [1, 2]]], np.int8)
+    >>> td.integers.to_integers(td.integers.herk(samples, pairs=True))
+    array([[[30,  0]]])
+    """
+    try:
+        kind = np.dtype(dtype).name
+    except (TypeError, ValueError):
+        kind = ""
+    if kind not in ("int64", "int32"):
+        problem = f"dtype={shown(dtype)} is neither int64 nor int32"
+        raise ArgumentError(problem, "", "dtype")
+    (C,), give_back = adopt(C=C)
+    C = as_array(C, "C")
+    if not is_floating(C.dtype):
+        problem = f"C has dtype {C.dtype}, and is not in floating point"
+        raise ArgumentError(problem, "Convert it with astype", "dtype")
+    return give_back(convert(C, "C", kind)[0])
+
+
+def convert(x: Any, name: str, dtype: str = "int64") -> tuple[Any, int]:
     """Return numbers as integers, and a bound of their magnitudes; refuse others."""
-    limit = largest_whole(x.dtype)
     if not is_dask(x):
-        largest = find_largest(x, name, limit)
-        return _convert(x), largest
-    given: dict[str, Any] = {"dtype": np.int64, "token": "twom-integers"}
-    given["meta"] = empty_block(family_of(x._meta), np.int64)
+        return _convert(x, name, dtype)
+    given: dict[str, Any] = {"dtype": dtype, "token": "twom-integers"}
+    given["meta"] = empty_block(family_of(x._meta), dtype)
     if x.dtype.kind == "c":
         given |= {"new_axis": x.ndim, "chunks": (*x.chunks, (2,))}
-    return x.map_blocks(_convert_block, name, limit, **given), limit
+    found = x.map_blocks(_convert_block, name, dtype, **given)
+    return found, largest_whole(x.dtype)
 
 
-def _convert_block(x: Any, name: str, limit: int, block_id: Any = ()) -> Any:
+def _convert_block(x: Any, name: str, dtype: str, block_id: Any = ()) -> Any:
     with portable_errors():
-        find_largest(x, name, limit, block=block_id[: x.ndim])
-    return _convert(x)
+        return _convert(x, name, dtype, block_id[: x.ndim])[0]
 
 
-def _convert(x: Any) -> Any:
+def _convert(x: Any, name: str, dtype: str, block: Any = None) -> tuple[Any, int]:
+    """Convert an array in memory."""
+    largest = find_largest(x, name, largest_whole(x.dtype), block=block)
+    if largest > np.iinfo(dtype).max:
+        problem = f"{name} has a part of magnitude {largest}, which {dtype} cannot hold"
+        raise AccuracyError(problem, "Use int64", "exact-range")
     if x.dtype.kind != "c":
-        return x.astype(np.int64)
+        return x.astype(dtype), largest
     dense = namespace(x).ascontiguousarray(x)
-    return dense.view(dense.real.dtype).reshape(*x.shape, 2).astype(np.int64)
+    parts = dense.view(dense.real.dtype).reshape(*x.shape, 2)
+    return parts.astype(dtype), largest
 
 
 def with_imaginary(x: Any) -> Any:

@@ -23,7 +23,7 @@ from ..run.compute import compute
 from ..tiles.integers import largest_magnitude
 from ..tiles.routine import ROUTINES
 from ..typing import EngineName, as_flag
-from .floating import to_int64, with_imaginary
+from .floating import convert, with_imaginary
 from .limbs import (
     LARGEST_SUM,
     LARGEST_WHOLE,
@@ -163,7 +163,7 @@ def _take(pairs: bool, A: Any, B: Any) -> tuple[bool, _Integers, _Integers]:
 def _as_integers(x: Any, name: str) -> _Integers:
     """Return a matrix of integers with its largest magnitude."""
     if is_floating(x.dtype):
-        return _Integers(*to_int64(x, name))
+        return _Integers(*convert(x, name))
     if not is_dask(x) and x.dtype.hasobject:
         x = _as_fixed(x)
     kinds = "biu" if is_dask(x) else "biuO"

@@ -55,6 +55,43 @@ def test_the_bits_are_those_of_a_diagonal(dtype, kind, options):
     assert same_bits(out, expected)
 
 
+def test_several_vectors_are_multiplied_first():
+    # So large that no path multiplies A and B entry by entry first.
+    a, b = (
+        random_matrix(50, 40, "complex64"),
+        random_matrix(40, 30, "complex64", seed=1),
+    )
+    w, v = random_matrix(2, 40, "float32", seed=2)
+    expected = td.gemm(a, b, diag=w * v, **OPTIONS)
+    given = {"ik": a, "k": w, "k ": v, "kj": b}
+    for order in permutations(given):
+        arrays = [given[x] for x in order]
+        found = td.einsum(f"{','.join(order)}->ij", *arrays, **OPTIONS)
+        assert same_bits(found, expected), order
+    # Each on its own side; and in double precision, as the result is.
+    sides = {"optimize": [(0, 1), (0, 1), (0, 1)], **OPTIONS}  # A w, v B
+    found = td.einsum("ik,k,k,kj->ij", a, w, v, b, **sides)
+    assert same_bits(found, expected)
+    double = td.einsum("ik,k,kj,k->ij", a.astype("complex128"), w, b, v, **OPTIONS)
+    assert np.array_equal(
+        double, td.gemm(a.astype("complex128"), b, diag=w.astype(float) * v, **OPTIONS)
+    )
+    lazy = td.einsum(
+        "ik,k,k,kj->ij", *(da.from_array(x, chunks=5) for x in (a, w, v, b)), **OPTIONS
+    )
+    assert same_bits(lazy.compute(), expected)
+
+
+def test_a_weight_of_the_result_takes_one_product():
+    a, b, _ = operands()
+    rows = np.linspace(1, 2, M)
+    for path in ([(0, 1), (0, 1)], [(1, 2), (0, 1)]):
+        given = "i,ik,kj->ij", rows, a, b
+        found = td.einsum(*given, optimize=path, **OPTIONS)
+        assert np.allclose(found, rows[:, None] * (a @ b), rtol=1e-10)
+        assert td.plan(td.einsum, *given, optimize=path, **OPTIONS).routine == "gemm"
+
+
 def test_a_real_weight_is_no_complex_one():
     a, b, w = operands()
     a[2, 3] = np.inf

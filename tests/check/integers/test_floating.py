@@ -190,3 +190,31 @@ def test_products_of_one_shape():
     assert same_bits(herk(a), td.integers.herk(a))
     with raises(PlanError, "not-integer"):
         herk(a / 2)
+
+
+@cases("lazily", (False, True))
+def test_products_become_integers_and_pairs_of_them(pairs, lazily):
+    def give(x):
+        return da.from_array(x, chunks=3) if lazily else x
+
+    found = td.integers.gemm(*pairs, pairs=True)
+    whole = td.integers.to_integers(give(found))
+    assert whole.dtype == "int64"
+    assert (np.asarray(whole) == td.integers.matmul(*pairs, pairs=True)).all()
+    real = td.integers.to_integers(give(found.real / 2.0**7 // 1), dtype=np.int32)
+    assert real.dtype == "int32"
+    assert (np.asarray(real) == found.real / 2.0**7 // 1).all()
+    large = give(np.full((4, 4), 2.0**31))
+    assert np.asarray(td.integers.to_integers(large))[0, 0] == 2**31
+    with raises(AccuracyError, "exact-range"):
+        np.asarray(td.integers.to_integers(large, dtype="int32"))
+    for wrong in (0.5, np.nan, np.inf, 2.0**54):
+        with raises(PlanError, "not-integer"):
+            np.asarray(td.integers.to_integers(give(np.full((4, 4), wrong))))
+
+
+def test_other_arrays_and_dtypes_are_refused():
+    for given, dtype in ((np.eye(2), "int16"), (np.eye(2), "no"), ([[1]], "int64")):
+        with raises(ArgumentError, "dtype"):
+            td.integers.to_integers(given, dtype=dtype)
+    assert td.integers.to_integers(np.empty((0, 3), complex)).shape == (0, 3, 2)
