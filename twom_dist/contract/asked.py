@@ -80,7 +80,7 @@ def _prepare(name: str, given: Sequence[Any]) -> tuple[str | None, bool, list[An
         letters = isinstance(args[0], str)
         places = range(1, len(args)) if letters else range(0, len(args) // 2 * 2, 2)
     arrays = [args[i] for i in places if not _is_shape(args[i])]
-    names = [f"operand {i}" for i in range(1, 1 + len(arrays))]
+    names = [f"operand {i}" for i, _ in enumerate(arrays, 1)]
     found = iter(as_operands(arrays, names)[0])
     operands = [args[i] if _is_shape(args[i]) else next(found) for i in places]
     dtypes = [x.dtype for x in operands if not isinstance(x, tuple)]

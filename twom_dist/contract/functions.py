@@ -267,7 +267,8 @@ def einsum(
 def _einsum(
     choice: Choice, out: Any, optimize: Any, subscripts: str, *operands: Any
 ) -> Any:
-    arrays, out, give_back = as_operands(operands, _number(len(operands)), out)
+    names = [f"operand {i}" for i, _ in enumerate(operands, 1)]
+    arrays, out, give_back = as_operands(operands, names, out)
     terms, output = parse(subscripts, tuple(x.ndim for x in arrays))
     # Before anything is summed, as NumPy does.
     dtype = np.result_type(*(x.dtype for x in arrays))
@@ -293,10 +294,6 @@ def _deliver(found: Any, out: Any) -> Any:
     if out is None and isinstance(found, np.ndarray) and found.ndim == 0:
         return found[()]
     return deliver(found, out)
-
-
-def _number(count: int) -> Sequence[str]:
-    return [f"operand {i}" for i in range(1, count + 1)]
 
 
 @checked

@@ -18,6 +18,8 @@ from .layout import FusedSide, PairLayout
 from .letters import Term
 
 AllChunks = tuple[tuple[int, ...], ...]
+# A dask array, and the chunks that it had before its axes were fused.
+Fused = tuple[Any, AllChunks]
 
 
 def fuse(x: Any, side: FusedSide) -> Any:
@@ -33,7 +35,14 @@ def split(x: Any, layout: PairLayout) -> Any:
     return permute(x, layout.order)
 
 
-def align(a: Any, b: Any, layout: PairLayout) -> tuple[Any, Any]:
+def fuse_lazily(a: Any, b: Any, layout: PairLayout) -> tuple[Fused, Fused]:
+    """Fuse two operands of which one is a dask array; both become one."""
+    a, b = _align(a, b, layout)
+    inner = layout.inner
+    return _fuse_blocks(a, layout.left, inner), _fuse_blocks(b, layout.right, inner)
+
+
+def _align(a: Any, b: Any, layout: PairLayout) -> tuple[Any, Any]:
     """Make both operands dask arrays, and cut alike axes that are fused in both."""
     import dask.array as da
 
@@ -60,7 +69,7 @@ def _own_term(side: FusedSide) -> Term:
     return tuple(place[axis] for axis in range(len(place)))
 
 
-def fuse_blocks(x: Any, side: FusedSide, inner: Term) -> tuple[Any, AllChunks]:
+def _fuse_blocks(x: Any, side: FusedSide, inner: Term) -> Fused:
     """Fuse a dask array; return its chunks before that, too, for `split_blocks`.
 
     Both sides must have their contracted axes cut alike.
@@ -73,15 +82,10 @@ def fuse_blocks(x: Any, side: FusedSide, inner: Term) -> tuple[Any, AllChunks]:
             x = _cut_first(x, start, stop)
     chunks = x.chunks
     if x.shape != side.shape:
-        x = _drop_ones(x, first)
-        shape = tuple(size for size in side.shape[first:] if size != 1)
-        x = _reshape(x, (*side.shape[:first], *shape))
-        x = x[(*(slice(None),) * first, *(_take(size) for size in side.shape[first:]))]
+        long = [i for i, size in enumerate(side.shape) if i < first or size != 1]
+        x = _reshape(_drop_ones(x, first), [side.shape[i] for i in long])
+        x = _put_ones(x, long, len(side.shape))
     return x, chunks
-
-
-def _take(size: int) -> slice | None:
-    return slice(None) if size != 1 else None
 
 
 def _cut_first(x: Any, start: int, stop: int) -> Any:
@@ -103,6 +107,11 @@ def _drop_ones(x: Any, first: int) -> Any:
             for axis, size in enumerate(x.shape)
         )
     ]
+
+
+def _put_ones(x: Any, long: Sequence[int], ndim: int) -> Any:
+    """Put axes of length one beside those that are long."""
+    return x[tuple(slice(None) if axis in long else None for axis in range(ndim))]
 
 
 def _reshape(x: Any, shape: Sequence[int], chunks: AllChunks | None = None) -> Any:
@@ -140,6 +149,5 @@ def split_blocks(x: Any, layout: PairLayout, left: AllChunks, right: AllChunks) 
         long = [i for i, size in enumerate(layout.split) if i < first or size != 1]
         shape = tuple(layout.split[i] for i in long)
         x = _reshape(x, shape, tuple(chunks[i] for i in long))
-        kept = (slice(None) if i in long else None for i in range(len(layout.split)))
-        x = x[tuple(kept)]
+        x = _put_ones(x, long, len(layout.split))
     return permute(x, layout.order)

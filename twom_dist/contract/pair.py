@@ -17,7 +17,7 @@ from ..tiles.routine import ROUTINES
 from ..typing import Op
 from . import asked
 from .arrays import permute, reduce_operand, strides_of
-from .fuse import align, fuse, fuse_blocks, split, split_blocks
+from .fuse import fuse, fuse_lazily, split, split_blocks
 from .layout import FusedSide, PairLayout, lay_out
 from .letters import Term, reduce_each
 
@@ -96,9 +96,7 @@ def _contract_lazily(
     twin = None if diag is not None else _find_twin(a, b, layout, choice)
     if 0 in (*layout.shape, *layout.split):
         return _zeros(a, b, layout)
-    a, b = align(a, b, layout)
-    a, left = fuse_blocks(a, layout.left, layout.inner)
-    b, right = fuse_blocks(b, layout.right, layout.inner)
+    (a, left), (b, right) = fuse_lazily(a, b, layout)
     if twin:
         found = update(twin, a, b, layout, choice)
     else:
@@ -131,9 +129,7 @@ def _as_call(
         return _ask("gemm", _ops(layout), choice, *sides)._replace(diag=weights)
     twin = None if diag is not None else _find_twin(a, b, layout, choice)
     if is_dask(a) or is_dask(b):
-        a, b = align(a, b, layout)
-        a, _ = fuse_blocks(a, layout.left, layout.inner)
-        b, _ = fuse_blocks(b, layout.right, layout.inner)
+        (a, _), (b, _) = fuse_lazily(a, b, layout)
     else:
         a, b = fuse(a, layout.left), fuse(b, layout.right)
     if twin:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,7 @@ def _kept(a: Term, b: Term, wanted: set[str]) -> Term:
 def _find_path(left: Sequence[tuple[Any, Term]], output: Term, optimize: Any) -> Steps:
     if optimize is False:
         return _in_order(len(left))
-    if isinstance(optimize, list | tuple) and not isinstance(optimize[:1], str):
+    if isinstance(optimize, list | tuple):
         given = optimize[1:] if "einsum_path" in optimize[:1] else optimize
         if all(isinstance(step, list | tuple) for step in given):
             return given
@@ -92,12 +93,8 @@ def _search(
             "path, or optimize=False",
             "no-opt-einsum",
         ) from None
-    names = {
-        x: opt_einsum.get_symbol(i)
-        for i, x in enumerate(
-            dict.fromkeys(letter for term in terms for letter in term)
-        )
-    }
+    letters = dict.fromkeys(chain(*terms))
+    names = {x: opt_einsum.get_symbol(i) for i, x in enumerate(letters)}
     texts = ["".join(names[x] for x in term) for term in (*terms, output)]
     equation = f"{','.join(texts[:-1])}->{texts[-1]}"
     try:
@@ -121,8 +118,10 @@ def _check_path(path: Steps, count: int) -> None:
         whole = all(i is not None and 0 <= i < count for i in positions)
         if not whole or len(positions) != len(step) or not step:
             text = f"the step {tuple(step)} of the path does not fit {count} operands"
-            raise PlanError(text, "Give a path in the form of opt_einsum", "path")
+            break
         count -= len(step) - 1
-    if count != 1:
+    else:
+        if count == 1:
+            return
         text = f"the path leaves {count} operands"
-        raise PlanError(text, "Give a path in the form of opt_einsum", "path")
+    raise PlanError(text, "Give a path in the form of opt_einsum", "path")

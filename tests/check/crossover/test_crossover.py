@@ -205,13 +205,6 @@ def test_what_was_measured_here_precedes_the_table(folder, monkeypatch):
     assert text.startswith("Some CPU, 4 cores, measured on 2026-01-02: int8 from n = ")
     assert "from n = 300 on for gemm complex128" in text
     assert "herk complex128" not in text
-    assert text.endswith("; else native")
-    with dask.config.set({"twom-dist.blas-below": 50}):
-        assert choose.tell_sizes(chip).startswith(
-            "int8 from n = 150 on, by the setting"
-        )
-    slow = chips.Chip("Old CPU, 2 cores")
-    assert choose.tell_sizes(slow) == "all products are native"
 
 
 @pytest.mark.parametrize(
