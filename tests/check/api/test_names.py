@@ -97,8 +97,8 @@ def test_every_function_refuses_a_misspelt_option_in_its_name(name, function):
     given = files if "files" in name else ()
     given = (*([first[function]] if function in first else ()), *given)
     with raises(ArgumentError, "unknown-option") as caught:
-        function(*given, acuracy=1e-3)
-    assert " takes no 'acuracy'" in caught.value.problem
+        function(*given, accurac=1e-3)
+    assert " takes no 'accurac'" in caught.value.problem
     if "accuracy" in signature(function).parameters or given:
         assert caught.value.remedy.startswith("Give accuracy, if that is meant. ")
 

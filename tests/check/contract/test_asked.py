@@ -106,7 +106,7 @@ def test_what_is_no_single_product_is_refused(way):
         with raises(PlanError, "no-product"):
             way(td.einsum, *given)
     with raises(ArgumentError, "unknown-option"):
-        way(td.einsum, "ij,jk->ik", A, B, acuracy=1e-3)
+        way(td.einsum, "ij,jk->ik", A, B, accurac=1e-3)
     with raises(ArgumentError, "out"):
         way(td.einsum, "ij,jk->ik", A, B, out=np.empty((60, 40), complex))
     with raises(PlanError, "letter-sizes"):
