@@ -9,12 +9,13 @@ from contextlib import (
 )
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from types import TracebackType
 from typing import Any, Self
 
 from ..arguments import checked
 from ..crossover.choose import listen
-from ..errors import TwomError
+from ..errors import ArgumentError, TwomError
 from ..moduli.accuracy import NATIVE_METHOD
 from ..problem.choice import Choice
 from ..problem.problem import check_possible
@@ -54,6 +55,15 @@ class Block(ContextDecorator):
         self._native = choice.method == NATIVE_METHOD
         # Each with what closes it, as they were entered.
         self._open: dict[_Entry, AbstractContextManager[None]] = {}
+
+    def __call__(self, function: Any) -> Any:
+        """Decorate a function; refuse one whose body runs after its call returned."""
+        kinds = isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
+        if any(kind(function) for kind in kinds):
+            name = function.__name__
+            problem = f"{name} runs after its call has returned, outside the block"
+            raise ArgumentError(problem, "Write `with td.use():` in its body", "use")
+        return super().__call__(function)
 
     def __enter__(self) -> Tally:
         """Begin a block."""
@@ -122,10 +132,10 @@ def use(
     Returns
     -------
     context manager
-        For ``with``, or to decorate a function; it may be entered again, and inside
-        itself. Each time it gives new counts of products: ``ours``; ``native``, which
-        are ours as well, but which `method` leaves to the BLAS; ``left``. Printed,
-        they give the reasons.
+        For ``with``, or to decorate a function, which is neither a coroutine nor a
+        generator; it may be entered again, and inside itself. Each time it gives new
+        counts of products: ``ours``; ``native``, which are ours as well, but which
+        `method` leaves to the BLAS; ``left``. Printed, they give the reasons.
 
     Raises
     ------

@@ -9,7 +9,9 @@ import pytest
 
 import twom_dist as td
 from tests.support.bits import same_bits
+from tests.support.expect import raises
 from tests.support.strategies import random_matrix
+from twom_dist.errors import ArgumentError
 from twom_dist.switch import places
 
 OPTIONS = {"method": "2m", "num_moduli": 16}
@@ -49,6 +51,21 @@ def test_a_function_is_a_block():
 
     assert is_ours(multiply())
     assert not is_ours(a @ b)
+
+
+def test_a_function_that_runs_later_is_none():
+    async def waits():
+        return a @ b
+
+    def yields():
+        yield a @ b
+
+    async def both():
+        yield a @ b
+
+    for function in (waits, yields, both):
+        with raises(ArgumentError, "use"):
+            td.use()(function)
 
 
 def test_one_object_may_be_entered_again_and_inside_itself():
