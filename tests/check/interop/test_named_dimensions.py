@@ -223,6 +223,9 @@ def test_other_matrices_are_no_pairs():
         td.xarray.herk(pairs[0, ..., 0, :] * 1.0, **options)
     with raises(PlanError, "pairs-shape"):
         td.xarray.gemm(pairs[0, ..., 0, :], pairs[0, 0, ..., 0], **options)
+    for a, b in ((pairs.to_dataset(name="v"), pairs * 1.0), (pairs, xr.Dataset())):
+        with raises(ArgumentError, "not-labelled"):
+            td.xarray.gemm(a, b, **options)
     with raises(ArgumentError, "dtype-unsafe"):
         c = xr.DataArray(np.ones((5, 5), complex), dims=("antenna", "antenna_2"))
         one = pairs[0, ..., 0, :]
