@@ -37,7 +37,7 @@ def contract_network(
         Factor(
             reduce_operand(promote(x, dtype), reduction),
             reduction.term,
-            x if x.ndim == 1 and reduction.empty else None,
+            _as_vector(x, dtype) if x.ndim == 1 and reduction.empty else None,
         )
         for x, reduction in zip(operands, reductions, strict=True)
     ]
@@ -53,6 +53,11 @@ def contract_network(
         left.append(x)
     (x,) = left
     return x.array if x.term == output else reduce_to(x.array, x.term, output)
+
+
+def _as_vector(x: Any, dtype: np.dtype[Any]) -> Any:
+    """Convert integers, as all other operands, but to real numbers."""
+    return x if x.dtype.kind in "fc" else promote(x, np.dtype(dtype.char.lower()))
 
 
 def _kept(a: Term, b: Term, wanted: set[str]) -> Term:

@@ -25,7 +25,7 @@ class Weight(NamedTuple):
     letter : str
         The axis of the operand that it weighs.
     vector : array
-        In its own dtype: gemm tells real weights from complex ones.
+        Of real numbers, if they are: gemm tells these from complex ones.
     apply : callable
         Returns the operand, multiplied.
     """
@@ -42,7 +42,7 @@ class Factor(NamedTuple):
     ----------
     array, term : array and letters
     vector : array, optional
-        An operand of one axis as it was given, before its dtype was promoted.
+        An operand of one axis before its dtype was promoted, but for integers.
     weight : Weight, optional
         By which the array is yet to be multiplied.
     """

@@ -156,3 +156,10 @@ def test_dask_arrays_and_blocks():
         assert not any("mul" in layer for layer in x.dask.layers)
     with dask.config.set({"twom-dist.blas-below": 0}):
         assert same_bits(td.numpy.einsum("ik,k,kj", a, w, b), td.gemm(a, b, diag=w))
+
+
+def test_integers_are_rounded_as_those_of_other_operands():
+    a, b, _ = operands()
+    w = np.arange(K, dtype="uint64") + (2**63 + 1)
+    found = td.einsum("ik,k,kj->ij", a, w, b, **OPTIONS)
+    assert same_bits(found, td.gemm(a, b, diag=w.astype(float), **OPTIONS))
