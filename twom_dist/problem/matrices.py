@@ -272,7 +272,7 @@ def _may_overlap(out: Any, x: Any) -> bool:
     """Tell whether writing to out may change x, in memory or in a file of both."""
     if family_of(out) != family_of(x):
         return False
-    if namespace(out).may_share_memory(out, x) and _meet(out, x):
+    if namespace(out).may_share_memory(out, x) and _meet(_Span(out), _Span(x)):
         return True
     written = _find_mapping(out)
     read = None if written is None else _find_mapping(x)
@@ -281,13 +281,13 @@ def _may_overlap(out: Any, x: Any) -> bool:
         return False
     if not out.size or not x.size or _identify(written) != _identify(read):
         return False
-    return _meet(out, x, _shift(written), _shift(read))
+    return _meet(_Span(out, _shift(written)), _Span(x, _shift(read)))
 
 
 class _Span:
     """The places of the entries of an array, which NumPy asks for and never reads."""
 
-    def __init__(self, x: Any, shift: int) -> None:
+    def __init__(self, x: Any, shift: int = 0) -> None:
         self.__array_interface__ = {
             "shape": x.shape,
             "strides": x.strides,
@@ -297,13 +297,11 @@ class _Span:
         }
 
 
-def _meet(out: Any, x: Any, *shifts: int) -> bool:
+def _meet(left: Any, right: Any) -> bool:
     """Tell whether any byte is in an entry of both, or would take long to find."""
-    left, right = shifts or (0, 0)
     try:
         # CuPy has a kernel for this, for which the host would wait.
-        spans = _Span(out, left), _Span(x, right)
-        return np.shares_memory(*spans, max_work=_MOST_WORK)
+        return np.shares_memory(left, right, max_work=_MOST_WORK)
     except np.exceptions.TooHardError:
         return True
 
