@@ -26,6 +26,8 @@ _TILE, _WORDS, _LINE = 1024, 16, 64
 PAIR = 2 * GROUP
 # Groups of columns that are reduced at once, whose residues fill lines.
 _ACROSS = _LINE // GROUP
+# Bytes of a row of sums of such groups.
+_ROW_BYTES = _ACROSS * _LINE
 # Lines of a tile that are fetched at once, and the blocks that fetch all of it.
 _FETCHED = 2
 _FETCHES = _TILE // (_FETCHED * _LINE)
@@ -64,77 +66,66 @@ def release_tiles(typing_context: Any) -> Any:
     return _instructions("tilerelease", types.void(), "~{memory}")
 
 
-# $0-$3: the left tiles, the right ones of both groups, and steps to come; $8, $9: the
-# right tiles of the last step; $10: the sums; $11: bytes from row to row; $12: bytes to
-# what is fetched into L2 meanwhile.
+# Tiles 0-3 keep the sums from one of these functions to the next: LLVM has no use for
+# tiles of its own, and no call in between changes them.
+@intrinsic
+def _zero_sums(typing_context: Any) -> Any:
+    """Begin 2 x 2 tiles of sums."""
+    text = "\n".join(f"tilezero %tmm{t}" for t in range(4))
+    return _instructions(text, types.void(), "~{memory}")
+
+
 _MULTIPLY = """
-    tilezero %tmm0
-    tilezero %tmm1
-    tilezero %tmm2
-    tilezero %tmm3
-1:
-    prefetcht1 ($1,$12,1)
-    prefetcht1 64($1,$12,1)
-    prefetcht1 ($2,$12,1)
-    prefetcht1 64($2,$12,1)
-    cmpq $$1, $3
-    cmoveq $8, $1
-    cmoveq $9, $2
-    tileloadd ($1,$11,1), %tmm6
-    tileloadd ($0,$11,1), %tmm4
+    prefetcht1 ($3)
+    prefetcht1 64($3)
+    prefetcht1 ($4)
+    prefetcht1 64($4)
+    tileloadd ($1,$5,1), %tmm6
+    tileloadd ($0,$5,1), %tmm4
     tdpbssd %tmm6, %tmm4, %tmm0
-    tileloadd 1024($0,$11,1), %tmm5
+    tileloadd 1024($0,$5,1), %tmm5
     tdpbssd %tmm6, %tmm5, %tmm2
-    tileloadd ($2,$11,1), %tmm7
+    tileloadd ($2,$5,1), %tmm7
     tdpbssd %tmm7, %tmm4, %tmm1
     tdpbssd %tmm7, %tmm5, %tmm3
-    addq $$2048, $0
-    addq $$1024, $1
-    addq $$1024, $2
-    subq $$1, $3
-    jne 1b
-    tilestored %tmm0, ($10,$11,1)
-    tilestored %tmm1, 1024($10,$11,1)
-    tilestored %tmm2, 4096($10,$11,1)
-    tilestored %tmm3, 5120($10,$11,1)
 """
 
 
 @intrinsic
-def multiply_tiles(
+def _multiply_tiles(
     typing_context: Any,
     left: Any,
     first: Any,
     second: Any,
-    steps: Any,
-    last_first: Any,
-    last_second: Any,
-    out: Any,
-    ahead: Any,
+    ahead_first: Any,
+    ahead_second: Any,
+    line: Any,
 ) -> Any:
-    """Write 2 x 2 tiles of sums, of two groups of rows: four tiles for each group.
+    """Add two left tiles times the right ones of two groups to the sums.
 
-    All but `steps` > 0 and `ahead` are addresses. Left tiles lie in pairs, those of a
-    step together; right ones as the groups have them, but for those of the last step.
-    Of each right tile two lines are fetched into L2, `ahead` bytes after its first.
+    Addresses, but `line`, bytes from row to row. Two lines each are fetched into L2.
     """
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        *given, ahead = args
-        given += [ir.Constant(_ADDRESS, _LINE), ahead]
-        kind = ir.FunctionType(ir.LiteralStructType([_ADDRESS] * 4), [_ADDRESS] * 9)
-        constraints = f"{'=&r,' * 4}0,1,2,3,{'r,' * 5}~{{memory}},~{{flags}}"
-        builder.asm(kind, _MULTIPLY, constraints, given, True)
-        return context.get_dummy_value()
-
-    return types.void(*(types.intp,) * 8), generate
+    signature = types.void(*(types.intp,) * 6)
+    return _instructions(_MULTIPLY, signature, "r,r,r,r,r,r,~{memory}")
 
 
 @intrinsic
-def reduce_tiles(
+def _store_sums(typing_context: Any, out: Any, row_bytes: Any) -> Any:
+    """Write the sums: those of the second group of columns 64 bytes after the first."""
+    text = """
+    tilestored %tmm0, ($0,$1,1)
+    tilestored %tmm1, 64($0,$1,1)
+    tilestored %tmm2, 4096($0,$1,1)
+    tilestored %tmm3, 4160($0,$1,1)
+    """
+    return _instructions(text, types.void(*(types.intp,) * 2), "r,r,~{memory}")
+
+
+@intrinsic
+def _reduce_row(
     typing_context: Any,
+    row: Any,
     sums: Any,
-    rows: Any,
     groups: Any,
     out: Any,
     row_bytes: Any,
@@ -142,36 +133,31 @@ def reduce_tiles(
     entry: Any,
     ahead: Any,
 ) -> Any:
-    """out[r, j] = the sums of up to 16 rows and up to 4 groups of columns, modulo p.
+    """out[row, j] = the sums of up to 4 groups of columns, modulo p.
 
-    Addresses, but `rows`, `groups` and `row_bytes`, as the microkernel has them. The
-    line that lies `ahead` bytes after each row is fetched, to be written.
+    Addresses, but `row`, `groups` and `row_bytes`, as the microkernel has them. The
+    line that lies `ahead` bytes after the row is fetched, to be written.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        sums, rows, groups, out, row_bytes, old, entry, ahead = args
+        row, sums, groups, out, row_bytes, old, entry, ahead = args
         write = Writer(builder, GROUP)
         add = builder.icmp_signed("!=", old, ir.Constant(_ADDRESS, 0))
         reducer = Reducer(write, entry)
+        source = builder.add(sums, builder.mul(row, ir.Constant(_ADDRESS, _ROW_BYTES)))
+        offset = builder.mul(row, row_bytes)
+        target, origin = builder.add(out, offset), builder.add(old, offset)
+        write.fetch(builder.add(target, ahead))
 
-        def reduce_row(row: Any) -> list[Any]:
-            source = builder.add(sums, builder.mul(row, ir.Constant(_ADDRESS, _LINE)))
-            offset = builder.mul(row, row_bytes)
-            target, origin = builder.add(out, offset), builder.add(old, offset)
-            write.fetch(builder.add(target, ahead))
+        def reduce_group(g: int) -> None:
+            own = write.flip(write.load(source, g * _LINE, write.words), BIAS)
+            reducer.store(own, origin, add, target, g * GROUP)
 
-            def reduce_group(g: int) -> None:
-                own = write.flip(write.load(source, g * _TILE, write.words), BIAS)
-                reducer.store(own, origin, add, target, g * GROUP)
-
-            reduce_group(0)
-            for g in range(1, _ACROSS):
-                there = builder.icmp_signed(">", groups, ir.Constant(_ADDRESS, g))
-                with builder.if_then(there, likely=True):
-                    reduce_group(g)
-            return []
-
-        write.repeat(rows, [], reduce_row)
+        reduce_group(0)
+        for g in range(1, _ACROSS):
+            there = builder.icmp_signed(">", groups, ir.Constant(_ADDRESS, g))
+            with builder.if_then(there, likely=True):
+                reduce_group(g)
         return context.get_dummy_value()
 
     return types.void(*(types.intp,) * 8), generate
@@ -204,8 +190,10 @@ def _copy_words(typing_context: Any, source: Any, words: Any, out: Any) -> Any:
     return types.void(*(types.intp,) * 3), generate
 
 
-# Where the room of a strip has what, from the first whole line on.
-_ENDS, _SUMS, _STRIP = (t * _ACROSS * _TILE for t in (0, 1, 3))
+# Where the room of a strip has what, from the first whole line on: there are sums that
+# are written, and sums that are reduced.
+_SUMS = _ACROSS * _TILE
+_STRIP = _SUMS + 2 * PAIR * _ROW_BYTES
 
 
 @inner
@@ -215,31 +203,42 @@ def room_bytes(rows, steps):  # type: ignore[no-untyped-def]
 
 
 @inner
-def multiply_strip(  # type: ignore[no-untyped-def]
-    x, x_stride, y, y_stride, steps, out, old, row, rows, first, last, entry, room
-):
-    """Multiply rows of a plane by groups first..last of another, `steps` words of k.
-
-    As the microkernel's loops do, whose arguments these are but for `room`.
-    """
-    row_bytes, out_base, table = out.strides[0], out.ctypes.data, entry.ctypes.data
-    base = (room.ctypes.data + _LINE - 1) // _LINE * _LINE
-    ends, sums, strip = base + _ENDS, base + _SUMS, base + _STRIP
+def _turn_rows(x, x_stride, steps, row, rows, strip):  # type: ignore[no-untyped-def]
+    """Write the left tiles of rows: two of 16 rows for each step, then the next two."""
     depth = -(-steps // _WORDS)
-    before_last = (depth - 1) * _TILE
-    last_words = steps - (depth - 1) * _WORDS
     for i in range(0, rows, GROUP):
         source = x + (row + i) // GROUP * x_stride
         target = strip + i // PAIR * depth * 2 * _TILE + i % PAIR // GROUP * _TILE
         for t in range(depth):
             # Words beyond the last meet zeros.
-            words = last_words if t == depth - 1 else _WORDS
+            words = min(_WORDS, steps - t * _WORDS)
             tile = target + t * 2 * _TILE
             turn_words(source + t * _TILE, _LINE, words, tile, _LINE)
+
+
+@inner
+def multiply_strip(  # type: ignore[no-untyped-def]
+    x, x_stride, y, y_stride, steps, out, old, row, rows, first, last, entry, room
+):
+    """Multiply rows of a plane by groups first..last of another, `steps` words of k.
+
+    As the microkernel's loops do, whose arguments these are but for `room`. While the
+    tiles of a block are multiplied, the sums of the block before are reduced: vectors
+    have units of their own, but the processor does not look a whole block ahead.
+    """
+    row_bytes, out_base, table = out.strides[0], out.ctypes.data, entry.ctypes.data
+    base = (room.ctypes.data + _LINE - 1) // _LINE * _LINE
+    ends, sums, strip = base, base + _SUMS, base + _STRIP
+    depth = -(-steps // _WORDS)
+    _turn_rows(x, x_stride, steps, row, rows, strip)
+    # What waits to be reduced: rows, groups of columns, sums, and where residues go.
+    waiting, across, found = 0, 0, sums + PAIR * _ROW_BYTES
+    target, origin, below = out_base, old, 0
     for j in range(first, last, _ACROSS):
         groups = min(_ACROSS, last - j)
         for g in range(groups):
-            end = y + (j + g) * y_stride + before_last
+            end = y + (j + g) * y_stride + (depth - 1) * _TILE
+            last_words = steps - (depth - 1) * _WORDS
             _copy_words(end, last_words, ends + g * _TILE)
         after = j + _ACROSS if j + _ACROSS < last else first
         for i in range(0, rows, PAIR):
@@ -248,15 +247,27 @@ def multiply_strip(  # type: ignore[no-untyped-def]
             ahead, fetch = 0, i // PAIR
             if fetch < _FETCHES:
                 ahead = (after - j) * y_stride + fetch * _FETCHED * _LINE
+            step, done, all_steps = 0, 0, (groups + 1) // 2 * depth
             for g in range(0, groups, 2):
                 h = min(g + 1, groups - 1)
                 one, two = y + (j + g) * y_stride, y + (j + h) * y_stride
-                own = ends + g * _TILE, ends + h * _TILE, sums + g * _TILE
-                multiply_tiles(left, one, two, depth, *own, ahead)
+                _zero_sums()
+                for t in range(depth):
+                    at = t * _TILE
+                    right = one + at, two + at
+                    fetched = right[0] + ahead, right[1] + ahead
+                    if t == depth - 1:
+                        right = ends + g * _TILE, ends + h * _TILE
+                    _multiply_tiles(left + 2 * at, *right, *fetched, _LINE)
+                    step += 1
+                    while (done + 1) * all_steps <= step * waiting:
+                        given = across, target, row_bytes, origin, table, below
+                        _reduce_row(done, found, *given)
+                        done += 1
+                _store_sums(sums + g * _LINE, _ROW_BYTES)
+            waiting, across, found, sums = min(PAIR, rows - i), groups, sums, found
+            place = (row + i) * row_bytes + j * GROUP
+            target, origin = out_base + place, old + place if old != 0 else old
             below = PAIR * row_bytes if i + PAIR < rows else _LINE - i * row_bytes
-            for h in range(0, min(PAIR, rows - i), GROUP):
-                place = (row + i + h) * row_bytes + j * GROUP
-                target, origin = out_base + place, old + place if old != 0 else old
-                given = min(GROUP, rows - i - h), groups, target, row_bytes, origin
-                own = sums + h // GROUP * _ACROSS * _TILE
-                reduce_tiles(own, *given, table, below)
+    for r in range(waiting):
+        _reduce_row(r, found, across, target, row_bytes, origin, table, below)
