@@ -43,10 +43,9 @@ def find_loops(lines: list[str]) -> list[list[str]]:
     found: list[list[str]] = []
     for last, line in enumerate(lines):
         jump = re.fullmatch(r"j\w+\s+(\S+)", line)
-        label = jump and re.sub(r"^(\d+)b$", r"\1", jump[1])
-        if label is None or f"{label}:" not in lines[:last]:
+        if jump is None or f"{jump[1]}:" not in lines[:last]:
             continue
-        first = last - lines[:last][::-1].index(f"{label}:")
+        first = last - lines[:last][::-1].index(f"{jump[1]}:")
         if not any(re.match(r"[\w.]+:", inner) for inner in lines[first:last]):
             found.append(lines[first:last])
     return found

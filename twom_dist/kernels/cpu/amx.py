@@ -4,7 +4,7 @@ A tile is 16 rows of 64 bytes. That of the right operand is 16 words of a group,
 lies in `CpuEncoded`; that of the left one is the same KiB transposed, which a strip of
 rows is once for all that it multiplies. The instructions are written as they are, since
 neither Numba nor LLVM's vectors have a name for tiles: llvmlite assembles them for any
-x86, and the loop inside keeps the eight registers where they are.
+x86.
 """
 
 from typing import Any
@@ -203,17 +203,15 @@ def room_bytes(rows, steps):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _turn_rows(x, x_stride, steps, row, rows, strip):  # type: ignore[no-untyped-def]
-    """Write the left tiles of rows: two of 16 rows for each step, then the next two."""
+def _turn_tiles(x, x_stride, steps, strip, lo, hi):  # type: ignore[no-untyped-def]
+    """Write left tiles lo..hi, by groups of rows: those of a step lie together."""
     depth = -(-steps // _WORDS)
-    for i in range(0, rows, GROUP):
-        source = x + (row + i) // GROUP * x_stride
-        target = strip + i // PAIR * depth * 2 * _TILE + i % PAIR // GROUP * _TILE
-        for t in range(depth):
-            # Words beyond the last meet zeros.
-            words = min(_WORDS, steps - t * _WORDS)
-            tile = target + t * 2 * _TILE
-            turn_words(source + t * _TILE, _LINE, words, tile, _LINE)
+    for tile in range(lo, hi):
+        group, t = divmod(tile, depth)
+        target = strip + ((group // 2 * depth + t) * 2 + group % 2) * _TILE
+        # Words beyond the last meet zeros.
+        words = min(_WORDS, steps - t * _WORDS)
+        turn_words(x + group * x_stride + t * _TILE, _LINE, words, target, _LINE)
 
 
 @inner
@@ -223,14 +221,18 @@ def multiply_strip(  # type: ignore[no-untyped-def]
     """Multiply rows of a plane by groups first..last of another, `steps` words of k.
 
     As the microkernel's loops do, whose arguments these are but for `room`. While the
-    tiles of a block are multiplied, the sums of the block before are reduced: vectors
-    have units of their own, but the processor does not look a whole block ahead.
+    tiles of a block are multiplied, sums of the block before are reduced, and at first
+    left tiles of the next block are turned: vectors have units of their own, but the
+    processor does not look a whole block ahead.
     """
     row_bytes, out_base, table = out.strides[0], out.ctypes.data, entry.ctypes.data
     base = (room.ctypes.data + _LINE - 1) // _LINE * _LINE
     ends, sums, strip = base, base + _SUMS, base + _STRIP
     depth = -(-steps // _WORDS)
-    _turn_rows(x, x_stride, steps, row, rows, strip)
+    turn = x + row // GROUP * x_stride, x_stride, steps, strip
+    tiles = -(-rows // GROUP) * depth
+    turned = min(tiles, 2 * depth)
+    _turn_tiles(*turn, 0, turned)
     # What waits to be reduced: rows, groups of columns, sums, and where residues go.
     waiting, across, found = 0, 0, sums + PAIR * _ROW_BYTES
     target, origin, below = out_base, old, 0
@@ -240,6 +242,8 @@ def multiply_strip(  # type: ignore[no-untyped-def]
             end = y + (j + g) * y_stride + (depth - 1) * _TILE
             last_words = steps - (depth - 1) * _WORDS
             _copy_words(end, last_words, ends + g * _TILE)
+        halves = (groups + 1) // 2
+        each = 2 // halves  # tiles that a step turns: those of a pair in a block
         after = j + _ACROSS if j + _ACROSS < last else first
         for i in range(0, rows, PAIR):
             left = strip + i // PAIR * depth * 2 * _TILE
@@ -247,7 +251,7 @@ def multiply_strip(  # type: ignore[no-untyped-def]
             ahead, fetch = 0, i // PAIR
             if fetch < _FETCHES:
                 ahead = (after - j) * y_stride + fetch * _FETCHED * _LINE
-            step, done, all_steps = 0, 0, (groups + 1) // 2 * depth
+            step, done, all_steps = 0, 0, depth * halves
             for g in range(0, groups, 2):
                 h = min(g + 1, groups - 1)
                 one, two = y + (j + g) * y_stride, y + (j + h) * y_stride
@@ -259,6 +263,9 @@ def multiply_strip(  # type: ignore[no-untyped-def]
                     if t == depth - 1:
                         right = ends + g * _TILE, ends + h * _TILE
                     _multiply_tiles(left + 2 * at, *right, *fetched, _LINE)
+                    if turned < tiles:
+                        known, turned = turned, min(tiles, turned + each)
+                        _turn_tiles(*turn, known, turned)
                     step += 1
                     while (done + 1) * all_steps <= step * waiting:
                         given = across, target, row_bytes, origin, table, below
