@@ -235,7 +235,7 @@ def multiply_strip(  # type: ignore[no-untyped-def]
     _turn_tiles(*turn, 0, turned)
     # What waits to be reduced: rows, groups of columns, sums, and where residues go.
     waiting, across, found = 0, 0, sums + PAIR * _ROW_BYTES
-    target, origin, below = out_base, old, 0
+    target, origin, below = 0, 0, 0
     for j in range(first, last, _ACROSS):
         groups = min(_ACROSS, last - j)
         for g in range(groups):
@@ -274,7 +274,7 @@ def multiply_strip(  # type: ignore[no-untyped-def]
                 _store_sums(sums + g * _LINE, _ROW_BYTES)
             waiting, across, found, sums = min(PAIR, rows - i), groups, sums, found
             place = (row + i) * row_bytes + j * GROUP
-            target, origin = out_base + place, old + place if old != 0 else old
+            target, origin = out_base + place, old + place if old != 0 else 0
             below = PAIR * row_bytes if i + PAIR < rows else _LINE - i * row_bytes
     for r in range(waiting):
         _reduce_row(r, found, across, target, row_bytes, origin, table, below)

@@ -27,6 +27,8 @@ _BYTES = GROUP * DEPTH
 # 2 apart, in the same sets of the caches. Stores alone of 48 bytes to each of 32 planes
 # in turn took 3.6 ns for an entry of all of them, and 2.1 in such an order (Zen 2).
 _RUN = 32 * WIDEST * GROUP
+# No address, of their type: Numba makes floats of what is either that or an integer.
+_NONE = np.uintp(0)
 Places = tuple[int, ...]
 
 
@@ -87,7 +89,7 @@ def _multiply_rows(  # type: ignore[no-untyped-def]
             group = x + (i // GROUP * x_stride + i % GROUP * DEPTH)
             start = starts + 4 * (i - row)
             place = i * row_bytes + j * GROUP
-            target, origin = out_base + place, old + place if old != 0 else old
+            target, origin = out_base + place, old + place if old != 0 else 0
             count = min(ROWS, row + rows - i)
             where = group, panel, y_stride, steps, start, target, row_bytes, count
             if last - j >= 3:
@@ -134,7 +136,7 @@ def _multiply_items(  # type: ignore[no-untyped-def]
             first = row // GROUP
         for k_lo in range(0, words, longest):
             k_hi = min(words, k_lo + longest)
-            old = out[q, matrix].ctypes.data if k_lo > 0 else 0
+            old = out[q, matrix].ctypes.data if k_lo > 0 else _NONE
             if add and k_lo == 0:
                 old = before[q, matrix].ctypes.data
             where = (
@@ -177,7 +179,7 @@ def multiply_quarter(  # type: ignore[no-untyped-def]
                 y.shape[1],
                 min(longest, steps - lo),
                 out,
-                out.ctypes.data if lo > 0 else 0,
+                out.ctypes.data if lo > 0 else _NONE,
                 row,
                 min(block, rows - row),
                 0,
