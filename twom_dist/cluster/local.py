@@ -129,7 +129,10 @@ class RunningCluster:
 
     def close(self) -> None:
         """Stop the workers and disconnect the client."""
-        self._running.close()
+        from .closing import quiet_end
+
+        with quiet_end():
+            self._running.close()
 
     def __enter__(self) -> Any:
         return self.client
@@ -228,6 +231,8 @@ def local_cluster(
     """
     from distributed import Client, LocalCluster
 
+    from .closing import QuietEnd
+
     found = choose_gpus(gpus, n_workers)
     local = choose_workers(n_workers, threads_per_worker, memory_limit, gpus=found)
     protocol, security = _choose_transport(protocol, security, options)
@@ -264,6 +269,7 @@ def local_cluster(
             code = "workers-did-not-start"
             raise EngineUnavailableError(problem, _START, code) from None
         client = started.enter_context(Client(cluster))
+        client.register_plugin(QuietEnd())
         if not dashboard:
             from .pages import close_pages
 

@@ -48,7 +48,8 @@ def recorded(monkeypatch):
     dask_cuda = SimpleNamespace(LocalCUDACluster=record)
     monkeypatch.setitem(sys.modules, "dask_cuda", dask_cuda)
     monkeypatch.setattr("distributed.LocalCluster", record)
-    monkeypatch.setattr("distributed.Client", nullcontext)
+    client = SimpleNamespace(register_plugin=lambda plugin: None)
+    monkeypatch.setattr("distributed.Client", lambda cluster: nullcontext(client))
     monkeypatch.setattr(pages, "close_pages", lambda client: None)
     monkeypatch.setattr(local, "find_gpus", lambda: TWO_GPUS)
     for module in (local, cuda):
