@@ -78,7 +78,7 @@ def compute_arrays(
     alpha, beta = as_key(terms.alpha, "alpha"), as_key(terms.beta, "beta")
     if alpha is not terms.alpha or beta is not terms.beta:
         terms = terms._replace(alpha=alpha, beta=beta)
-    if C is not None and out is not None:
+    if C is not None and out is not None and beta != 0:
         C = set_apart(C, out)
     key = None if diag is not None else _find_key(terms, A, B, C, out)
     try:
