@@ -12,6 +12,9 @@ from ..problem.matrices import outline as describe
 from ..problem.problem import Problem
 from ..store import StoredMatrix
 
+# Times that the memory of workers is doubled, to find what would cut no chunk.
+_DOUBLINGS = 8
+
 
 def plan_job(
     posed: Problem, chunks: Any, cluster: Cluster | None = None, client: Any = None
@@ -35,4 +38,22 @@ def plan_job(
     stored = find_chunks(posed.spec, a, b)
     layout = lay_out(posed.spec, posed.shape, cluster, tile=chunks, chunks=stored)
     first = layout.plan(layout.waves[0], cluster)
-    return replace(first, waves=len(layout.waves))
+    cuts = layout.read_chunks(stored)
+    uncut = _find_uncut(posed, cluster, stored) if cuts > 1 and chunks is None else 0
+    waves = len(layout.waves)
+    return replace(first, waves=waves, chunk_reads=cuts, uncut_bytes=uncut)
+
+
+def _find_uncut(posed: Problem, cluster: Cluster, stored: tuple[int, int, int]) -> int:
+    """Find a memory limit with which tiles would cut no stored chunk; 0 if none would.
+
+    Tiles cut some, too, so that every worker gets a few.
+    """
+    more = cluster.memory.limit or 0
+    for _ in range(_DOUBLINGS if more else 0):
+        more *= 2
+        larger = replace(cluster, memory=replace(cluster.memory, limit=more))
+        layout = lay_out(posed.spec, posed.shape, larger, chunks=stored)
+        if layout.read_chunks(stored) == 1:
+            return more
+    return 0

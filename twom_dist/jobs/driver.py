@@ -88,7 +88,7 @@ def compute(
         routine=job.routine,
         shape=job.shape,
         dtype=job.dtype,
-        tiles=layout.tiles,
+        tiles=(layout.grid.mt, layout.grid.nt, layout.grid.kt),
         tile_shape=layout.tile_shape,
         waves=len(layout.waves),
         method=job.spec.method,

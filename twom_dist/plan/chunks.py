@@ -22,6 +22,8 @@ SMALLEST_TILE = 256
 # scheduler takes 12 minutes for so many tasks
 # (benchmarks/results/scheduler-cpu-zen4.jsonl).
 MANY_TILES = 2**20
+# Longest side of a chunk that is made a tile where memory permits.
+LONGEST_CHUNK = 4 * LARGEST_TILE
 
 Shape = tuple[int, int, int]
 _NUMBERS = {2: "two", 3: "three"}
@@ -131,17 +133,21 @@ def choose_tile_shape(
     chunks: Shape = (1, 1, 1),
     *,
     square: bool = False,
+    whole: bool = False,
 ) -> Shape:
     """Return even (mb, nb, kb), mb and nb at most `tile`: equally many on each worker.
 
     A tile that can hold a whole chunk of a file cuts none: a chunk is read whole for
     every tile that has a part of it. `square`: mb = nb, for an update, whose triangle
-    no grid of workers shares evenly.
+    no grid of workers shares evenly; `whole`: tiles are as large as chunks at least.
     """
     grid = min(worker_grids(cluster.workers), key=lambda g: abs(g.pr - g.pc))
     slots = (1, 1, 1) if square else (grid.pr, grid.pc, 1)
     # Small tiles get long rows: there are fewer tasks, and kernels prefer a long k.
     largest = (tile, tile, min(max(tile, LARGEST_TILE), 4 * tile))
+    if whole:
+        least = (min(chunk, LONGEST_CHUNK) for chunk in chunks)
+        largest = tuple(map(max, largest, least))  # type: ignore[assignment]
     mb, nb, kb = (
         _align(_even_tile(*sizes), chunk, sizes[1])
         for chunk, *sizes in zip(chunks, shape, largest, slots, strict=True)
@@ -161,15 +167,35 @@ def find_chunks(spec: Spec, a: Any, b: Any) -> Shape:
 
 
 def _align(tile: int, chunk: int, largest: int) -> int:
-    """Round a tile up to a multiple of a chunk, or down, if one fits; else keep it.
+    """Round a tile up to a multiple of a chunk, or down, if one fits.
+
+    Of a larger chunk it takes an even part, so that no tile has parts of two.
 
     Examples
     --------
-    >>> _align(1000, 256, 1024), _align(1000, 300, 1024), _align(200, 256, 200)
-    (1024, 900, 200)
+    >>> _align(1000, 256, 1024), _align(1000, 300, 1024), _align(512, 1000, 512)
+    (1024, 900, 500)
     """
     above = -(-tile // chunk) * chunk
-    return above if above <= largest else tile // chunk * chunk or tile
+    if above <= largest:
+        return above
+    parts = range(-(-chunk // tile), 2 * chunk // tile + 1)
+    even = next((chunk // x for x in parts if chunk % x == 0), tile)
+    return tile // chunk * chunk or even
+
+
+def count_chunk_reads(length: int, tile: int, chunk: int) -> float:
+    """Return the tiles that have a part of a chunk, on average, along a dimension.
+
+    Examples
+    --------
+    >>> count_chunk_reads(4000, 500, 1000), count_chunk_reads(4000, 512, 1000)
+    (2.0, 2.75)
+    """
+    tiles, chunks = count_tiles(length, tile), count_tiles(length, chunk)
+    # Where a tile and a chunk end together, no chunk is shared.
+    together = max(0, length - 1) // lcm(tile, chunk)
+    return (tiles + chunks - 1 - together) / chunks
 
 
 def _even_tile(length: int, largest: int, slots: int) -> int:

@@ -56,6 +56,11 @@ class Plan:
     waves : int
         Parts of a job on files that are computed one after the other; all other figures
         are those of the first.
+    chunk_reads : float
+        Times that tiles of a job read each chunk of a file which they cut; 1 where they
+        cut none.
+    uncut_bytes : int
+        Memory limit of workers with which they would cut none; 0 if unknown.
     """
 
     spec: Spec
@@ -71,6 +76,8 @@ class Plan:
     cramped: bool = False
     stack: tuple[int, ...] = ()
     waves: int = 1
+    chunk_reads: float = 1.0
+    uncut_bytes: int = 0
     # All other attributes are figures.
     _PARTS: ClassVar = ("spec", "grid", "cluster", "memory", "mirrors", "cramped")
 
@@ -270,6 +277,7 @@ class Plan:
             ("workers", self._show_workers()),
             ("idle workers", f"{self.idle_workers}"),
             *([("inputs", self._show_reads())] if self.streams else []),
+            *([("chunks", self._show_cuts())] if self.chunk_reads > 1 else []),
             ("moved", f"{format_bytes(self.bytes_moved)}, {self._show_moved()}"),
             ("peak of a worker", self._show_peak()),
         ]
@@ -305,6 +313,12 @@ class Plan:
         times = f"{nt} times" if triangle or mt == nt else f"A {nt} times, B {mt} times"
         times = "once" if mt == nt == 1 else times
         return f"read by the tasks that multiply them, {times}"
+
+    def _show_cuts(self) -> str:
+        memory = f", or give workers {format_bytes(self.uncut_bytes)}"
+        remedy = "rechunk the files" + memory * (self.uncut_bytes > 0)
+        times = f"up to {self.chunk_reads:.3g} times"
+        return f"cut by tiles, and read whole for each: {times}; {remedy}"
 
     def _show_moved(self) -> str:
         moved = [] if self.streams else ["entries of op(A) and op(B)"]

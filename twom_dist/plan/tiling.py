@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from heapq import nsmallest
 from itertools import product
 from statistics import median_high
+from typing import Any
 
 from ..errors import MemoryLimitError
 from ..tiles.grid import Chunks, Grid
@@ -20,6 +21,7 @@ from .chunks import (
     Shape,
     check_tile,
     choose_tile_shape,
+    count_chunk_reads,
     count_tiles,
     cut_evenly,
     cut_sizes,
@@ -69,11 +71,6 @@ class Layout:
         return self.grid.shape
 
     @property
-    def tiles(self) -> Shape:
-        """(mt, nt, kt); a dimension of 0 is one empty tile."""
-        return self.grid.mt, self.grid.nt, self.grid.kt
-
-    @property
     def tile_shape(self) -> Shape:
         """(mb, nb, kb) of every tile but the last ones."""
         return max(1, self.grid.m[0]), max(1, self.grid.n[0]), max(1, self.grid.k[0])
@@ -91,6 +88,12 @@ class Layout:
         else:
             rows = sum(sum(self.grid_of(wave).shape[:2]) for wave in self.waves)
         return rows * self.shape[2]
+
+    def read_chunks(self, chunks: Shape) -> float:
+        """Return how often tiles read each chunk of a file that they cut, at most."""
+        sizes = [*zip(self.shape, self.tile_shape, chunks, strict=True)]
+        m, n, k = (count_chunk_reads(*size) for size in sizes)
+        return max(m, n) * k
 
     @property
     def reads_once(self) -> bool:
@@ -139,22 +142,15 @@ def lay_out(
     along m, n and k.
     """
     spec = replace(spec, lazy=True)
-    if isinstance(tile, tuple):
-        mb, nb, kb = tile
-        given = spec, shape, (mb, nb, kb), cluster
-        found = _read_least(
-            partial(_lay_out_stream, *given), partial(_lay_out_tiles, *given)
-        )
-        return _hold(found, cluster)
     for length in shape:
         # Refuse too many tiles before any code counts them one by one.
         cut_evenly(length, LARGEST_TILE)
+    given: tuple[Any, ...] = spec, shape, cluster, chunks
+    ways: list[Callable[..., Layout]] = [_choose_stream, _choose_tiles]
     if tile is not None:
-        tile = check_tile(tile, shape)
-        return lay_out(spec, shape, cluster, tile=(tile, tile, tile))
-    sizes = spec, shape, cluster, chunks
-    found = _read_least(partial(_choose_stream, *sizes), partial(_choose_tiles, *sizes))
-    return _hold(found, cluster)
+        tiles = tile if isinstance(tile, tuple) else (check_tile(tile, shape),) * 3
+        given, ways = (spec, shape, tiles, cluster), [_lay_out_stream, _lay_out_tiles]
+    return _hold(_read_least(ways, given, chunks), cluster)
 
 
 def _hold(layout: Layout, cluster: Cluster) -> Layout:
@@ -167,20 +163,22 @@ def _hold(layout: Layout, cluster: Cluster) -> Layout:
     return layout
 
 
-def _read_least(streamed: Callable[[], Layout], held: Callable[[], Layout]) -> Layout:
+def _read_least(
+    ways: list[Callable[..., Layout]], given: tuple[Any, ...], chunks: Shape
+) -> Layout:
     """Return the layout that reads less; where none fits, say what one would need.
 
     Where both read alike, as for a single tile of C, nothing is held.
     """
     found, refused = [], []
-    for lay in (streamed, held):
+    for lay_out in ways:
         try:
-            found.append(lay())
+            found.append(lay_out(*given))
         except MemoryLimitError as error:
             refused.append(error)
     if not found:
         raise min(refused, key=lambda error: error.needed)
-    return min(found, key=lambda layout: layout.reads)
+    return min(found, key=lambda x: x.reads * x.read_chunks(chunks))
 
 
 def _choose_stream(spec: Spec, shape: Shape, cluster: Cluster, chunks: Shape) -> Layout:
@@ -228,7 +226,8 @@ def _list_tile_shapes(
     sides = [side]
     while sides[-1] > SMALLEST_TILE:
         sides.append(sides[-1] // 2)
-    return [choose_tile_shape(shape, cluster, x, chunks, square=square) for x in sides]
+    choose = partial(choose_tile_shape, shape, cluster, chunks=chunks, square=square)
+    return [choose(side, whole=True), *map(choose, sides)]
 
 
 def _first_layout(

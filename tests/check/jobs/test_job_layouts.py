@@ -49,3 +49,21 @@ def test_tiles_do_not_cut_the_chunks_of_the_files(here, options, shape):
     job = open_job(td.gemm.ask("A.zarr", "B.zarr", **options), "C.zarr")
     assert job.lay_out(Cluster(4, 1), tile=64).tile_shape == (64, 64, 64)
     assert job.lay_out(Cluster(4, 1)).tile_shape == shape
+
+
+def test_tiles_are_whole_chunks_where_memory_permits(here):
+    for name in ("A.zarr", "B.zarr"):
+        zarr.create_array(name, shape=(9000, 9000), dtype="c16", chunks=(3000, 3000))
+    job = open_job(td.gemm.ask("A.zarr", "B.zarr", num_moduli=8), "C.zarr")
+    assert job.lay_out(Cluster(1, 1)).tile_shape == (3000, 3000, 3000)
+    small = {"n_workers": 1, "threads_per_worker": 1, "memory_limit": "1 GiB"}
+    cut = td.plan(td.multiply_files, "A.zarr", "B.zarr", num_moduli=8, **small)
+    # No tile has parts of two chunks.
+    assert all(3000 % side == 0 for side in cut.tile_shape)
+    assert cut.chunk_reads > 1
+    assert cut.uncut_bytes > 2**30
+    assert "rechunk the files, or give workers" in str(cut)
+    enough = {**small, "memory_limit": cut.uncut_bytes}
+    whole = td.plan(td.multiply_files, "A.zarr", "B.zarr", num_moduli=8, **enough)
+    assert whole.chunk_reads == 1
+    assert "rechunk" not in str(whole)

@@ -112,10 +112,12 @@ def test_a_plan_of_files_minds_their_chunks(tmp_path, monkeypatch, capsys):
     shape = (8000, 8000)
     for given in (("A.zarr", zarr.open("B.zarr"), "C.zarr"), ("A.zarr", shape)):
         same = td.plan(td.multiply_files, *given, overwrite=True, **workers)
+        assert same.tile_shape[2] % 700 == 0
+        # A shape has no chunks to be cut.
         if len(given) == 3:
             assert json.loads(same.to_json()) == found
-        assert same.waves == found["waves"] > 1
-        assert f" in {same.waves} waves, " in str(same)
+            assert same.waves > 1
+            assert f" in {same.waves} waves, " in str(same)
     alone = td.plan(td.multiply_files, "A.zarr", "B.zarr", routine=td.zgemm, alpha=2)
     assert (alone.n_workers, alone.spec.alpha) == (1, 2)
 
