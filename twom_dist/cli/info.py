@@ -97,12 +97,14 @@ def _tell_origin(manifest: dict[str, Any]) -> str:
     if not accuracy["num_moduli"]:
         taken = "the native product"
     told = ", ".join(f"{x} {made[x]}" for x in _ARGUMENTS if x in made)
-    inputs = ", ".join(
+    inputs = [
         f"{name} {path}::{member}" if member else f"{name} {path}"
         for name, (path, member, *_) in manifest["inputs"].items()
-    )
+    ]
+    if "diag" in made:
+        inputs.append(f"diag {manifest.get('diag', 'in memory')}")
     return (
-        f"twom_dist {made['twom_dist']}, complete: {told}, {inputs}, "
+        f"twom_dist {made['twom_dist']}, complete: {told}, {', '.join(inputs)}, "
         f"{accuracy['asked']} ({taken}), error up to "
         f"{accuracy['error_bound']:.1e} {accuracy['relative_to']}"
     )

@@ -17,6 +17,7 @@ from ..problem.call import Call
 from ..problem.matrices import as_array
 from ..problem.problem import Problem, check_matrices, of_headers
 from ..store import StoredMatrix, find_unfinished, open_matrix, read_vector
+from ..store._location import parse_location
 from ..typing import Array, as_flag
 
 Path = str | os.PathLike[str]
@@ -35,6 +36,8 @@ class Job(Problem):
         As in `multiply_files`.
     command : str
         What to type to continue it; empty for a call of Python.
+    diag_path : str
+        Where `diag` was read from; empty for an array.
     """
 
     output: Path
@@ -42,6 +45,7 @@ class Job(Problem):
     refuse_missing: bool = False
     verify: bool = False
     command: str = ""
+    diag_path: str = ""
 
     @property
     def routine(self) -> str:
@@ -101,8 +105,9 @@ def open_job(
             raise ArgumentError(text, remedy, "not-a-path")
     stored = {name: open_matrix(path) for name, path in paths.items()}
     _check_output(output, stored)
-    diag = call.diag
+    diag, diag_path = call.diag, ""
     if isinstance(diag, str | os.PathLike):
+        diag_path = str(parse_location(diag))
         diag = read_vector(diag)
     elif diag is not None:
         (diag,), _ = adopt(diag=diag)
@@ -116,6 +121,7 @@ def open_job(
         refuse_missing=as_flag("refuse_missing", refuse_missing),
         verify=as_flag("verify", verify),
         command=command,
+        diag_path=diag_path,
     )
 
 

@@ -55,6 +55,8 @@ def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
         "made": made,
         "accuracy": vars(explain_job(job)),
         "inputs": inputs,
+        # Another path may lead to the same entries, which are compared.
+        **({"diag": job.diag_path} if job.diag_path else {}),
         "versions": {x: import_module(x).__version__ for x in ("numpy", "zarr")},
         "overwrite": job.overwrite,
     }

@@ -4,6 +4,7 @@ import h5py
 import numpy as np
 import pytest
 import zarr
+from click.testing import CliRunner
 
 import twom_dist as td
 from tests.support.bits import same_bits
@@ -11,6 +12,7 @@ from tests.support.cases import cases
 from tests.support.command import make
 from tests.support.expect import raises
 from tests.support.stored import save
+from twom_dist.cli import main
 from twom_dist.errors import ArgumentError, StoreError
 from twom_dist.plan import tiling
 from twom_dist.store import open_matrix, read_vector
@@ -80,6 +82,16 @@ def test_another_diagonal_is_another_job(matrices, monkeypatch):
         td.multiply_files("A.zarr", "B.npy", "C.zarr", diag=-matrices[2], **given)
     summary = td.multiply_files("A.zarr", "B.npy", "C.zarr", diag="row.npy", **given)
     assert summary.resumed > 0
+
+
+def test_info_names_the_file_of_a_diagonal(matrices, here):
+    for diag, told in (
+        ("w.h5::grid/w", f"{here}/w.h5::grid/w"),
+        (matrices[2], "in memory"),
+    ):
+        td.multiply_files("A.zarr", "B.npy", "C.zarr", diag=diag, **GIVEN)
+        shown = CliRunner().invoke(main, ["info", "C.zarr"]).output
+        assert f"B {here}/B.npy, diag {told}, " in shown
 
 
 def test_plans_and_explanations(matrices):
