@@ -18,7 +18,9 @@ class QuietEnd(WorkerPlugin):
     idempotent = True
 
     def setup(self, worker: Any) -> None:
-        """Filter the logs of a worker's process."""
+        """Filter the logs of a worker that has a process of its own."""
+        if not worker.nanny:
+            return
 
         def keep(_: logging.LogRecord) -> bool:
             return worker.status.name not in _CLOSING
