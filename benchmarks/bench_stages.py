@@ -22,6 +22,7 @@ import numpy as np
 import twom_dist as td
 from benchmarks.harness import Report
 from twom_dist.kernels.cpu import engine as cpu
+from twom_dist.kernels.cpu.multiply import own_products
 
 STAGES = (
     *("largest_exponents", "square_sums", "row_sums", "column_exponents"),
@@ -71,11 +72,11 @@ class Stages:
 
 
 def _fill_planes(
-    left: Any, right: Any, system: Any, every: Any, old: Any, own: Any, side: int
+    left: Any, right: Any, system: Any, every: Any, old: Any, hermitian: bool, _: Any
 ) -> None:
     """Fill residues in place of products."""
     pattern = np.arange(1 << 16).astype(np.int8) // 2
-    for q in own:
+    for q in own_products(system, hermitian):
         residues = every[q].reshape(-1)
         for lo in range(0, residues.size, pattern.size):
             residues[lo : lo + pattern.size] = pattern[: residues.size - lo]

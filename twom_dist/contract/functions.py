@@ -18,8 +18,9 @@ from ..typing import Accuracy, EngineName, Method
 from .arrays import as_operands, promote, reduce_to
 from .asked import contraction
 from .letters import find_sizes
-from .pair import PRODUCT_KINDS, contract_pair
+from .pair import contract_pair
 from .path import contract_network
+from .plain import are_plain, differ_first, multiply_plain
 from .subscripts import (
     matmul_terms,
     parse,
@@ -87,16 +88,12 @@ def matmul(
     array([[ 2.,  8.],
            [14., 20.]])
     """
+    plain = out is None and are_plain(x1, x2)
     if (
-        out is None
+        plain
         and accuracy is num_moduli is equilibrate is None
         and method == AUTO_METHOD
         and engine == "auto"
-        and type(x1) is type(x2) is np.ndarray
-        and x1.ndim == x2.ndim == 2
-        and x1.shape[1] == x2.shape[0]
-        and x1.dtype.char == x2.dtype.char
-        and x1.dtype.char in PRODUCT_KINDS
         and is_small(x1.dtype, (*x1.shape, x2.shape[1]))
     ):
         return np.matmul(x1, x2)
@@ -107,6 +104,8 @@ def matmul(
         engine=engine,
         equilibrate=equilibrate,
     )
+    if plain and differ_first(x1, x2):
+        return multiply_plain(x1, x2, choice)
     return compute_or_trace(_matmul, (choice, out), "matmul", x1, x2)
 
 

@@ -183,10 +183,11 @@ def is_faster_natively(
     x: Any, routine: str, dtype: Any, layout: PairLayout, choice: Choice
 ) -> bool:
     """Tell whether a product of arrays in memory is left to NumPy or CuPy."""
-    return prefers_native(_engine_of(x, choice), routine, dtype, layout.shape)
+    return prefers_native(engine_for(x, choice), routine, dtype, layout.shape)
 
 
-def _engine_of(x: Any, choice: Choice) -> str:
+def engine_for(x: Any, choice: Choice) -> str:
+    """Name the engine of a product of arrays in memory."""
     return _ENGINES[family_of(x)] if choice.engine == "auto" else choice.engine
 
 
@@ -209,7 +210,7 @@ def multiply(
     if dtype.char not in PRODUCT_KINDS:
         return multiply_natively(a, b, layout)
     small = not is_dask(a) and may_choose(choice)
-    if small and decide(_engine_of(a, choice), "gemm", dtype, layout.shape):
+    if small and decide(engine_for(a, choice), "gemm", dtype, layout.shape):
         return multiply_natively(a, b, layout)
     call = _ask("gemm", _ops(layout), choice, a, b)
     return compute_call(call._replace(diag=diag))

@@ -71,12 +71,13 @@ class Choice:
             For an engine that does not exist, and an equilibrate that has no effect.
         """
         given = accuracy, num_moduli, method, engine, equilibrate, words
+        found: Self
         try:
-            return cast(Self, _parse(*given))
+            found = _parse(*given)
         except TypeError:
-            # The cache cannot look up lists and arrays, which are refused below.
-            pass
-        return cast(Self, _parse.__wrapped__(*given))
+            # The cache cannot look up lists and arrays, which are refused here.
+            found = _parse.__wrapped__(*given)
+        return found
 
     @classmethod
     def exact(
@@ -157,7 +158,7 @@ def _parse(
     engine: Any,
     equilibrate: Any,
     words: Any,
-) -> Choice:
+) -> Any:
     if not isinstance(method, str) or method not in _METHODS:
         raise AccuracyError(*_refuse("method", method, _METHODS))
     found = Choice(

@@ -36,6 +36,8 @@ def as_number(value: Any, name: str) -> complex:
 
 def as_key(value: Any, name: str) -> Any:
     """Return a factor as caches find it: a NaN as the same object as the last one."""
+    if type(value) is int:
+        return value
     numbers = float, complex, np.inexact
     return (
         as_number(value, name)

@@ -17,7 +17,7 @@ from ..problem.call import Terms
 from ..problem.matrices import check_place, set_apart
 from ..problem.problem import Problem, of_arrays
 from ..problem.scalars import as_key
-from ..tiles.spec import Spec, as_rows, engine_named
+from ..tiles.spec import Spec, engine_named, is_straight
 from ..typing import Array
 from . import eager
 from .client import by_workers_chip
@@ -32,16 +32,18 @@ class Recipe(NamedTuple):
     """A product without its arrays, and the function that multiplies them."""
 
     spec: Spec
+    turned: tuple[bool, bool]
     adds: bool
     multiply: Callable[..., Array]
 
     @classmethod
     def of(cls, problem: Problem) -> "Recipe | None":
         """Plan a problem of given moduli; None where arrays decide about anything."""
-        multiply = eager.find_at_once(problem)
+        spec, multiply = problem.spec, eager.find_at_once(problem)
         if multiply is None:
             return None
-        return cls(problem.spec, problem.c is not None, multiply)
+        turned = not is_straight("left", spec.op_a), not is_straight("right", spec.op_b)
+        return cls(spec, turned, problem.c is not None, multiply)
 
     def run(
         self,
@@ -52,15 +54,15 @@ class Recipe(NamedTuple):
         pose: Callable[[], Problem],
     ) -> Any:
         """Compute the product of arrays of the same shapes and dtypes."""
-        spec, b, c = self.spec, a if b is None else b, c if self.adds else None
+        (turn_a, turn_b), b = self.turned, a if b is None else b
+        c = c if self.adds else None
         if out is not None:
             # Its shape, strides and dtype are those of the first call.
             check_place(out, [t for t in (a, b, c) if t is not None])
-        x = as_rows(a, "left", spec.op_a)
-        return self.multiply(x, as_rows(b, "right", spec.op_b), c=c, out=out)
+        x, y = a.T if turn_a else a, b.T if turn_b else b
+        return self.multiply(x, y, c=c, out=out)
 
 
-_NONE = type(None)
 # What plans of such products read.
 _SETTINGS = "workspace-bytes", "winograd-levels", "largest-tile"
 _recipes: dict[Hashable, Recipe | GuessedRecipe] = {}
@@ -108,8 +110,16 @@ def _find_key(terms: Terms, *arrays: Any) -> Hashable:
     choice, kind, out = terms.choice, type(arrays[0]), arrays[-1]
     if choice.pairs or workspace_share() < 1:
         return None
-    if kind.__name__ != "ndarray" or not {kind, _NONE}.issuperset(map(type, arrays)):
+    if kind.__name__ != "ndarray":
         return None
+    outlines: list[Hashable] = []
+    for x in arrays:
+        if x is None:
+            outlines.append(None)
+        elif type(x) is kind:
+            outlines.append((x.shape, x.dtype))
+        else:
+            return None
     name, where = engine_of("auto", family_of(arrays[0])), None
     if name == "cuda":
         try:
@@ -117,6 +127,5 @@ def _find_key(terms: Terms, *arrays: Any) -> Hashable:
         except EngineUnavailableError:
             return None  # said where the problem is posed
         where = engine, engine.variant()
-    outlines = [None if x is None else (x.shape, x.dtype) for x in arrays]
     strides = None if out is None else out.strides
     return terms, kind, *outlines, strides, where, *map(setting, _SETTINGS)

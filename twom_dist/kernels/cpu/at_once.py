@@ -10,8 +10,12 @@ from ...moduli import ResidueSystem, ScalingRule
 from ...typing import Array, Uplo
 from ..at_once import Known
 from ..nonfinite import apply_fill, find_fill
-from .decode import SIDES, decode_tile
-from .encode import Rows, encode_rows
+from .buffers import empty
+from .decode import decode_tile
+from .encode import encode_rows
+from .encoded import BYTE, SIDES, as_whole
+from .mirrors import fill_mirrors
+from .multiply import multiply_planes
 from .norms import choose_exponents, finite_exponents
 from .threads import limit_threads, num_threads
 
@@ -46,31 +50,35 @@ def multiply_at_once(
         own = [choose_exponents(*t, rule).reshape(-1) for t in known]
         # Planes of an update may not serve both sides, but its exponents do.
         line = own[0] if twin is not None else np.concatenate((own[0], own[-1]))
-    rows, columns = line[:end].reshape(of_rows), line[first:].reshape(of_columns)
     of_x, of_y = shifts or (None, None)
-    operands = [Rows(x, rows, conjugate[0], of_x)]
+    operands = [(x, line[:end], conjugate[0], of_x)]
     if twin is None:
-        operands.append(Rows(y, columns, conjugate[1], of_y))
+        operands.append((y, line[first:], conjugate[1], of_y))
     triangle: Uplo = "full"
     if uplo is not None:
         triangle = "upper" if uplo == "upper" else "lower"
     few = hermitian and system.num_hermitian_products < system.num_products
+    columns = of_columns[-1]
+    shape = system.num_products, end // of_rows[-1], of_rows[-1], as_whole(columns)
     # Settings and cores are asked once for all stages.
     with limit_threads(num_threads()):
         encoded = encode_rows(operands, system, None if known else rule)
         left, right = encoded[0], encoded[-1]
         if twin is not None:
             right = engine.reorder(left, twin)
-        both = left, right, system
-        residues = engine.multiply(*both, hermitian=few, triangle=triangle)
+        residues = empty(shape, BYTE)
+        multiply_planes(left, right, system, residues, None, few, triangle)
+        if few:
+            fill_mirrors(system, residues, SIDES[triangle])
         # The planes' memory serves the result.
-        del encoded, left, right, both
-        tile = np.empty((*of_rows, of_columns[-1]), dtype) if out is None else out
+        del encoded, left, right
+        tile = np.empty((*of_rows, columns), dtype) if out is None else out
         finite, all_are = finite_exponents(line)
         given = residues, finite[:end], finite[first:], system
         decode_tile(*given, alpha, beta, c, SIDES[triangle], 1, tile)
     if not all_are:
-        fill = find_fill(x, y, rows, columns, conjugate)
+        exponents = line[:end].reshape(of_rows), line[first:].reshape(of_columns)
+        fill = find_fill(x, y, *exponents, conjugate)
         assert fill is not None
         apply_fill(fill, tile, alpha, beta, c)
     if uplo is not None:

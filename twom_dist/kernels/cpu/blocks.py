@@ -134,7 +134,8 @@ def multiply_blocks(
         rows = -(-height // GROUP) * GROUP
         small = len(own) * rows * width * length <= SMALLEST_GEMM
         gemm = _LOOPS if small else library
-        sums = scratch((len(own), rows, width), gemm.sums)
+        shape = len(own), rows, width
+        sums = scratch(prod(shape), gemm.sums)[: prod(shape)].reshape(shape)
         old, add = (residues, False) if before is None else (before, True)
         for first in range(0, words, gemm.longest // DEPTH):
             depth = min(gemm.longest, (words - first) * DEPTH)

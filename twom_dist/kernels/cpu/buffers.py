@@ -112,7 +112,8 @@ def _lines(nbytes: int) -> Array:
 
 def empty(shape: tuple[int, ...], dtype: Any) -> Array:
     """Return an uninitialised C-contiguous array, of memory used before if there is."""
-    nbytes = prod(shape) * np.dtype(dtype).itemsize
+    dtype = np.dtype(dtype)
+    nbytes = prod(shape) * dtype.itemsize
     if nbytes < _SMALLEST_BYTES:
         return np.empty(shape, dtype)
     # Sizes in steps of an eighth: ragged tiles find each other's memory.

@@ -1,13 +1,14 @@
 """Decode: int8 residues -> floating-point tile, by the contract's written order."""
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from math import ldexp
+from typing import Any
 
 import numpy as np
 
 from ...moduli import ResidueSystem, combined_weights, form_of
-from ...typing import Array, Uplo
+from ...typing import Array
 from .compiled import inner, kernel
 from .digits import (
     FORMS,
@@ -18,9 +19,9 @@ from .digits import (
     sum_residues,
 )
 from .hexagonal import count_off_lattice, lift_to_cell, times_half_root
-from .layout import flat_parts, read_only, tall, whole_rows
+from .layout import flat_parts, read_only, real_type, tall, whole_rows
 from .pieces import piece_width, scratch_lines
-from .threads import ranges, run_each
+from .threads import num_threads, ranges, run_each
 from .width import take_widest
 
 # Exponents of the two factors of step 4 in the contract.
@@ -28,8 +29,6 @@ _FIRST_LOW, _FIRST_HIGH = -1000, 600
 _SECOND_LOW = -1022
 
 ONE, REAL, COMPLEX, NONE = 1, 2, 3, 0
-# Which side of the diagonal is wanted.
-SIDES: dict[Uplo, int] = {"lower": -1, "full": 0, "upper": 1}
 
 
 @dataclass(frozen=True)
@@ -207,6 +206,7 @@ def decode_rows(  # type: ignore[no-untyped-def]
     residues,
     rows,
     columns,
+    n,
     width,
     forms,
     weights,
@@ -234,9 +234,10 @@ def decode_rows(  # type: ignore[no-untyped-def]
 
     Or beyond: `side`: below 0 from the first column to the diagonal, above 0 from there
     on. Short rows are decoded together. residues[product, 0, matrices * m * length];
-    columns[matrices, n].
+    columns[matrices * n].
     """
-    words, (matrices, n) = out.shape[0], columns.shape
+    words, matrices = out.shape[0], columns.size // n
+    columns = columns.reshape(matrices, n)
     m, length = len(rows) // matrices, residues.shape[2] // len(rows)
     parts = d.shape[1]
     unit, together = 2.0**digit_bits, max(1, width // length)
@@ -308,26 +309,42 @@ def decode_tile(
     `rows`, `columns`: finite exponents of all matrices, in a line; `side`: -1 for the
     lower triangle alone, 1 for the upper one, 0 for all.
     """
-    m, n, tables = len(rows), out.shape[-1], decode_tables(system)
-    flat = whole_rows(out.reshape(words, m, n)).view(out.real.dtype)
+    m, n, real = len(rows), out.shape[-1], real_type(out.dtype)
+    sizes = m, n, residues.shape[-1], words
+    shape, lengths, tables, pieces = _plan_tile(*sizes, system, num_threads())
+    flat = whole_rows(out.reshape(words, m, n)).view(real)
+    c_parts = _nothing(real)
     if beta != 0:
         assert c is not None
         c_parts = flat_parts(tall(np.ascontiguousarray(c)))
-    else:
-        c_parts = read_only(flat[0])
-    held = 2 if system.hexagonal else words
-    lengths = GROUP, system.num_digits, held, 2
-    width = piece_width(n, residues.size // (len(residues) * m))
     given = (
-        *(residues.reshape(len(residues), 1, -1), rows, columns.reshape(-1, n)),
-        *(width, tables.forms, tables.weights, tables.modulus, tables.quotient),
-        *(tables.digit_bits, system.hexagonal, scalar_mode(alpha), complex(alpha)),
+        *(residues.reshape(len(residues), 1, -1), rows, columns, n),
+        *(*tables, scalar_mode(alpha), complex(alpha)),
         *(scalar_mode(beta), complex(beta), c_parts, side),
     )
 
     def decode(piece: tuple[int, int]) -> None:
-        decode_rows(
-            *given, *piece, flat, *scratch_lines(lengths, (system.parts, width))
-        )
+        decode_rows(*given, *piece, flat, *scratch_lines(lengths, shape))
 
-    run_each(decode, ranges(m, smallest=8, each=n * len(residues) // 4))
+    run_each(decode, pieces)
+
+
+@lru_cache(maxsize=1024)
+def _plan_tile(
+    m: int, n: int, length: int, words: int, system: ResidueSystem, threads: int
+) -> tuple[Any, ...]:
+    """List what tiles of a shape share: scratch, arguments of the kernel and ranges."""
+    width, tables = piece_width(n, length), decode_tables(system)
+    held = 2 if system.hexagonal else words
+    own = tables.forms, tables.weights, tables.modulus, tables.quotient
+    return (
+        (system.parts, width),
+        (GROUP, system.num_digits, held, 2),
+        (width, *own, tables.digit_bits, system.hexagonal),
+        ranges(m, smallest=8, each=n * system.num_products // 4, threads=threads),
+    )
+
+
+@cache
+def _nothing(real: Any) -> Array:
+    return read_only(np.empty((0, 0), real))

@@ -5,11 +5,11 @@ microkernel, whose left operand are the weights of the bytes of all planes, or i
 float64, where all sums are exact integers below 2^53.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from math import isqrt, prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ...moduli import ResidueSystem, ScalingRule, symmetric_residue
 from ...typing import Array
 from .buffers import empty
 from .compiled import inner, kernel
-from .encoded import DEPTH, GROUP, CpuEncoded, as_groups
+from .encoded import BYTE, DEPTH, GROUP, CpuEncoded, as_groups
 from .layout import listed_parts, straighten
 from .norms import column_factors
 from .packed import multiply_plane_bytes, reduction_table
@@ -41,24 +41,19 @@ class EncodeTables:
     ----------
     form : (int, int, bool)
         Parts of an entry, words of each, and whether the system is hexagonal.
-    moduli : (planes,) float64
-    weights : (planes, parts words) float64
-        Of each word in each plane, modulo p and symmetric.
-    bytes : (groups of planes, words, 16, 4) int8
-        Those of its bytes, in the layout of a left operand.
-    starts : (planes, padded to whole groups) int32
-        What takes back the 2^31 that words are too large, and makes their sums 2^31 too
-        large.
-    reduction : (planes, 4) int32
-        See `reduction_table`.
+    floats : (weights, moduli)
+        Weights (planes, parts words) float64 of each word in each plane, modulo p and
+        symmetric; moduli (planes,) float64.
+    bytes : (weights, starts, reduction)
+        Weights (groups of planes, words, 16, 4) int8 of their bytes, in the layout of a
+        left operand; starts (planes, padded to whole groups) int32, which take back the
+        2^31 that words are too large, and make their sums 2^31 too large; see
+        `reduction_table`.
     """
 
     form: tuple[int, int, bool]
-    moduli: Array
-    weights: Array
-    bytes: Array
-    starts: Array
-    reduction: Array
+    floats: tuple[Array, Array]
+    bytes: tuple[Array, Array, Array]
 
 
 @cache
@@ -88,29 +83,19 @@ def encode_tables(system: ResidueSystem) -> EncodeTables:
     ]
     return EncodeTables(
         (system.parts, words, system.hexagonal),
-        np.array(moduli, np.float64),
-        weights.astype(np.float64),
-        as_groups(weights_of_bytes.reshape(len(moduli), count * DEPTH)),
-        starts.astype(np.int32),
-        reduction_table(moduli),
+        (weights.astype(np.float64), np.array(moduli, np.float64)),
+        (
+            as_groups(weights_of_bytes.reshape(len(moduli), count * DEPTH)),
+            starts.astype(np.int32),
+            reduction_table(moduli),
+        ),
     )
 
 
-class Rows(NamedTuple):
-    """An operand, or a stack.
-
-    Attributes
-    ----------
-    x : (..., rows, k)
-    exponents : (..., rows) int32
-    conjugate : bool
-    shifts : (k,) int32, optional
-    """
-
-    x: Array
-    exponents: Array
-    conjugate: bool = False
-    shifts: Array | None = None
+# An operand, or a stack: x (..., rows, k); exponents (rows,) int32 of the rows of all
+# matrices; whether it is conjugated; shifts (k,) int32 or None. To make a class of its
+# own takes ten times as long.
+Rows = tuple[Array, Array, bool, Array | None]
 
 
 def encode_rows(
@@ -121,24 +106,29 @@ def encode_rows(
     `rule`: if given, the exponents are chosen first, and written.
     """
     places, tables = _places(len(system.planes)), encode_tables(system)
-    plans, nbytes, threads = [], 0, num_threads()
-    for rows in operands:
-        plan = plan_rows(rows.x.shape, system, rule is not None, threads)
-        plans.append(plan)
-        nbytes += plan.nbytes
+    threads, scaled = num_threads(), rule is not None
+    plans = [plan_rows(rows[0].shape, system, scaled, threads) for rows in operands]
     # Both in one allocation: they are given back together.
-    memory, at = empty((nbytes,), np.int8), 0
+    memory, at = empty((sum([plan.nbytes for plan in plans]),), BYTE), 0
+    kernel, weights = (
+        (_weigh_packed, tables.bytes) if has_vnni() else (_weigh_groups, tables.floats)
+    )
     found, pieces, work = [], [], 0
     for rows, plan in zip(operands, plans, strict=True):
-        own = memory[at : at + plan.nbytes]
+        planes = memory[at : at + plan.nbytes].reshape(plan.shape)
         at += plan.nbytes
-        *stack, m, k = rows.x.shape
-        found.append(CpuEncoded(m, k, own.reshape(plan.shape), places, tuple(stack)))
+        found.append(CpuEncoded(plan.rows, plan.k, planes, places, plan.stack))
         if plan.nbytes:
-            write = _writer(rows, own.reshape(len(places), -1), plan, tables, rule)
-            pieces += [(write, lo, hi) for lo, hi in plan.ranges]
+            every = *_describe(*rows, tables.form, rule), weights, plan.cut
+            for ends in plan.ranges:
+                pieces.append((every, plan.size, ends, planes))
             work += plan.work
-    run_each(lambda piece: piece[0](*piece[1:]), pieces, work)
+
+    def write(piece: tuple[Any, ...]) -> None:
+        every, size, ends, planes = piece
+        kernel(*every, *ends, scratch(size, _WORDS), planes)
+
+    run_each(write, pieces, work)
     return found
 
 
@@ -152,23 +142,26 @@ class RowsPlan(NamedTuple):
 
     Attributes
     ----------
+    stack, rows, k : tuple of int, int, int
     shape : tuple of int
         Of the planes.
     nbytes : int
-    strip, entries : int
+    cut : (int, int)
         Groups that are quantised together, and entries of a group.
-    words : tuple of int
-        Shape of the words of a strip.
+    size : int
+        Words of these groups.
     ranges : list of (int, int)
     work : int
         Nanoseconds, roughly.
     """
 
+    stack: tuple[int, ...]
+    rows: int
+    k: int
     shape: tuple[int, ...]
     nbytes: int
-    strip: int
-    entries: int
-    words: tuple[int, ...]
+    cut: tuple[int, int]
+    size: int
     ranges: list[tuple[int, int]]
     work: int
 
@@ -188,74 +181,71 @@ def plan_rows(
     strip = max(1, QUANTISED // max(1, entries))
     each = words * GROUP * (count + 4 * scaled)
     return RowsPlan(
+        tuple(stack),
+        m,
+        k,
         (count, groups, words, GROUP, DEPTH),
         count * groups * entries,
-        strip,
-        entries,
-        (strip * entries // GROUP, parts * of_part, GROUP),
+        (strip, entries),
+        strip * entries * parts * of_part,
         ranges(groups, each=each, threads=threads),
         groups * each,
     )
 
 
-def _writer(
-    rows: Rows,
-    out: Array,
-    plan: RowsPlan,
-    tables: EncodeTables,
+def _describe(
+    x: Array,
+    exponents: Array,
+    conjugate: bool,
+    shifts: Array | None,
+    form: tuple[int, int, bool],
     rule: ScalingRule | None,
-) -> Callable[[int, int], None]:
-    """Return what writes groups lo..hi of out[plane, entry]."""
-    source, across = straighten(rows.x)
-    x, scaling, e = listed_parts(source), None, rows.exponents
+) -> tuple[Any, ...]:
+    """List what kernels take of an operand, its exponents and how they are chosen."""
+    source, across = straighten(x)
+    entries, scaling, columns = listed_parts(source), None, column_factors(shifts)
     if rule is None:
         # A copy: what other workers computed arrives read-only, a type of its own.
-        e = e.astype(np.int32)
+        exponents = exponents.astype(np.int32)
     else:
-        scaling = scaling_of(x, across, rows.shifts, rule)
-    given = x, across, *rows.x.shape[-2:], column_factors(rows.shifts)
-    sign = -1.0 if rows.conjugate else 1.0
-    kernel, weights = (
-        (_weigh_packed, (tables.bytes, tables.starts, tables.reduction))
-        if has_vnni()
-        else (_weigh_groups, (tables.weights, tables.moduli))
-    )
-    every = given, e.reshape(-1), scaling, (sign, *tables.form), weights
-
-    def write(lo: int, hi: int) -> None:
-        found = scratch(plan.words, _WORDS)
-        kernel(*every, plan.strip, plan.entries, lo, hi, found, out)
-
-    return write
+        scaling = scaling_of(entries, across, shifts, rule)
+    given = entries, across, *x.shape[-2:], columns
+    return given, exponents, scaling, (-1.0 if conjugate else 1.0, *form)
 
 
 @kernel
 def _weigh_packed(  # type: ignore[no-untyped-def]
-    given, exponents, scaling, form, weights, strip, entries, lo, hi, found, out
+    given, exponents, scaling, form, weights, cut, lo, hi, found, out
 ):
     """Write the planes of groups lo..hi by the microkernel, a strip at a time."""
+    strip, entries = cut
     factors = np.empty((2, len(given[0]), given[2]))
+    each, flat = form[1] * form[2], out.reshape(len(out), out.size // len(out))
     for first in range(lo, hi, strip):
         last = min(hi, first + strip)
         find_factors(given, exponents, scaling, lo, hi, first, last, factors)
-        words = found[: (last - first) * entries // GROUP]
+        groups = (last - first) * entries // GROUP
+        words = found[: groups * each * GROUP].reshape(groups, each, GROUP)
         quantise_groups(*given, factors, *form, first, last, words)
-        target = out[:, first * entries : last * entries]
+        target = flat[:, first * entries : last * entries]
         multiply_plane_bytes(weights[0], words, weights[1], weights[2], target)
 
 
 @kernel
 def _weigh_groups(  # type: ignore[no-untyped-def]
-    given, exponents, scaling, form, weights, strip, entries, lo, hi, found, out
+    given, exponents, scaling, form, weights, cut, lo, hi, found, out
 ):
     """Write them in float64."""
+    strip, entries = cut
     factors = np.empty((2, len(given[0]), given[2]))
+    each, flat = form[1] * form[2], out.reshape(len(out), out.size // len(out))
     for first in range(lo, hi, strip):
         last = min(hi, first + strip)
         find_factors(given, exponents, scaling, lo, hi, first, last, factors)
-        words = found[: (last - first) * entries // GROUP]
+        groups = (last - first) * entries // GROUP
+        words = found[: groups * each * GROUP].reshape(groups, each, GROUP)
         quantise_groups(*given, factors, *form, first, last, words)
-        target = out[:, first * entries : last * entries]
+        target = flat[:, first * entries : last * entries]
         _weigh_words(words, weights[0], weights[1], target)
 
 

@@ -4,11 +4,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...typing import Array
+from ...typing import Array, Uplo
 
 # The units multiply at once the rows of a group, and as many neighbours along k as one
 # 32-bit word of a vector holds.
 GROUP, DEPTH = 16, 4
+
+BYTE = np.dtype(np.int8)
+
+# Which side of the diagonal is wanted.
+SIDES: dict[Uplo, int] = {"lower": -1, "full": 0, "upper": 1}
+
+
+def as_whole(rows: int) -> int:
+    """Round up to whole groups."""
+    return -(-rows // GROUP) * GROUP
 
 
 def as_groups(x: Array) -> Array:

@@ -23,9 +23,9 @@ from .at_once import multiply_at_once
 from .buffers import empty
 from .closing import close_tiles, mirror_tiles
 from .cosines import smallest_cosines
-from .decode import SIDES, decode_tile
-from .encode import Rows, encode_rows
-from .encoded import GROUP, CpuEncoded
+from .decode import decode_tile
+from .encode import encode_rows
+from .encoded import GROUP, SIDES, CpuEncoded
 from .fingerprint import fingerprint_words
 from .layout import (
     as_parts,
@@ -46,7 +46,7 @@ from .magnitudes import (
     sum_squares,
 )
 from .mirrors import fill_mirrors
-from .multiply import multiply_planes, name_kernel, own_products
+from .multiply import multiply_planes, name_kernel
 from .survey import survey
 from .threads import ranges, run_each, run_pieces, run_task
 from .tuning import SMALLEST_STRIP, STACK_BYTES, STRIP_BYTES
@@ -236,7 +236,7 @@ class CpuEngine:
         shifts: Array | None = None,
     ) -> CpuEncoded:
         """Quantise and write the planes in the layout of the side."""
-        rows = Rows(x, exponents, conjugate, shifts)
+        rows = x, exponents.reshape(-1), conjugate, shifts
         return encode_rows([rows], system)[0]
 
     def reorder(self, encoded: CpuEncoded, planes: tuple[int, ...]) -> CpuEncoded:
@@ -262,13 +262,10 @@ class CpuEngine:
             return np.zeros(shape, np.int8) if before is None else before
         shape = shape if before is None else before.shape
         residues: Array = before if overwrite else empty(shape, np.int8)
-        own = own_products(system, hermitian)
-        # What follows from a product needs all of it.
-        side = 0 if hermitian else SIDES[triangle]
         shape = len(residues), prod(left.stack), *residues.shape[-2:]
         every = residues.reshape(shape)
         old = None if before is None else read_only(before).reshape(shape)
-        multiply_planes(left, right, system, every, old, own, side)
+        multiply_planes(left, right, system, every, old, hermitian, triangle)
         if hermitian:
             fill_mirrors(system, every, SIDES[triangle])
         return residues

@@ -1,14 +1,15 @@
 """Layouts of matrices in memory, as the kernels take them."""
 
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ...typing import Array
 
-# The type of the parts of a complex type, and their number.
-_REAL = {"F": (np.dtype(np.float32), 2), "D": (np.dtype(np.float64), 2)}
+# Real types by the character of the type whose parts have it.
+_REAL = {x: np.dtype(x.lower()) for x in "fdFD"}
 
 
 def straighten(x: Array) -> tuple[Array, bool]:
@@ -17,10 +18,15 @@ def straighten(x: Array) -> tuple[Array, bool]:
         x = x.astype(x.dtype.newbyteorder("="))
     if x.flags.c_contiguous:
         return x, False
-    turned = x.swapaxes(-1, -2)
+    turned = x.T if x.ndim == 2 else x.swapaxes(-1, -2)
     if turned.flags.c_contiguous:
         return turned, True
     return np.ascontiguousarray(x), False
+
+
+def real_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the native type of the parts of numbers."""
+    return _REAL[dtype.char]
 
 
 def flat_parts(x: Array) -> Array:
@@ -48,9 +54,9 @@ def as_parts(x: Array) -> Array:
 
 def listed_parts(x: Array) -> Array:
     """View C-contiguous (..., m, n), an input, as (matrices, m, n, parts)."""
-    real, parts = _REAL.get(x.dtype.char) or (x.dtype, 1)
-    *stack, m, n = x.shape
-    view = x.view(real).reshape(prod(stack), m, n, parts)
+    dtype, shape = x.dtype, x.shape
+    shape = (1, *shape) if len(shape) == 2 else (prod(shape[:-2]), *shape[-2:])
+    view = x.view(real_type(dtype)).reshape((*shape, 2 if dtype.kind == "c" else 1))
     view.setflags(write=False)
     return view
 

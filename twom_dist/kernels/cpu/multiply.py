@@ -5,11 +5,11 @@ from functools import cache
 import numpy as np
 
 from ...moduli import ResidueSystem, residue_system
-from ...typing import Array
+from ...typing import Array, Uplo
 from ..winograd import choose_levels
 from .amx import CONFIGURATION
 from .blocks import multiply_blocks
-from .encoded import DEPTH, GROUP, CpuEncoded, as_groups
+from .encoded import DEPTH, GROUP, SIDES, CpuEncoded, as_groups
 from .int8_gemm import get_gemm
 from .packed import multiply_packed
 from .quarters import multiply_in_quarters
@@ -70,10 +70,12 @@ def own_products(system: ResidueSystem, hermitian: bool) -> tuple[int, ...]:
 
 def _choose_levels(shape: tuple[int, int, int], count: int) -> int:
     """Choose levels of Winograd's algorithm for `count` products."""
+    m, n, k = shape
     # A thread computes whole products, with quarters of its own in the caches. With AMX
     # an eighth of them takes less time than their sums (a prediction).
-    m, n, k = shape
-    large = 1 / (1 / m + 1 / n + 1 / k) >= CROSSOVERS[0] and select_tiles() is None
+    # No size exceeds the smallest side.
+    large = min(shape) >= CROSSOVERS[0] and select_tiles() is None
+    large = large and 1 / (1 / m + 1 / n + 1 / k) >= CROSSOVERS[0]
     few = large and available_cores() <= MOST_CORES and count >= 2 * num_threads()
     return choose_levels(shape, (GROUP, GROUP, DEPTH), CROSSOVERS if few else ())
 
@@ -83,16 +85,19 @@ def multiply_planes(
     right: CpuEncoded,
     system: ResidueSystem,
     residues: Array,
-    before: Array | None,
-    own: tuple[int, ...],
-    side: int,
+    before: Array | None = None,
+    hermitian: bool = False,
+    triangle: Uplo = "full",
 ) -> None:
-    """Multiply the products `own`, and add residues of their shape.
+    """Multiply all products, or those of X X^H without a mirror, and add residues.
 
-    `before` may be `residues`; `side`: -1 for the lower triangle at least, 1 for the
-    upper one, 0 for all.
+    `residues`: (products, matrices, m, n padded to whole groups); `before`: of the same
+    shape, and may be `residues`.
     """
-    args = (left, right, system, residues, before, own)
+    own = own_products(system, hermitian)
+    args = left, right, system, residues, before, own
+    # What follows from a product needs all of it.
+    side = 0 if hermitian else SIDES[triangle]
     alone, tiles = len(left.stack) == 0 and side == 0, select_tiles()
     levels = _choose_levels((left.rows, right.rows, left.k), len(own)) if alone else 0
     if not has_vnni():

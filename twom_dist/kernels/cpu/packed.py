@@ -1,7 +1,7 @@
 """Products of encoded tiles by the microkernel: reduced where they are summed."""
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from .microkernel import (
     multiply_two,
     sum_rows,
 )
-from .threads import ranges, run_each
+from .threads import num_threads, ranges, run_each
 from .tuning import BLOCK_BYTES, LONGEST_SUM, TILES_BYTES
 
 _BYTES = GROUP * DEPTH
@@ -30,6 +30,8 @@ _RUN = 32 * WIDEST * GROUP
 # No address, of their type: Numba makes floats of what is either that or an integer.
 _NONE = np.uintp(0)
 Places = tuple[int, ...]
+# What is added where nothing is.
+_NOTHING = read_only(np.empty((0, 0, 0, 0), np.int8))
 
 
 def reduction_table(moduli: Sequence[int]) -> Array:
@@ -224,21 +226,30 @@ def multiply_packed(
     `_multiply_items`; `side`: -1 for the lower triangle, 1 for the upper one, 0 for
     both.
     """
-    jobs = _list_jobs(system, left.order, right.order, own)
-    m, words, count = left.rows, left.planes.shape[2], residues.shape[1]
+    words, count = left.planes.shape[2], residues.shape[1]
     block, longest = cut_rows(words, tiles)
+    jobs = _list_jobs(system, left.order, right.order, own)
     shape = -1, words, _BYTES
     args = (
-        left.planes.reshape(len(left.planes), count, *shape),
-        right.planes.reshape(len(right.planes), count, *shape),
+        left.planes.reshape((len(left.planes), count, *shape)),
+        right.planes.reshape((len(right.planes), count, *shape)),
         *(jobs, block, side, longest, product_table(system), residues),
-        *(read_only(residues) if before is None else before, before is not None),
+        *(_NOTHING if before is None else before, before is not None),
         tiles,
     )
-    items = count * len(jobs) * -(-m // block)
+    sizes = residues.shape, len(jobs), words, block
+    run_each(lambda r: _multiply_items(*r, *args), _share(*sizes, num_threads()))
+
+
+@lru_cache(maxsize=1024)
+def _share(
+    shape: tuple[int, ...], jobs: int, words: int, block: int, threads: int
+) -> list[tuple[int, int]]:
+    """Cut the blocks of products of a shape into ranges."""
+    _, count, m, n = shape
     # 64 multiplications a clock and more.
-    each = min(block, m) * residues.shape[3] * words * DEPTH // 400
-    run_each(lambda r: _multiply_items(*r, *args), ranges(items, each=each))
+    each = min(block, m) * n * words * DEPTH // 400
+    return ranges(count * jobs * -(-m // block), each=each, threads=threads)
 
 
 @kernel

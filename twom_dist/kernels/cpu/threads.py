@@ -5,7 +5,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from math import prod
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -90,15 +89,15 @@ def in_task() -> bool:
     return _local.task
 
 
-def scratch(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return this thread's scratch array, whatever it holds, valid until the next call.
+def scratch(size: int, dtype: np.dtype[Any]) -> Array:
+    """Return this thread's scratch, `size` numbers or more, until the next call.
 
-    Fresh pages cost as much as the kernel that fills them.
+    It holds anything. Fresh pages cost as much as the kernel that fills them.
     """
-    size, buffer = prod(shape), _local.scratch
+    buffer = _local.scratch
     if buffer.dtype != dtype or buffer.size < size:
         buffer = _local.scratch = np.empty(size, dtype)
-    return buffer[:size].reshape(shape)
+    return buffer
 
 
 class _Loop:
@@ -187,7 +186,7 @@ def run_each(
     The calling thread works too, and all take the next item from one iterator. `work`:
     roughly the nanoseconds of all items, where a thread may take longer to wake.
     """
-    items = list(items)
+    items = items if isinstance(items, list) else list(items)
     # Settings are not read for what one thread does.
     threads = len(items) if work is None else min(len(items), work // WORTHWHILE)
     if threads <= 1 or (threads := min(num_threads(), threads)) == 1:
