@@ -235,6 +235,11 @@ def _ops(layout: PairLayout) -> tuple[Op, Op]:
     return layout.left.op, layout.right.op
 
 
+def compute(name: str, ops: tuple[Op, ...], choice: Choice, *matrices: Any) -> Any:
+    """Compute a routine of matrices."""
+    return compute_call(_ask(name, ops, choice, *matrices))
+
+
 def _ask(name: str, ops: tuple[Op, ...], choice: Choice, *matrices: Any) -> Call:
     return Call(Terms(ROUTINES[name], choice, ops), *matrices)
 

@@ -8,11 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..crossover.choose import decide, is_small
-from ..problem.call import Terms
 from ..problem.choice import Choice
-from ..run.recipes import compute_arrays
-from ..tiles.routine import ROUTINES
-from .pair import PRODUCT_KINDS, engine_for, may_choose
+from .pair import PRODUCT_KINDS, compute, engine_for, may_choose
 
 
 def are_plain(x: Any, y: Any) -> bool:
@@ -42,4 +39,4 @@ def multiply_plain(x: Any, y: Any, choice: Choice) -> Any:
         or decide(engine_for(x, choice), "gemm", x.dtype, shape)
     ):
         return np.matmul(x, y)
-    return compute_arrays(Terms(ROUTINES["gemm"], choice, ("N", "N")), x, y)
+    return compute("gemm", ("N", "N"), choice, x, y)
