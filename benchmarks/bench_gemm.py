@@ -26,7 +26,7 @@ from harness import Report, interleave, ratios, transfer_counters
 
 import twom_dist as td
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.cpu import multiply, packed
+from twom_dist.kernels.cpu.products import multiply, packed
 from twom_dist.kernels.cpu.threads import available_cores, limit_threads
 from twom_dist.moduli import residue_system
 from twom_dist.testing import random_matrix, sampled_errors

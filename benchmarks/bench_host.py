@@ -28,7 +28,7 @@ from harness import Report
 import twom_dist as td
 from benchmarks.clock import POOL, Clock
 from twom_dist.kernels import registry
-from twom_dist.kernels.cpu import int8_gemm
+from twom_dist.kernels.cpu.products import int8_gemm
 from twom_dist.kernels.cuda.engine import CudaEngine
 from twom_dist.testing import random_matrix
 from twom_dist.tiles import spec

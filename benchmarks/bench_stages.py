@@ -22,7 +22,7 @@ import numpy as np
 import twom_dist as td
 from benchmarks.harness import Report
 from twom_dist.kernels.cpu import engine as cpu
-from twom_dist.kernels.cpu.multiply import own_products
+from twom_dist.kernels.cpu.products.multiply import own_products
 
 STAGES = (
     *("largest_exponents", "square_sums", "row_sums", "column_exponents"),

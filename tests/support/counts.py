@@ -23,7 +23,8 @@ import numpy as np
 import twom_dist as td
 from tests.support.places import DATA
 from tests.support.stages import count_stages
-from twom_dist.kernels.cpu import encode, multiply
+from twom_dist.kernels.cpu.encode import encode
+from twom_dist.kernels.cpu.products import multiply
 
 RECORD = DATA / "counts.json"
 PACKAGE = str(Path(td.__file__).parent)

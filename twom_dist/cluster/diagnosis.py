@@ -151,8 +151,8 @@ def run(name: str, check: Callable[..., Any], *of: Any) -> Iterator[Finding]:
 
 def name_versions() -> Iterator[Finding]:
     """Name the packages, their releases and the kernel that computes products."""
-    from ..kernels.cpu import int8_gemm  # loads Numba
-    from ..kernels.cpu.multiply import name_kernel
+    from ..kernels.cpu.products import int8_gemm  # loads Numba
+    from ..kernels.cpu.products.multiply import name_kernel
     from ..kernels.cpu.units import has_vnni
 
     releases = [f"{name} {import_module(name).__version__}" for name in _PACKAGES]
@@ -183,7 +183,7 @@ def check_engine(name: EngineName, xp: Any = np) -> Iterator[Finding]:
 
 def check_amx() -> Iterator[Finding]:
     """Tell why AMX is not used, if the CPU has it."""
-    from ..kernels.cpu.multiply import explain_no_amx  # loads Numba
+    from ..kernels.cpu.products.multiply import explain_no_amx  # loads Numba
 
     if why := explain_no_amx():
         advice = (

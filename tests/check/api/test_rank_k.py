@@ -48,7 +48,7 @@ def test_herk_is_gemm_with_the_conjugate_transpose(tiled, method, engine):
 
 
 def test_one_encoding_of_a_tile_serves_both_sides(tiled, monkeypatch):
-    from twom_dist.kernels.cpu import encode
+    from twom_dist.kernels.cpu.encode import encode
 
     encoded = []
     make_writer = encode._writer

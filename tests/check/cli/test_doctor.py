@@ -188,7 +188,8 @@ def test_two_addresses_of_a_scheduler_are_refused(call):
 
 
 def test_what_would_multiply_faster_is_named(monkeypatch):
-    from twom_dist.kernels.cpu import int8_gemm, units
+    from twom_dist.kernels.cpu import units
+    from twom_dist.kernels.cpu.products import int8_gemm
 
     for has_bytes, has_vnni, installed, advice in (
         (False, False, False, ""),

@@ -17,7 +17,8 @@ from tests.support.pipeline import add_both_ways
 from tests.support.strategies import random_matrix
 from twom_dist.cluster import diagnosis
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.cpu import amx, microkernel, multiply, packed, units
+from twom_dist.kernels.cpu import units
+from twom_dist.kernels.cpu.products import amx, microkernel, multiply, packed
 from twom_dist.kernels.cpu.threads import limit_threads
 from twom_dist.moduli import residue_system
 

@@ -5,7 +5,7 @@ import pytest
 
 from tests.support.bounds import SHAPES, assert_bounds_agree
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.cpu import magnitudes as cpu_magnitudes
+from twom_dist.kernels.cpu.look import magnitudes as cpu_magnitudes
 from twom_dist.moduli import ZERO_ROW
 
 ONE, ROOT_HALF, SMALL = 0x3F80, 0x3F35, 0x3C00  # 1, 0.7070..., 2^-7

@@ -10,7 +10,7 @@ from tests.support.cases import cases
 from tests.support.shifts import assert_shifts_are_exact
 from tests.support.strategies import DTYPES, LAYOUTS, random_matrix, spread_matrix
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.cpu import survey
+from twom_dist.kernels.cpu.look import survey
 from twom_dist.moduli import ZERO_ROW
 
 

@@ -7,8 +7,9 @@ from numba import njit
 from numba.core.caching import IndexDataCacheFile
 
 import twom_dist
-from twom_dist.kernels.cpu import compiled, norms
+from twom_dist.kernels.cpu import compiled
 from twom_dist.kernels.cpu.compiled import CodeFiles
+from twom_dist.kernels.cpu.look import norms
 from twom_dist.kernels.cpu.width import take_widest
 
 PACKAGE = Path(twom_dist.__file__).parent

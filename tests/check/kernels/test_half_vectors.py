@@ -10,11 +10,12 @@ import pytest
 from llvmlite import binding
 
 from tests.support.assembly import assemble, find_loops
-from twom_dist.kernels.cpu import microkernel, units
+from twom_dist.kernels.cpu import units
 from twom_dist.kernels.cpu.compiled import kernel
 from twom_dist.kernels.cpu.encoded import as_groups
-from twom_dist.kernels.cpu.microkernel import GROUP, ROWS, WIDEST, Writer
-from twom_dist.kernels.cpu.packed import reduction_table
+from twom_dist.kernels.cpu.products import microkernel
+from twom_dist.kernels.cpu.products.microkernel import GROUP, ROWS, WIDEST, Writer
+from twom_dist.kernels.cpu.products.packed import reduction_table
 from twom_dist.moduli import residue_system
 
 KERNELS = (

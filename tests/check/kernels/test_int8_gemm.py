@@ -13,8 +13,9 @@ from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.strategies import random_matrix
 from twom_dist.errors import KernelError
-from twom_dist.kernels.cpu import blas, blocks, int8_gemm, magnitudes, multiply
-from twom_dist.kernels.cpu.int8_gemm import FLOAT32, U8S8
+from twom_dist.kernels.cpu.look import magnitudes
+from twom_dist.kernels.cpu.products import blas, blocks, int8_gemm, multiply
+from twom_dist.kernels.cpu.products.int8_gemm import FLOAT32, U8S8
 
 HAS_ONNX = int8_gemm.has_onnx_runtime()
 GEMMS = [FLOAT32] + [U8S8] * (HAS_ONNX and int8_gemm.multiplies_bytes())
@@ -161,6 +162,5 @@ def test_the_model_is_what_onnx_builds():
         ir_version=8,
         opset_imports=[helper.make_opsetid("", 10)],
     )
-    folder = Path(twom_dist.__file__).parent / "kernels" / "cpu"
-    file = folder / "matmul_u8s8.onnx"
+    file = Path(int8_gemm.__file__).with_name("matmul_u8s8.onnx")
     assert file.read_bytes() == model.SerializeToString()

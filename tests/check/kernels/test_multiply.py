@@ -9,9 +9,10 @@ from tests.support.amx import run_amx
 from tests.support.pipeline import add_both_ways
 from tests.support.strategies import random_matrix
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.cpu import blocks, encode, multiply, packed
-from twom_dist.kernels.cpu.amx import CONFIGURATION
+from twom_dist.kernels.cpu.encode import encode
 from twom_dist.kernels.cpu.encoded import CpuEncoded, as_groups
+from twom_dist.kernels.cpu.products import blocks, multiply, packed
+from twom_dist.kernels.cpu.products.amx import CONFIGURATION
 from twom_dist.kernels.cpu.tuning import BLOCK
 from twom_dist.moduli import ResidueSystem, residue_system
 

@@ -12,8 +12,9 @@ from tests.support.pipeline import add_both_ways, dtype_for, run_stages
 from tests.support.stacks import assert_each_is_as_alone, compute, random_stack, spec_of
 from tests.support.strategies import DTYPES
 from twom_dist.errors import PlanError
-from twom_dist.kernels.cpu import encode, multiply
 from twom_dist.kernels.cpu import engine as engine_module
+from twom_dist.kernels.cpu.encode import encode
+from twom_dist.kernels.cpu.products import multiply
 from twom_dist.moduli import residue_system
 from twom_dist.run.stacks import compute_stack
 

@@ -11,8 +11,8 @@ from tests.support.pipeline import add_both_ways, dtype_for
 from tests.support.strategies import random_matrix
 from twom_dist.errors import PlanError
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.cpu import encode as encoding
-from twom_dist.kernels.cpu import multiply
+from twom_dist.kernels.cpu.encode import encode as encoding
+from twom_dist.kernels.cpu.products import multiply
 from twom_dist.kernels.cpu.threads import limit_threads
 from twom_dist.kernels.winograd import LEFT, RESULT, RIGHT, choose_levels
 from twom_dist.moduli import NAN_ROW, NONFINITE_ROW, residue_system

@@ -90,7 +90,7 @@ PACKAGE = Path(twom_dist.__file__).parent
 OUTER = """
 import numpy as np
 from twom_dist.kernels.cpu.compiled import kernel
-from twom_dist.kernels.cpu.digits import mirror_digits
+from twom_dist.kernels.cpu.decode.digits import mirror_digits
 
 @kernel
 def outer(d, v):
@@ -149,7 +149,7 @@ def test_onnx_runtime_reports_nothing(tmp_path):
     pytest.importorskip("onnxruntime")
     script = (
         "import numpy as np\n"
-        "from twom_dist.kernels.cpu import int8_gemm\n"
+        "from twom_dist.kernels.cpu.products import int8_gemm\n"
         "a, out = np.ones((3, 3), 'u1'), np.empty((3, 3), 'i4')\n"
         "int8_gemm.U8S8.multiply(a, a.view('i1'), out)\n"
         "assert (out == 3).all()"

@@ -1,4 +1,9 @@
-"""The embedded default: kernels that Numba compiles for the machine."""
+"""The embedded default: kernels that Numba compiles for the machine.
+
+A product goes through four rooms: `look` finds exponents, norms and magnitudes,
+`encode` makes planes of residues, `products` multiplies them, and `decode` makes the
+tile. What lies beside them serves all four.
+"""
 
 import os
 

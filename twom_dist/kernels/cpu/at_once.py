@@ -11,12 +11,12 @@ from ...typing import Array, Uplo
 from ..at_once import Known
 from ..nonfinite import apply_fill, find_fill
 from .buffers import empty
-from .decode import decode_tile
-from .encode import encode_rows
+from .decode.decode import decode_tile
+from .decode.mirrors import fill_mirrors
+from .encode.encode import encode_rows
 from .encoded import BYTE, SIDES, as_whole
-from .mirrors import fill_mirrors
-from .multiply import multiply_planes
-from .norms import choose_exponents, finite_exponents
+from .look.norms import choose_exponents, finite_exponents
+from .products.multiply import multiply_planes
 from .threads import limit_threads, num_threads
 
 

@@ -12,7 +12,7 @@ from numba.core.caching import IndexDataCacheFile
 
 _PACKAGE = Path(__file__).parents[2]
 # Modules whose functions and constants are compiled into kernels.
-SOURCES = ("kernels/cpu/*.py", "kernels/*.py", "moduli/*.py")
+SOURCES = ("kernels/cpu/**/*.py", "kernels/*.py", "moduli/*.py")
 
 
 @cache

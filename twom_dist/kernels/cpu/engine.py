@@ -17,14 +17,13 @@ from ..family import Family
 from ..finish import scale_and_add
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_fill, find_fill
-from . import norms, sums
 from .announce import announce_compilation
 from .at_once import multiply_at_once
 from .buffers import empty
-from .closing import close_tiles, mirror_tiles
-from .cosines import smallest_cosines
-from .decode import decode_tile
-from .encode import encode_rows
+from .decode.closing import close_tiles, mirror_tiles
+from .decode.decode import decode_tile
+from .decode.mirrors import fill_mirrors
+from .encode.encode import encode_rows
 from .encoded import GROUP, SIDES, CpuEncoded
 from .fingerprint import fingerprint_words
 from .layout import (
@@ -36,7 +35,9 @@ from .layout import (
     tall,
     whole_rows,
 )
-from .magnitudes import (
+from .look import norms, sums
+from .look.cosines import smallest_cosines
+from .look.magnitudes import (
     bound_pairs,
     error_sums,
     find_open,
@@ -45,9 +46,8 @@ from .magnitudes import (
     row_sums,
     sum_squares,
 )
-from .mirrors import fill_mirrors
-from .multiply import multiply_planes, name_kernel
-from .survey import survey
+from .look.survey import survey
+from .products.multiply import multiply_planes, name_kernel
 from .threads import ranges, run_each, run_pieces, run_task
 from .tuning import SMALLEST_STRIP, STACK_BYTES, STRIP_BYTES
 

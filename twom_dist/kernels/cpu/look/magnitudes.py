@@ -5,14 +5,14 @@ from math import prod
 
 import numpy as np
 
-from ...moduli import NONFINITE_ROW, ZERO_ROW
-from ...typing import Array
+from ....moduli import NONFINITE_ROW, ZERO_ROW
+from ....typing import Array
+from ..compiled import inner, kernel
+from ..layout import flat_parts, listed, listed_parts, read_only, straighten, tall
+from ..products.int8_gemm import get_gemm, multiply_small
+from ..threads import ranges, run_each
+from ..tuning import LARGEST_K
 from . import entries, norms
-from .compiled import inner, kernel
-from .int8_gemm import get_gemm, multiply_small
-from .layout import flat_parts, listed, listed_parts, read_only, straighten, tall
-from .threads import ranges, run_each
-from .tuning import LARGEST_K
 
 
 def row_sums(

@@ -9,15 +9,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...moduli import ResidueSystem
-from ...typing import Array
-from .buffers import empty
-from .compiled import kernel
-from .encoded import DEPTH, GROUP, CpuEncoded
-from .layout import read_only
+from ....moduli import ResidueSystem
+from ....typing import Array
+from ..buffers import empty
+from ..compiled import kernel
+from ..encoded import DEPTH, GROUP, CpuEncoded
+from ..layout import read_only
+from ..threads import run_each
 from .modular import LONG, SHORT, join_long, join_short, sum_left, sum_right
 from .packed import cut_rows, multiply_quarter, product_table
-from .threads import run_each
 
 _BYTES = GROUP * DEPTH
 

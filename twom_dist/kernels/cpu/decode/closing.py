@@ -5,9 +5,9 @@ Rows may be longer than those of a tile, which is then a part of a larger array.
 
 import numpy as np
 
-from ...typing import Array, Uplo
-from .compiled import inner, kernel
-from .threads import ranges, run_each
+from ....typing import Array, Uplo
+from ..compiled import inner, kernel
+from ..threads import ranges, run_each
 
 # Side of the squares that are turned at a time: both fit the first cache.
 _SQUARE = 32

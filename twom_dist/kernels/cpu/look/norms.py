@@ -13,10 +13,10 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from ...moduli import NAN_ROW, NONFINITE_ROW, ZERO_ROW, ScalingRule
-from ...typing import Array
-from .compiled import inner, kernel
-from .width import take_widest
+from ....moduli import NAN_ROW, NONFINITE_ROW, ZERO_ROW, ScalingRule
+from ....typing import Array
+from ..compiled import inner, kernel
+from ..width import take_widest
 
 # Bits of a magnitude, by the character of the real type.
 MASKS: dict[str, Any] = {"f": np.int32(2**31 - 1), "d": np.int64(2**63 - 1)}

@@ -6,15 +6,15 @@ from math import prod
 
 import numpy as np
 
-from ...moduli import ResidueSystem
-from ...typing import Array
-from .compiled import inner, kernel
-from .encoded import DEPTH, GROUP, CpuEncoded
+from ....moduli import ResidueSystem
+from ....typing import Array
+from ..compiled import inner, kernel
+from ..encoded import DEPTH, GROUP, CpuEncoded
+from ..layout import read_only
+from ..threads import ranges, run_each, scratch
+from ..tuning import BLOCK, LARGEST_K, SMALLEST_GEMM
 from .int8_gemm import BYTES, Gemm, get_gemm
-from .layout import read_only
 from .requantise import multiplier, requantise, requantise_add
-from .threads import ranges, run_each, scratch
-from .tuning import BLOCK, LARGEST_K, SMALLEST_GEMM
 
 # Bytes of several products at most, operands and sums: an eighth of the sums of a large
 # block, which plans of small tiles do not notice.

@@ -15,8 +15,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .compiled import inner
-from .width import take_widest
+from ..compiled import inner
+from ..width import take_widest
 
 # Entries decoded together at most: their scratch arrays nearly fit the first cache.
 # Zen 5, 16 2M moduli, 1 thread: 6.3 ns an entry; with 512, 6.8.

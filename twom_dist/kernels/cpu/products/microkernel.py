@@ -16,8 +16,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .encoded import DEPTH, GROUP
-from .units import count_lanes
+from ..encoded import DEPTH, GROUP
+from ..units import count_lanes
 
 # Rows of the left operand; half a group.
 ROWS = 8

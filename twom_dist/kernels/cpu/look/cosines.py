@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from ...moduli import NONFINITE_ROW
-from ...typing import Array
-from ..stack_summary import choose
+from ....moduli import NONFINITE_ROW
+from ....typing import Array
+from ...stack_summary import choose
+from ..compiled import kernel
+from ..layout import read_only
+from ..threads import ranges, run_each
 from . import norms
-from .compiled import kernel
-from .layout import read_only
-from .threads import ranges, run_each
 
 # Sums of positive numbers may be added in any order.
 _ANY_ORDER = {"reassoc", "contract", "nsz"}

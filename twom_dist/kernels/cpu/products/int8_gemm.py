@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import KernelError
-from ...typing import Array
+from ....errors import KernelError
+from ....typing import Array
+from ..tuning import LARGEST_K
+from ..units import has_vnni
 from .blas import single_threaded
-from .tuning import LARGEST_K
-from .units import has_vnni
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ...moduli import ScalingRule
-from ...typing import Array
-from .compiled import inner
-from .encoded import GROUP
-from .norms import (
+from ....moduli import ScalingRule
+from ....typing import Array
+from ..compiled import inner
+from ..encoded import GROUP
+from ..look.norms import (
     MASKS,
     column_factors,
     largest_bits_inner,

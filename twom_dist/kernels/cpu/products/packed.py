@@ -5,12 +5,14 @@ from functools import cache, lru_cache
 
 import numpy as np
 
-from ...moduli import ResidueSystem, symmetric_residue
-from ...typing import Array
+from ....moduli import ResidueSystem, symmetric_residue
+from ....typing import Array
+from ..compiled import inner, kernel
+from ..encoded import DEPTH, GROUP, CpuEncoded
+from ..layout import read_only
+from ..threads import num_threads, ranges, run_each
+from ..tuning import BLOCK_BYTES, LONGEST_SUM, TILES_BYTES
 from .amx import PAIR, configure_tiles, multiply_strip, release_tiles, room_bytes
-from .compiled import inner, kernel
-from .encoded import DEPTH, GROUP, CpuEncoded
-from .layout import read_only
 from .microkernel import (
     ROWS,
     WIDEST,
@@ -19,8 +21,6 @@ from .microkernel import (
     multiply_two,
     sum_rows,
 )
-from .threads import num_threads, ranges, run_each
-from .tuning import BLOCK_BYTES, LONGEST_SUM, TILES_BYTES
 
 _BYTES = GROUP * DEPTH
 # Entries of 8 planes that are written before those of the next 8: planes lie a power of

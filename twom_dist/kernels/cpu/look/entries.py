@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .compiled import inner, kernel
+from ..compiled import inner, kernel
 from .norms import bits_of, relate
 
 # Rows and columns whose magnitudes are found together where rows lie across memory.

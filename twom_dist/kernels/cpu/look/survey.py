@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ...moduli import NONFINITE_ROW, ZERO_ROW
-from ...typing import Array
-from ..survey import Surveyed
-from .compiled import inner, kernel
+from ....moduli import NONFINITE_ROW, ZERO_ROW
+from ....typing import Array
+from ...survey import Surveyed
+from ..compiled import inner, kernel
+from ..layout import listed_parts, straighten
+from ..threads import ranges, run_each
 from .entries import row_sums_inner, row_sums_outer
-from .layout import listed_parts, straighten
 from .norms import (
     MASKS,
     NO_EXPONENT,
@@ -26,7 +27,6 @@ from .norms import (
     read_exponents,
     relate,
 )
-from .threads import ranges, run_each
 
 # Numbers of the rows that stay in L2.
 _BLOCK = 1 << 14

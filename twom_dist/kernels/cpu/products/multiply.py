@@ -4,18 +4,18 @@ from functools import cache
 
 import numpy as np
 
-from ...moduli import ResidueSystem, residue_system
-from ...typing import Array, Uplo
-from ..winograd import choose_levels
+from ....moduli import ResidueSystem, residue_system
+from ....typing import Array, Uplo
+from ...winograd import choose_levels
+from ..encoded import DEPTH, GROUP, SIDES, CpuEncoded, as_groups
+from ..threads import available_cores, num_threads
+from ..tuning import CROSSOVERS, MOST_CORES
+from ..units import count_lanes, has_amx, has_vnni, refuse_amx
 from .amx import CONFIGURATION
 from .blocks import multiply_blocks
-from .encoded import DEPTH, GROUP, SIDES, CpuEncoded, as_groups
 from .int8_gemm import get_gemm
 from .packed import multiply_packed
 from .quarters import multiply_in_quarters
-from .threads import available_cores, num_threads
-from .tuning import CROSSOVERS, MOST_CORES
-from .units import count_lanes, has_amx, has_vnni, refuse_amx
 
 _NAMES = {16: "avx512-vnni", 8: "avx-vnni"}
 

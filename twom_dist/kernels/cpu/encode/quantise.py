@@ -11,10 +11,10 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .compiled import inner
-from .encoded import DEPTH, GROUP
-from .hexagonal import nearest_points
-from .width import take_widest
+from ..compiled import inner
+from ..encoded import DEPTH, GROUP
+from ..hexagonal import nearest_points
+from ..width import take_widest
 
 # x' = sum_t word[t] 2^(30 t), |word[t]| <= 2^29 except the last.
 WORD_BITS = 30

@@ -7,9 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ...moduli import ResidueSystem, combined_weights, form_of
-from ...typing import Array
-from .compiled import inner, kernel
+from ....moduli import ResidueSystem, combined_weights, form_of
+from ....typing import Array
+from ..compiled import inner, kernel
+from ..hexagonal import count_off_lattice, lift_to_cell, times_half_root
+from ..layout import flat_parts, read_only, real_type, tall, whole_rows
+from ..threads import num_threads, ranges, run_each
+from ..width import take_widest
 from .digits import (
     FORMS,
     GROUP,
@@ -18,11 +22,7 @@ from .digits import (
     reduce_digits,
     sum_residues,
 )
-from .hexagonal import count_off_lattice, lift_to_cell, times_half_root
-from .layout import flat_parts, read_only, real_type, tall, whole_rows
 from .pieces import piece_width, scratch_lines
-from .threads import num_threads, ranges, run_each
-from .width import take_widest
 
 # Exponents of the two factors of step 4 in the contract.
 _FIRST_LOW, _FIRST_HIGH = -1000, 600

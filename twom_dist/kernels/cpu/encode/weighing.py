@@ -12,7 +12,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .encoded import DEPTH, GROUP
+from ..encoded import DEPTH, GROUP
 
 _ADDRESS, _DOUBLE, _WORD = ir.IntType(64), ir.DoubleType(), ir.IntType(32)
 _DOUBLES = ir.VectorType(_DOUBLE, GROUP)

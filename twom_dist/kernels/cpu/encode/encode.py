@@ -13,19 +13,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...moduli import ResidueSystem, ScalingRule, symmetric_residue
-from ...typing import Array
-from .buffers import empty
-from .compiled import inner, kernel
-from .encoded import BYTE, DEPTH, GROUP, CpuEncoded, as_groups
-from .layout import listed_parts, straighten
-from .norms import column_factors
-from .packed import multiply_plane_bytes, reduction_table
+from ....moduli import ResidueSystem, ScalingRule, symmetric_residue
+from ....typing import Array
+from ..buffers import empty
+from ..compiled import inner, kernel
+from ..encoded import BYTE, DEPTH, GROUP, CpuEncoded, as_groups
+from ..layout import listed_parts, straighten
+from ..look.norms import column_factors
+from ..products.packed import multiply_plane_bytes, reduction_table
+from ..threads import num_threads, ranges, run_each, scratch
+from ..tuning import QUANTISED
+from ..units import has_vnni
 from .quantise import FLIPPED, WORD_BITS, quantise_groups
 from .scale import find_factors, scaling_of
-from .threads import num_threads, ranges, run_each, scratch
-from .tuning import QUANTISED
-from .units import has_vnni
 from .weighing import SCALE, weigh_sixteen
 
 # Entries that are weighed while they lie in L1.

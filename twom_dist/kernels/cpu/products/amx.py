@@ -15,8 +15,8 @@ from llvmlite.binding import initialize_native_asmparser
 from numba import types
 from numba.extending import intrinsic
 
-from .compiled import inner
-from .encoded import GROUP
+from ..compiled import inner
+from ..encoded import GROUP
 from .microkernel import BIAS, Reducer, Writer
 from .turning import turn_words
 

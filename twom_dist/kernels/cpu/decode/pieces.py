@@ -5,7 +5,7 @@ from math import prod
 
 import numpy as np
 
-from ...typing import Array
+from ....typing import Array
 from .digits import PIECE
 
 

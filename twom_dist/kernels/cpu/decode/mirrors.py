@@ -6,12 +6,12 @@ in registers.
 
 import numpy as np
 
-from ...moduli import ResidueSystem
-from ...typing import Array
-from .compiled import kernel
-from .requantise import SHIFT, multiplier
-from .threads import run_each
-from .turning import SIDE, turn_four, turn_one
+from ....moduli import ResidueSystem
+from ....typing import Array
+from ..compiled import kernel
+from ..products.requantise import SHIFT, multiplier
+from ..products.turning import SIDE, turn_four, turn_one
+from ..threads import run_each
 
 # Side of the squares that are turned: whole lines of the cache are read and written.
 _TILE = 64

@@ -1,0 +1,1 @@
+"""Reconstruct entries from residues, and finish the tile."""

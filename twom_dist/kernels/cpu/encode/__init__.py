@@ -1,0 +1,1 @@
+"""Scale, round to integers, and reduce to planes of residues."""

@@ -1,0 +1,1 @@
+"""Exponents, norms and magnitudes: what decides about scales and moduli."""
