@@ -51,13 +51,13 @@ def test_one_encoding_of_a_tile_serves_both_sides(tiled, monkeypatch):
     from twom_dist.kernels.cpu.encode import encode
 
     encoded = []
-    make_writer = encode._writer
+    plan_rows = encode.plan_rows
 
-    def count(rows, *args):
-        encoded.append(rows.x.shape)
-        return make_writer(rows, *args)
+    def count(shape, *args):
+        encoded.append(shape)
+        return plan_rows(shape, *args)
 
-    monkeypatch.setattr(encode, "_writer", count)
+    monkeypatch.setattr(encode, "plan_rows", count)
     A, B = matrix(1), matrix(2)
     for routine in (herk, syrk):
         routine(A)

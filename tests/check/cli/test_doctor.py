@@ -57,15 +57,15 @@ def test_what_is_no_client_or_an_asynchronous_one_is_refused():
 
 
 def test_an_engine_that_is_off_by_one_residue_fails(monkeypatch):
-    engine = type(get_engine("cpu"))
-    multiply = engine.multiply
+    from twom_dist.kernels.cpu import at_once
 
-    def break_one(*operands, **options):
-        residues = multiply(*operands, **options)
-        residues[3, 5, 7] ^= 1
-        return residues
+    multiply = at_once.multiply_planes
 
-    monkeypatch.setattr(engine, "multiply", break_one)
+    def break_one(left, right, system, residues, *given):
+        multiply(left, right, system, residues, *given)
+        residues[3, 0, 5, 7] ^= 1
+
+    monkeypatch.setattr(at_once, "multiply_planes", break_one)
     assert statuses(diagnosis.check_engine("cpu")) == {"engine cpu": "failure"}
 
 

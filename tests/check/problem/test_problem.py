@@ -257,7 +257,8 @@ def test_an_argument_that_gemm_does_not_have_is_pythons_to_refuse():
 
 
 def test_cupy_arrays_are_told_apart_by_their_module():
-    fake = type("ndarray", (), {"__module__": "cupy", "ndim": 2, "shape": (3, 3)})()
+    kept = {"__module__": "cupy", "ndim": 2, "shape": (3, 3), "dtype": TWO.dtype}
+    fake = type("ndarray", (), kept)()
     with raises(ArgumentError, "families"):
         td.gemm(fake, TWO)
 
