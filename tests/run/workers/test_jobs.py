@@ -89,13 +89,18 @@ def test_updates_in_waves_have_the_bits_of_the_routine(client, files, routine, u
 # --- layout ---------------------------------------------------------------------------
 
 
+def count_tiles(*shape):
+    grid = lay_out(shape, "c16", Cluster(2)).grid
+    return len(grid.m), len(grid.n), len(grid.k)
+
+
 def test_tiles_are_even_and_fit_the_worker_grid():
     layout = lay_out((3072, 3072, 3072), "c16", Cluster(4))
     assert layout.tile_shape == (768, 768, 1536)
-    assert lay_out((3072, 3072, 3072), "c16", Cluster(2)).tiles == (3, 4, 2)
+    assert count_tiles(3072, 3072, 3072) == (3, 4, 2)
     # Workers share k where one tile holds all of C.
-    assert lay_out((300, 500, 90_000), "c16", Cluster(2)).tiles == (1, 1, 44)
-    assert lay_out((10, 0, 5), "c16", Cluster(2)).tiles == (1, 1, 1)
+    assert count_tiles(300, 500, 90_000) == (1, 1, 44)
+    assert count_tiles(10, 0, 5) == (1, 1, 1)
     # Those of devices are larger.
     for engine, side in (("cpu", 2048), ("cuda", 4096)):
         workers = Cluster(4, 1, MemoryBudget(64 * GIB))
