@@ -52,12 +52,12 @@ def contract_pair(
     if is_dask(a) or is_dask(b):
         return _contract_lazily(a, b, layout, choice, diag)
     small = diag is None and is_surely_native(a, b, layout, choice)
-    twin = None if small or diag is not None else _find_twin(a, b, layout, choice)
+    twin = None if small else _find_twin(a, b, layout, choice, diag)
     a, b = fuse(a, layout.left), fuse(b, layout.right)
     if small:
         return split(multiply_natively(a, b, layout), layout)
     if twin:
-        return split(update(twin, a, b, layout, choice), layout)
+        return split(update(twin, a, b, layout, choice, diag), layout)
     return split(multiply(a, b, layout, choice, diag), layout)
 
 
@@ -91,14 +91,14 @@ def _reduce(
 
 
 def _contract_lazily(
-    a: Any, b: Any, layout: PairLayout, choice: Choice, diag: Any
+    a: Any, b: Any, layout: PairLayout, choice: Choice, diag: Any = None
 ) -> Any:
-    twin = None if diag is not None else _find_twin(a, b, layout, choice)
+    twin = _find_twin(a, b, layout, choice, diag)
     if 0 in (*layout.shape, *layout.split):
         return _zeros(a, b, layout)
     (a, left), (b, right) = fuse_lazily(a, b, layout)
     if twin:
-        found = update(twin, a, b, layout, choice)
+        found = update(twin, a, b, layout, choice, diag)
     else:
         found = multiply(a, b, layout, choice, diag)
     return split_blocks(found, layout, left, right)
@@ -127,22 +127,28 @@ def _as_call(
         sides = layout.left.shape, layout.right.shape
         weights = None if diag is None else diag.shape
         return _ask("gemm", _ops(layout), choice, *sides)._replace(diag=weights)
-    twin = None if diag is not None else _find_twin(a, b, layout, choice)
+    twin = _find_twin(a, b, layout, choice, diag)
     if is_dask(a) or is_dask(b):
         (a, _), (b, _) = fuse_lazily(a, b, layout)
     else:
         a, b = fuse(a, layout.left), fuse(b, layout.right)
     if twin:
-        return _ask_update(twin, a, b, layout, choice)
+        return _ask_update(twin, a, b, layout, choice)._replace(diag=diag)
     return _ask("gemm", _ops(layout), choice, a, b)._replace(diag=diag)
 
 
-def _find_twin(a: Any, b: Any, layout: PairLayout, choice: Choice) -> Twin | None:
+def _find_twin(
+    a: Any, b: Any, layout: PairLayout, choice: Choice, diag: Any = None
+) -> Twin | None:
     """Name the update that the product is, if it is to be computed as one."""
     # Updates do not equilibrate.
     known = choice.equilibrate is not None
     if layout.mirror is None or known or a.dtype.char not in PRODUCT_KINDS:
         return None
+    if diag is not None:
+        # Through int8 in any case. A diag A^H is Hermitian for real weights alone.
+        twin = find_twin(a, b, layout, waits=choice.by_entries)
+        return None if twin == "herk" and diag.dtype.kind == "c" else twin
     if is_dask(a) or is_dask(b):
         return find_twin(a, b, layout)
     if choice.method == NATIVE_METHOD:
@@ -216,9 +222,12 @@ def multiply(
     return compute_call(call._replace(diag=diag))
 
 
-def update(twin: Twin, a: Any, b: Any, layout: PairLayout, choice: Choice) -> Any:
+def update(
+    twin: Twin, a: Any, b: Any, layout: PairLayout, choice: Choice, diag: Any = None
+) -> Any:
     """Compute a product whose right side is the left one transposed, or ^H of it."""
-    return compute_call(_ask_update(twin, a, b, layout, choice))
+    call = _ask_update(twin, a, b, layout, choice)
+    return compute_call(call._replace(diag=diag))
 
 
 def _ask_update(twin: Twin, a: Any, b: Any, layout: PairLayout, choice: Choice) -> Call:

@@ -33,9 +33,11 @@ def contract_network(
     """
     shapes = tuple(x.shape for x in operands)
     reductions = reduce_each(terms, output, shapes)
+    # An operand that is given twice stays one, and so may make an update.
+    promoted = {id(x): promote(x, dtype) for x in operands}
     left = [
         Factor(
-            reduce_operand(promote(x, dtype), reduction),
+            reduce_operand(promoted[id(x)], reduction),
             reduction.term,
             _as_vector(x, dtype) if x.ndim == 1 and reduction.empty else None,
         )

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..problem.choice import Choice
-from .arrays import permute, promote
+from .arrays import promote
 from .letters import Term
 from .pair import contract_pair, takes_diagonal
 
@@ -67,7 +67,7 @@ def join(a: Factor, b: Factor, kept: Term, output: Term, choice: Choice) -> Fact
         return Factor(a.array * b.array, kept, _multiply(a.vector, b.vector, x=a))
     for x, vector in ((a, b), (b, a)):
         if _is_weight(vector, x, kept, output):
-            return _attach(x, vector, (a, b), kept, choice)
+            return _attach(x, vector, (a, b), choice)
     weights = [x.weight for x in (a, b) if x.weight is not None]
     if len({x.letter for x in weights}) == 1:
         vectors = (x.vector for x in weights)
@@ -98,19 +98,18 @@ def _is_turned(a: Term, b: Term, output: Term) -> bool:
 
 
 def _attach(
-    x: Factor, vector: Factor, pair: tuple[Factor, Factor], kept: Term, choice: Choice
+    x: Factor, vector: Factor, pair: tuple[Factor, Factor], choice: Choice
 ) -> Factor:
     a, b = pair
 
     def apply() -> Any:
         terms = a.term, b.term
-        return contract_pair(a.multiplied(), b.multiplied(), terms, kept, choice)
+        return contract_pair(a.multiplied(), b.multiplied(), terms, x.term, choice)
 
-    array = permute(x.array, tuple(x.term.index(letter) for letter in kept))
     weights = vector.vector
     if x.weight is not None:
         weights = _multiply(x.weight.vector, weights, x=x)
-    return Factor(array, kept, weight=Weight(vector.term[0], weights, apply))
+    return Factor(x.array, x.term, weight=Weight(vector.term[0], weights, apply))
 
 
 def _multiply(v: Any, w: Any, *, x: Factor) -> Any:

@@ -99,6 +99,39 @@ def test_a_real_weight_is_no_complex_one():
     assert same_bits(found, td.gemm(a, b, diag=w, **OPTIONS))
 
 
+@cases(("dtype", "kind"), [*DTYPES, ("float32", "float64"), ("float64", "int64")])
+def test_a_factor_and_its_conjugate_make_an_update(dtype, kind):
+    a, _, w = operands(dtype, kind)
+    conj = a.conj() if a.dtype.kind == "c" else a
+    wide = np.result_type(a.dtype, w.dtype)
+    for b, routine in ((a, td.syrk), (conj, td.herk)):
+        if routine is td.herk and "c" not in dtype:
+            continue
+        if real := routine is td.syrk or kind != "complex128":
+            expected = routine(a.astype(wide), diag=w, **OPTIONS)
+        given = {"ij": a, "j": w, "kj": b}
+        for order in permutations(given):
+            text, arrays = f"{','.join(order)}->ik", [given[x] for x in order]
+            call = text, *arrays
+            found = td.einsum(*call, **OPTIONS)
+            if wide == a.dtype:
+                name = routine.__name__ if real else "gemm"
+                assert td.plan(td.einsum, *call, **OPTIONS).routine == name
+            assert not real or same_bits(found, expected), order
+        assert np.allclose(found, (a * w) @ b.T, rtol=1e-5, atol=1e-5)
+    # Of columns, of stacks, and as weights that are no vector of the caller's.
+    if dtype == "complex128" and real:
+        found = td.einsum("ji,j,jk->ik", a.T.conj(), w, a.T, **OPTIONS)
+        assert same_bits(found, td.herk(a.conj(), diag=w, **OPTIONS))
+        stack = np.stack([a, 2 * a])
+        found = td.einsum("bij,j,bkj->bik", stack, w, stack.conj(), **OPTIONS)
+        assert same_bits(found, td.herk(stack, diag=w, **OPTIONS))
+        lazy = da.from_array(a, chunks=5)
+        with td.use(strict=True, **OPTIONS):
+            found = da.einsum("ij,j,kj->ik", lazy, w, lazy.conj())
+        assert same_bits(found.compute(), td.herk(a, diag=w, **OPTIONS))
+
+
 def test_networks_weigh_where_their_path_does():
     a, b, w = operands()
     c, v = random_matrix(N, 5, seed=3), random_matrix(1, N, "float64", seed=4)[0]
