@@ -222,8 +222,9 @@ def einsum(
     out : array, optional
         As in `matmul`.
     optimize : str, path, bool or optimizer
-        For three or more operands: how opt_einsum (extra "einsum") finds the path, or a
-        path in its form. False: one operand after the other, without opt_einsum.
+        For three or more operands: a path in opt_einsum's form, or how opt_einsum
+        (extra "einsum") finds it, which three operands by default do without. False:
+        one operand after the other, without opt_einsum.
     accuracy, num_moduli, engine, equilibrate : optional
         As in `gemm`.
     method : {"auto", "2m", "3m", "4m", "hybrid", "eisenstein", "blas"}

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, combinations
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from ..errors import EngineUnavailableError, PlanError
 from ..problem.choice import Choice
 from ..typing import as_integer
 from .arrays import promote, reduce_operand, reduce_to
-from .letters import Sizes, Term, reduce_each
+from .letters import Sizes, Term, find_sizes, reduce_each
 from .weights import Factor, join
 
 # Each step lists positions, among the operands left, that it contracts; its result is
@@ -27,7 +28,7 @@ def contract_network(
     choice: Choice,
     dtype: np.dtype[Any],
 ) -> Any:
-    """Contract operands along a path that opt_einsum finds, or that is given.
+    """Contract operands along a path that is found, or given.
 
     `dtype`: that of the result, to which all are promoted, but for weights of gemm.
     """
@@ -78,6 +79,8 @@ def _find_path(left: Sequence[tuple[Any, Term]], output: Term, optimize: Any) ->
             return given
     terms, shapes = tuple(t for _, t in left), tuple(x.shape for x, _ in left)
     optimize = "auto" if optimize is True or optimize is None else optimize
+    if optimize == "auto" and len(terms) == 3:
+        return _order_three(terms, output, shapes)
     if isinstance(optimize, str):
         return _remembered(terms, output, shapes, optimize)
     return _search(terms, output, shapes, optimize)
@@ -85,6 +88,26 @@ def _find_path(left: Sequence[tuple[Any, Term]], output: Term, optimize: Any) ->
 
 def _in_order(count: int) -> Steps:
     return [(0, 1), *((0, last) for last in range(count - 2, 0, -1))]
+
+
+@lru_cache(maxsize=256)
+def _order_three(
+    terms: tuple[Term, ...], output: Term, shapes: tuple[Sizes, ...]
+) -> Steps:
+    """Take the pair first that costs the fewest operations, as opt_einsum does."""
+    sizes = find_sizes(terms, shapes)
+
+    def count(a: Term, b: Term, wanted: Term) -> int:
+        both = {*a, *b}
+        return prod(sizes[x] for x in both) * (1 if both <= {*wanted} else 2)
+
+    def count_both(pair: tuple[int, int]) -> int:
+        a, b = (terms[i] for i in pair)
+        (c,) = (x for i, x in enumerate(terms) if i not in pair)
+        kept = _kept(a, b, {*c, *output})
+        return count(a, b, (*c, *output)) + count(kept, c, output)
+
+    return [min(combinations(range(3), 2), key=count_both), (0, 1)]
 
 
 def _search(
@@ -95,9 +118,9 @@ def _search(
         import opt_einsum
     except ImportError:
         raise EngineUnavailableError(
-            "contractions of three or more operands take their path from opt_einsum",
-            "Install the extra 'einsum' (pip install 'twom-dist[einsum]'), or give a "
-            "path, or optimize=False",
+            "paths of more than three operands, and by name, are found by opt_einsum",
+            "Install it (the extra 'einsum' of this package), or give a path, or "
+            "optimize=False",
             "no-opt-einsum",
         ) from None
     letters = dict.fromkeys(chain(*terms))
