@@ -9,10 +9,13 @@ Fate = Literal["ours", "native", "left"]
 
 # Reasons that are printed; an error may name shapes, which are many.
 _MOST = 10
-# autoray looks a function up once in a process.
+# Threads of the program's own have no block; autoray looks a function up once in a
+# process.
 _UNSEEN = (
-    "no product was seen: functions that were imported or looked up before, as "
-    "autoray, cotengra and quimb do, are not replaced; give these backend='twom_dist'"
+    "no product was seen. None is of NumPy arrays alone (call td.matmul), in threads "
+    "that the program starts (have them run contextvars.copy_context().run), or by "
+    "functions that were imported or looked up before, as autoray, cotengra and quimb "
+    "do (give these backend='twom_dist')."
 )
 
 

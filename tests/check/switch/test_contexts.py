@@ -104,6 +104,18 @@ def test_threads_that_share_an_object_end_their_own_blocks():
         assert is_ours(a @ b)
 
 
+def test_a_thread_has_the_block_of_the_context_that_it_runs_in():
+    found = []
+    with td.use(**OPTIONS) as used:
+        context = contextvars.copy_context()
+        for run in (lambda work: work(), context.run):
+            thread = threading.Thread(target=run, args=(lambda: found.append(a @ b),))
+            thread.start()
+            thread.join(10)
+    assert used.ours == 1
+    assert [*map(is_ours, found)] == [False, True]
+
+
 def test_what_others_replace_meanwhile_stays():
     original = da.matmul
     try:

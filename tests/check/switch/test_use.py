@@ -174,6 +174,7 @@ def test_what_contracts_nothing_is_no_product(call):
 def test_a_tally_says_why():
     with td.use(method="2m") as used:
         assert str(used).startswith("0 products ours, 0 native, 0 left\n  no product")
+        assert all(x in str(used) for x in ("NumPy", "threads", "backend='twom_dist'"))
         _ = a @ b, integers @ integers, integers.dot(integers), integers @ integers
     assert repr(used) == str(used)
     reason = (
