@@ -185,7 +185,7 @@ def _current() -> _Entry | None:
 
 
 def _answer(
-    read: Read, original: Callable[..., Any], /, *args: Any, **more: Any
+    name: str, read: Read, original: Callable[..., Any], /, *args: Any, **more: Any
 ) -> Any:
     """Compute a call of another library, or have the library do so."""
     block = _current()
@@ -194,13 +194,14 @@ def _answer(
     # Neither side's own calls are asked for by the program.
     token = _entered.set(None)
     try:
-        return _multiply(block, read, original, args, more)
+        return _multiply(block, name, read, original, args, more)
     finally:
         _entered.reset(token)
 
 
 def _multiply(
     block: _Entry,
+    name: str,
     read: Read,
     original: Callable[..., Any],
     args: tuple[Any, ...],
@@ -216,10 +217,9 @@ def _multiply(
     except TwomError as error:
         if block.strict:
             raise
-        # What the library raises in its turn shows our error before its own.
-        found = original(*args, **more)
-        block.seen.add("left", f"left: {original.__name__}, since {error}")
-        return found
+        # Before the library, which may refuse it, too; its error shows ours before it.
+        block.seen.add("left", f"left: {name}, since {error}")
+        return original(*args, **more)
     if block.native:
         block.seen.add("native", "native, since method='blas' was given")
     elif answers and all(answers):

@@ -35,6 +35,10 @@ def _reading(function: Callable[..., Asked | None]) -> Read:
             raise
         except TypeError as error:
             _, _, problem = str(error).partition("() ")
+            *_, option = problem.split("unexpected keyword argument ")
+            if option != problem:
+                option = option.strip("'")
+                problem = f"was given {option}=, which ours does not take"
             raise ArgumentError(f"it {problem}", "", "unknown-option") from None
 
     return read
@@ -130,5 +134,7 @@ def check_operands(operands: Sequence[Any]) -> None:
     dtype = others[0] if others else np.result_type(*dtypes)
     if dtype.char not in PRODUCT_KINDS:
         problem = f"{dtype} is not multiplied through int8"
-        remedy = "Convert it with astype, or call td.integers.matmul"
+        remedy = "Convert it with astype"
+        if dtype.kind in "biu":
+            remedy += ", or call td.integers.matmul"
         raise ArgumentError(problem, remedy, "dtype")

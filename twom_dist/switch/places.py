@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from .calls import EXPRESSIONS, METHODS, READERS, Read
 
-# Answers a call: given its reader, the original function and the arguments.
+# Answers a call: given its name, its reader, the original function and the arguments.
 Answer = Callable[..., Any]
 
 # Our own products of the same kinds, and those inside of CuPy's functions and of tasks.
@@ -84,7 +84,8 @@ def _replace(place: _Place, answer: Answer) -> None:
         return
     before = place.own
     original = getattr(place.owner, place.name)
-    ours = _make(place, original, partial(answer, place.read, original))
+    name = place.name.strip("_")
+    ours = _make(place, original, partial(answer, name, place.read, original))
     setattr(place.owner, place.name, ours)
     _replaced[key] = place, ours, before
 

@@ -48,6 +48,12 @@ with td.use(method="2m", strict=True) as used:
     found += [np.tensordot(x, y, 1), np.einsum("ij,jk", x, y)]
     found += [np.dot(x, y), da.dot(x, y)]
 assert (used.ours, used.left) == (9, 0)
+with td.use() as used:
+    try:
+        da.matmul(x.real.astype(int), x.real.astype(int))
+    except NotImplementedError as error:
+        assert "int64" in str(error.__context__)
+assert str(used).splitlines()[1].startswith("  1 left: matmul, since int64")
 assert (dict(vars(da.Array)), da.matmul) == before
 for one in found:
     assert (one.compute(scheduler="sync") == td.matmul(A, B, method="2m")).all()
