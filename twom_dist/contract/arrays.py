@@ -8,21 +8,26 @@ import numpy as np
 from ..errors import ArgumentError, PlanError
 from ..interop.dlpack import GiveBack, adopt
 from ..problem.matrices import as_array, common_family, is_dask
+from ..problem.sizes import is_unknown
 from .letters import Reduction, Sizes, Term, reduce_each
 
 
 def as_operands(
-    given: Sequence[Any], names: Sequence[str], out: Any = None
+    given: Sequence[Any], names: Sequence[str], out: Any = None, unsized: bool = False
 ) -> tuple[list[Any], Any, GiveBack]:
     """Return NumPy, CuPy or dask arrays of numbers, or say what cannot be one.
 
     Returns with them a view of `out` to write to, and a function that gives a result
-    back in the kind of array that was given.
+    back in the kind of array that was given. `unsized`: matrices alone may have chunks
+    of unknown size.
     """
     (*arrays, out), give_back = adopt(**dict(zip(names, given, strict=True)), out=out)
     if not all(type(x) is np.ndarray and x.dtype.kind in "biufc" for x in arrays):
         common_family(**dict(zip(names, arrays, strict=True)))
         arrays = [_as_operand(x, name) for x, name in zip(arrays, names, strict=True)]
+        if not (unsized and all(x.ndim == 2 for x in arrays)):
+            for x, name in zip(arrays, names, strict=True):
+                _check_sizes(x, name)
     return arrays, out, give_back
 
 
@@ -34,13 +39,21 @@ def _as_operand(x: Any, name: str) -> Any:
             "Convert it with astype",
             "dtype",
         )
-    if any(size != size for size in x.shape):
+    return x
+
+
+def _check_sizes(x: Any, name: str) -> None:
+    if is_unsized(x):
         raise PlanError(
             f"{name} has chunks of unknown size",
             "Call its method compute_chunk_sizes() first",
             "unknown-chunks",
         )
-    return x
+
+
+def is_unsized(x: Any) -> bool:
+    """Tell whether a dask array has chunks of unknown size."""
+    return any(map(is_unknown, x.shape))
 
 
 def promote(x: Any, dtype: np.dtype[Any]) -> Any:

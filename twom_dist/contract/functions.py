@@ -15,10 +15,10 @@ from ..moduli.accuracy import AUTO_METHOD
 from ..problem.choice import Choice
 from ..problem.matrices import check_out
 from ..typing import Accuracy, EngineName, Method
-from .arrays import as_operands, promote, reduce_to
+from .arrays import as_operands, is_unsized, promote, reduce_to
 from .asked import contraction
 from .letters import find_sizes
-from .pair import contract_pair
+from .pair import PRODUCT_KINDS, contract_pair, multiply_unsized
 from .path import contract_network
 from .plain import are_plain, differ_first, multiply_plain
 from .subscripts import (
@@ -51,7 +51,8 @@ def matmul(
     x1, x2 : (..., m, k) and (..., k, n) arrays, or vectors of k entries
         NumPy, CuPy or dask arrays, anything that NumPy converts to one, or arrays of
         other libraries by DLPack, whose kind the result has. Axes in front are
-        broadcast. float32, float64, complex64 and complex128 go through int8 products
+        broadcast. Rows of x1 and columns of x2 may be of unknown number in dask
+        matrices. float32, float64, complex64 and complex128 go through int8 products
         or the BLAS; integers, booleans and other numbers to NumPy's own product.
     out : array, optional
         Array in memory, of the shape and dtype of the result, that is written to and
@@ -110,7 +111,11 @@ def matmul(
 
 
 def _matmul(choice: Choice, out: Any, x1: Any, x2: Any) -> Any:
-    (a, b), out, give_back = as_operands((x1, x2), ("x1", "x2"), out)
+    (a, b), out, give_back = as_operands((x1, x2), ("x1", "x2"), out, unsized=True)
+    if is_unsized(a) or is_unsized(b):
+        if out is not None:
+            check_out(out, (a, b), (), a.dtype)
+        return multiply_unsized(a, b, choice)
     terms, output = matmul_terms(a.shape, b.shape)
     if out is not None:
         front = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])

@@ -222,6 +222,17 @@ def multiply(
     return compute_call(call._replace(diag=diag))
 
 
+def multiply_unsized(a: Any, b: Any, choice: Choice) -> Any:
+    """Multiply two matrices, at least one of dask with chunks of unknown size."""
+    if (dtype := np.result_type(a.dtype, b.dtype)).char not in PRODUCT_KINDS:
+        return np.matmul(a, b).astype(dtype)
+    lazy, known = is_dask(a) and is_dask(b), choice.equilibrate is not None
+    twin = _compare_names(a, b, (0, 1), (1, 0)) if lazy and not known else None
+    if twin:
+        return compute_call(_ask(twin, ("N",), choice, a))
+    return compute_call(_ask("gemm", ("N", "N"), choice, a, b))
+
+
 def update(
     twin: Twin, a: Any, b: Any, layout: PairLayout, choice: Choice, diag: Any = None
 ) -> Any:

@@ -8,7 +8,10 @@ import pytest
 from opt_einsum.testing import rand_equation
 
 import twom_dist as td
+from tests.support.expect import raises
+from tests.support.strategies import random_matrix
 from twom_dist.contract import pair
+from twom_dist.errors import PlanError
 
 SIZES = dict(zip("abcdij", (4, 3, 5, 2, 6, 4), strict=True))
 
@@ -133,3 +136,28 @@ def test_a_network_stays_lazy():
     expected = oe.contract(expression, *operands)
     assert np.allclose(found.compute(), expected, rtol=1e-12)
     assert np.allclose(own.compute(), expected, rtol=1e-12)
+
+
+def test_rows_and_columns_of_unknown_number():
+    x, y = random_matrix(12, 10), random_matrix(10, 5, seed=1)
+    wanted = x[x[:, 0].real > 0]
+    lazy = da.from_array(x, chunks=4)
+    lazy = lazy[lazy[:, 0].real > 0]
+    options = {"method": "2m", "num_moduli": 9}
+    for other in (y, da.from_array(y, chunks=4)):
+        found = td.matmul(lazy, other, **options).compute()
+        assert (found == td.matmul(wanted, y, **options)).all()
+    with td.use(strict=True, **options):
+        found = lazy @ lazy.conj().T
+    assert "twom-update" in str(found)
+    assert (found.compute() == td.herk(wanted, **options)).all()
+    counts = td.matmul(lazy.real.astype("int8"), y.real.astype("int8"))
+    assert counts.dtype == counts.compute().dtype == "int8"
+    for code, operands in (
+        ("unknown-chunks", (lazy.T, lazy)),
+        ("unknown-chunks", (lazy, y[:, 0])),
+        ("unknown-chunks", (lazy, y[None])),
+        ("out", (lazy, y)),
+    ):
+        with raises(PlanError, code):
+            td.matmul(*operands, out=np.empty((3, 5)) if code == "out" else None)

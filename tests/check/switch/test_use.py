@@ -132,7 +132,8 @@ LEFT = [
     (ArgumentError, "families", lambda: da.matmul(A, B)),
     (ArgumentError, "dtype", lambda: da.einsum("ij,jk", a, b, dtype="complex64")),
     (ArgumentError, "unknown-option", lambda: da.einsum("ij,jk", a, b, order="C")),
-    (PlanError, "unknown-chunks", lambda: unknown @ da.ones((4, 4), chunks=2)),
+    (PlanError, "unknown-chunks", lambda: unknown.T @ unknown),
+    (PlanError, "unknown-chunks", lambda: da.tensordot(unknown, v[:4].real, 1)),
     (PlanError, "shapes", lambda: a @ a),
     (PlanError, "no-axes", lambda: a @ da.ones(())),
 ]
