@@ -67,7 +67,8 @@ def plan(
         Of each worker, in bytes or as "4 GiB"; with engine="cuda" that of its GPU's
         pool. 0.8 of it are planned with, and what `multiply_files` leaves to tiles.
         Default: unlimited. Where none of these three is given, dask arrays are planned
-        for the workers of the current client, and jobs for those that would run them.
+        for the workers of the current client, or without one for this machine, and jobs
+        for those that would run them.
     **options
         As in the routine. With beta, C may be left out.
 

@@ -15,6 +15,7 @@ from ..errors import ArgumentError, EngineUnavailableError, MemoryLimitError, Pl
 from ..plan import Cluster
 from ..plan.cluster import DEVICE_THREADS
 from ..plan.memory import MemoryBudget
+from ..run.machine import machine_memory
 from ..typing import as_integer
 from . import cuda
 from .nvml import Gpus, find_gpus
@@ -68,13 +69,12 @@ def choose_workers(
     `cores` and `memory_bytes` describe this machine.
     """
     from distributed.deploy.utils import nprocesses_nthreads
-    from distributed.system import MEMORY_LIMIT
 
     for name, count in (("workers", n_workers), ("threads", threads_per_worker)):
         if count is not None and (as_integer(count) or 0) < 1:
             problem = f"the number of {name} is {count!r}"
             raise PlanError(problem, "Give a positive integer", "not-positive")
-    memory = memory_bytes or int(MEMORY_LIMIT)
+    memory = memory_bytes or machine_memory()
     limit, num_gpus = _read_limit(memory_limit, memory), len(gpus.visible)
     room = max(1, memory // LEAST_BYTES)
     most = min(room, num_gpus or room)

@@ -12,7 +12,7 @@ from ..kernels.limits import CACHE_BYTES
 # writes tiles to disk, and at which the size of its tiles alone makes it do so.
 PAUSE, SPILL, TARGET = 0.8, 0.7, 0.6
 # Share of a worker's limit for the process and the tiles of a product of dask arrays:
-# above it dask pauses the worker.
+# above it dask pauses the worker. Without workers the rest of a machine is for others.
 PRODUCT_SHARE = PAUSE
 # Share of a device's free memory, or of its pool: CuPy's pool rounds allocations up,
 # and there are gaps between blocks. By reasoning; not measured.
@@ -47,8 +47,9 @@ class MemoryBudget:
     ----------
     limit : int or None
         Bytes of the worker, or free bytes of its device; None means unlimited.
-    kind : {"product", "job", "device"}
-        The plan is for a product of dask arrays, a job on files, or either on GPUs.
+    kind : {"product", "machine", "job", "device"}
+        The plan is for a product of dask arrays on workers, or without them in this
+        process, for a job on files, or for any of these on GPUs.
     taken_bytes : int
         Bytes that a worker's process holds besides its tiles.
     pause : float
@@ -58,7 +59,7 @@ class MemoryBudget:
     """
 
     limit: int | None = None
-    kind: Literal["product", "job", "device"] = "product"
+    kind: Literal["product", "machine", "job", "device"] = "product"
     taken_bytes: int = INTERPRETER_BYTES
     pause: float = PAUSE
     stretched: bool = False
@@ -72,10 +73,10 @@ class MemoryBudget:
             # All of dask's shares scale with the pause configured for its workers.
             limit = self.limit * self.pause / PAUSE
             tiles = min(SPILL * limit - self.taken_bytes, TARGET * limit)
-        elif self.kind == "product":
-            tiles = PRODUCT_SHARE * self.limit - self.taken_bytes
-        else:
+        elif self.kind == "device":
             tiles = DEVICE_SHARE * self.limit
+        else:
+            tiles = PRODUCT_SHARE * self.limit - self.taken_bytes
         return max(1, int(tiles / WAVE_SHARE if self.stretched else tiles))
 
     @property
@@ -93,7 +94,7 @@ class MemoryBudget:
 
     def stretch(self) -> "MemoryBudget":
         """Return the budget of the smallest possible wave; products have no waves."""
-        return replace(self, stretched=self.kind != "product")
+        return replace(self, stretched=self.kind in ("job", "device"))
 
     def least_limit(self, tile_bytes: int) -> int:
         """Return the limit that leaves `tile_bytes` for tiles, rounded up to MiB."""
@@ -101,8 +102,8 @@ class MemoryBudget:
         if self.kind == "job":
             limit = max((tiles + self.taken_bytes) / SPILL, tiles / TARGET)
             limit *= PAUSE / self.pause
-        elif self.kind == "product":
-            limit = (tiles + self.taken_bytes) / PRODUCT_SHARE
-        else:
+        elif self.kind == "device":
             limit = tiles / DEVICE_SHARE
+        else:
+            limit = (tiles + self.taken_bytes) / PRODUCT_SHARE
         return ceil(limit / _MIB) * _MIB

@@ -39,9 +39,12 @@ def refuse(
     taken = f" (the process takes {format_bytes(budget.taken_bytes)})"
     taken = "" if budget.kind == "device" else taken
     holders = "devices" if budget.kind == "device" else "workers"
+    have, fullest = f"{holders} of {{}} have", f"the fullest of {workers}"
+    if budget.kind == "machine":
+        have, fullest = "this machine of {} has", "the product"
     problem = (
-        f"not enough memory: {holders} of {format_bytes(budget.limit)} have {room} for "
-        f"tiles{taken}, and the fullest of {workers} needs "
+        f"not enough memory: {have.format(format_bytes(budget.limit))} {room} for "
+        f"tiles{taken}, and {fullest} needs "
         f"{format_bytes(memory.total)} ({format_bytes(memory.inputs)} for inputs, "
         f"{format_bytes(memory.outputs)} for results, "
         f"{format_bytes(memory.temporaries)} inside tasks)"
@@ -52,13 +55,18 @@ def refuse(
             return inf
         return _needed(replan(sizes, workers), leaving).total
 
-    ways = [f"Give each at least {budget.least_limit(memory.total) // 2**20} MiB"]
+    least = budget.least_limit(memory.total) // 2**20
+    ways = [f"Give each at least {least} MiB"]
+    if budget.kind == "machine":
+        ways = [f"Take a machine of at least {least} MiB"]
     # A job is refused only if its smallest wave does not fit: nobody reads the rest.
     if budget.stretched or plan.mirrors:
         ways += _find_ways(plan, need)
     # Nothing inside of tasks goes to disk.
     if budget.kind == "product" and memory.temporaries < budget.tile_bytes // 2:
         ways.append("let dask spill (the setting twom-dist.refuse-memory: false)")
+    if budget.kind == "machine":
+        ways.append("try it all the same (twom-dist.refuse-memory: false)")
     error = MemoryLimitError(problem, ", or ".join(ways), "memory")
     error.needed = memory.total
     return error
@@ -72,7 +80,9 @@ def _find_ways(plan: Plan, need: Callable[[_Sizes, int], float]) -> Iterator[str
     assert usable is not None
     for factor in _FACTORS:
         # The wave of a job is as small as it can be on any number of workers.
-        if not budget.stretched and need(sizes, workers * factor) <= usable:
+        if budget.stretched or budget.kind == "machine":
+            break
+        if need(sizes, workers * factor) <= usable:
             yield f"use {workers * factor} workers"
             break
     for fewer in dict.fromkeys(max(1, workers // factor) for factor in _FACTORS):

@@ -22,6 +22,7 @@ from ..plan.memory import MemoryBudget
 from ..problem.call import Terms
 from ..problem.matrices import is_dask
 from .devices import budget_for_products
+from .machine import machine_memory
 
 # For a scheduler to answer while an asynchronous client waits, for the first worker to
 # name its chip, and for all of them to take a plugin, none of which may have imported
@@ -66,7 +67,7 @@ def check_client(client: Any) -> None:
 
 
 def current_cluster(engine: str = "cpu") -> Cluster:
-    """Describe the workers of the current client, or one unlimited worker without.
+    """Describe the workers of the current client, or this machine without.
 
     The smallest memory limit counts, among workers that have one. With the engine
     "cuda" it is that of their devices, since dask limits the memory of hosts.
@@ -75,7 +76,9 @@ def current_cluster(engine: str = "cpu") -> Cluster:
     flag_setting("refuse-memory")
     client, on_devices = current_client(), engine == "cuda"
     if client is None:
-        memory = budget_for_products(None, ()) if on_devices else MemoryBudget()
+        memory = MemoryBudget(machine_memory(), "machine")
+        if on_devices:
+            memory = budget_for_products(None, ())
         return Cluster(threads=CPU_COUNT, memory=memory)
     workers = list_workers(client)
     if not workers:

@@ -105,10 +105,14 @@ def _warn_of_results(plan: Plan) -> None:
         return
     sizes = plan.memory.total, plan.cluster.memory.tile_bytes
     need, room = map(format_bytes, sizes)
+    problem = f"the fullest one would need {need} and has {room} for tiles"
+    holder, otherwise = "the workers", "dask spills"
+    if plan.cluster.memory.kind == "machine":
+        problem = f"it would need {need} and has {room} for tiles"
+        holder, otherwise = "this machine", "memory runs out"
     warn_caller(
-        f"the workers cannot hold all of the result: the fullest one would need {need} "
-        f"and has {room} for tiles. Write it (to_zarr) or reduce it (sum) as it comes, "
-        "or dask spills",
+        f"{holder} cannot hold all of the result: {problem}. Write it (to_zarr) or "
+        f"reduce it (sum) as it comes, or {otherwise}",
         MemoryWarning,
     )
 

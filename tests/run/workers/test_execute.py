@@ -17,6 +17,7 @@ from twom_dist.plan.memory import MemoryBudget
 from twom_dist.run import devices
 from twom_dist.run.client import current_cluster
 from twom_dist.run.devices import WorkerDevice
+from twom_dist.run.machine import machine_memory
 
 # More than this process takes, or its workers would pause.
 LIMIT = 4 * 2**30
@@ -105,9 +106,9 @@ def test_the_smallest_memory_limit_counts(limits, smallest):
     assert found.memory.limit == smallest
 
 
-def test_without_a_client_nothing_is_limited():
+def test_without_a_client_the_machine_is_the_limit():
     found = current_cluster()
-    assert (found.workers, found.memory.limit) == (1, None)
+    assert (found.workers, found.memory.limit) == (1, machine_memory())
 
 
 @pytest.fixture

@@ -1,0 +1,46 @@
+"""Lazy products without a client: the memory of this machine is the limit."""
+
+import dask.array as da
+import pytest
+
+import twom_dist as td
+from tests.support.bits import same_bits
+from tests.support.expect import raises
+from twom_dist.errors import MemoryLimitError, MemoryWarning
+from twom_dist.plan.memory import MemoryBudget
+from twom_dist.run import client
+from twom_dist.run.machine import group_limits
+
+
+def test_without_a_client_this_machine_is_the_limit(monkeypatch):
+    size = MemoryBudget(kind="machine").least_limit(2**23)
+    monkeypatch.setattr(client, "machine_memory", lambda: size)
+    x = da.random.default_rng(1).standard_normal((200, 4000), chunks=(100, 200))
+    x = x.astype(complex)
+    plan = td.plan(td.herk, x)
+    assert plan.streams
+    assert plan.cluster.memory.limit == size
+    assert same_bits(td.herk(x).compute(), td.herk(x.compute()))
+    for refused in (x.persist(scheduler="sync"), da.ones((2000, 2000), chunks=2000)):
+        with raises(MemoryLimitError, "memory") as caught:
+            td.herk(refused)
+        assert "this machine" in caught.value.problem
+    with pytest.warns(MemoryWarning, match="this machine cannot hold all of"):
+        td.gemm(da.ones((2000, 50), chunks=50), da.ones((50, 2000), chunks=50))
+
+
+def test_the_narrowest_group_is_the_limit(tmp_path):
+    groups, mounted = tmp_path / "cgroup", tmp_path / "mounted"
+    assert not list(group_limits(groups, mounted))
+    groups.write_text("4:cpu:/x\n3:memory,x:/slurm/job:1\n0::/slurm/job/step\n")
+    for name, text in {
+        "slurm/job/step/memory.max": "max",
+        "slurm/job/memory.max": "3000",
+        "slurm/memory.max": "5000",
+        "memory/memory.limit_in_bytes": "4000",
+        "memory.limit_in_bytes": "1",
+    }.items():
+        path = mounted / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text}\n")
+    assert sorted(group_limits(groups, mounted)) == [3000, 4000, 5000]

@@ -1,0 +1,45 @@
+"""The memory of this machine, as far as this process may take it."""
+
+import os
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+# Where Linux names the control groups of a process, and where it mounts their limits.
+OWN_GROUPS, MOUNTED = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+
+
+@cache
+def machine_memory() -> int:
+    """Return the bytes of this machine, or of the narrowest group of this process.
+
+    A batch system limits a group above the process's own one: all of them count.
+    """
+    own = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([own, *group_limits(OWN_GROUPS, MOUNTED)])
+
+
+def group_limits(groups: Path, mounted: Path) -> Iterator[int]:
+    """List the memory limits of control groups, of both versions, and of all above."""
+    try:
+        lines = groups.read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            top, file = mounted, "memory.max"
+        elif "memory" in controllers.split(","):
+            top, file = mounted / "memory", "memory.limit_in_bytes"
+        else:
+            continue
+        group = top / path.lstrip("/")
+        for folder in (group, *group.parents):
+            try:
+                text = (folder / file).read_text().strip()
+            except OSError:  # not ours to see from inside of a container
+                text = "max"
+            if text.isdecimal() and int(text) > 0:
+                yield int(text)
+            if folder == top:
+                break
