@@ -16,6 +16,8 @@ from ..problem.pairs import as_pairs, header_of
 from ..problem.problem import Problem, of_headers
 from ..problem.scalars import as_number
 from ..problem.sizes import check_known
+from ..problem.target import Exact
+from ..problem.whole import look_at
 from ..run.client import by_workers_chip, current_cluster
 from ..tiles.grid import Chunks
 from .asking import ask
@@ -156,6 +158,11 @@ def _pose(call: Call) -> Problem:
             x if x is None or is_header(x) else header_of(x, y)
             for x, y in ((a, "A"), (b, "B"))
         )
+    elif isinstance(terms.choice.target, Exact):
+        a, b = (
+            x if x is None or is_header(x) else look_at(x, y)
+            for x, y in ((a, "A"), (b, "B"))
+        )
     if c is None and terms.beta is not None and as_number(terms.beta, "beta") != 0:
         alone = of_headers(terms._replace(beta=None), a, b, None, family, diag)
         c = Header((*alone.stack, *alone.shape[:2]), alone.dtype)
@@ -186,11 +193,11 @@ def _plan_lazy(posed: Problem, call: Call, cluster: Cluster) -> Plan:
     from ..run.holding import Inputs
     from ..run.lazy import align, plan_aligned
 
+    a, b = call[1:3]
     if call.terms.choice.pairs:
-        a, b = (None if x is None else as_pairs(x, "A or B") for x in call[1:3])
-        posed = replace(posed, a=a, b=a if b is None else b)
+        a, b = (None if x is None else as_pairs(x, "A or B") for x in (a, b))
     c = posed.c if is_dask(posed.c) else None
-    left, right, _ = align(replace(posed, c=c))
+    left, right, _ = align(replace(posed, a=a, b=a if b is None else b, c=c))
     return plan_aligned(posed.spec, Inputs(left, right), cluster)
 
 

@@ -2,7 +2,8 @@
 
 As many moduli are taken as the dtypes and k need for a product without any rounding,
 which has to stay within 2^53 for all integers of these dtypes; `matmul` takes others.
-Of integers in floating point, the largest entries tell what the dtypes do not.
+Of integers in floating point, and of those of 32 and 64 bits in memory, the largest
+entries tell what the dtypes do not.
 """
 
 from typing import Any
@@ -63,9 +64,10 @@ def gemm(
     PlanError, AccuracyError
         (ValueErrors.) For shapes that do not fit, option values that do not exist,
         floating-point entries that are not integers, and integers whose products may
-        exceed 2^53 by k and the dtypes, or by the largest entries of floating-point
-        arrays; of dask arrays, of which those are not known, for entries above
-        ``sqrt(2^53 / k)`` (with two parts ``sqrt(2^52 / k)``), when a block is read.
+        exceed 2^53 by k and the dtypes, or by the largest entries of arrays in memory
+        in floating point or of 32 or 64 bits; of floating-point dask arrays, of which
+        those are not known, for entries above ``sqrt(2^53 / k)`` (with two parts
+        ``sqrt(2^52 / k)``), when a block is read.
     MemoryLimitError
         As `twom_dist.gemm`.
 

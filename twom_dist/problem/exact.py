@@ -40,8 +40,8 @@ class Integers:
     Attributes
     ----------
     a, b : Header
-        Of A, and of B: the dtype of the parts of its entries, and of floating point the
-        largest magnitude where that is known.
+        Of A, and of B: the dtype of the parts of its entries, and the largest magnitude
+        where the dtype does not say enough and that is known.
     pairs : bool
         Whether entries are pairs of integers.
     """
@@ -106,7 +106,10 @@ class Integers:
                 f"sums of k={k} products of {pairs}{left} and {right} may exceed "
                 "2^53, beyond which a double does not hold all integers"
             )
-            remedy = "Call td.integers.matmul, or convert to a dtype of fewer bits"
+            remedy = (
+                "Call td.integers.matmul, or, if the integers fit, convert with astype "
+                "to a dtype of fewer bits"
+            )
             raise AccuracyError(problem, remedy, "exact-range")
         # Both products of a sum are decoded by themselves.
         bound = results // 2 if routine.sums else results
@@ -124,7 +127,9 @@ class Integers:
 
 def _find_magnitude(x: Header) -> int | None:
     """Return the largest magnitude of the entries of a matrix; None if unknown."""
-    return x.largest if is_floating(x.dtype) else largest_magnitude(x.dtype)
+    if x.largest is not None or is_floating(x.dtype):
+        return x.largest
+    return largest_magnitude(x.dtype)
 
 
 def _limit(x: Header, largest: int) -> int:

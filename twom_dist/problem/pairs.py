@@ -15,6 +15,7 @@ from ..tiles.integers import pair_dtype, working_dtype
 from .choice import Choice
 from .matrices import Header, as_matrix, is_dask
 from .target import Exact
+from .whole import find_magnitude
 
 
 def check_parts(x: Any, name: str) -> None:
@@ -75,7 +76,7 @@ def header_of(x: Any, name: str) -> Header:
             "pairs-dtype",
         )
     check_parts(x, name)
-    return Header(x.shape[:-1], x.dtype)
+    return Header(x.shape[:-1], x.dtype, find_magnitude(x))
 
 
 def as_pairs(x: Any, name: str) -> Any:

@@ -1,7 +1,8 @@
-"""Integers in floating-point arrays: complex128 that holds Gaussian ones, for example.
+"""Integers whose dtype says too little: floating-point numbers, and those of 64 bits.
 
 Every part is looked at before anything is multiplied: of arrays in memory at once, of
-dask arrays where a block is read.
+floating-point dask arrays where a block is read. Of 32 bits on, integers in memory are
+looked at for their largest magnitude, which NumPy's int64 hides.
 """
 
 from typing import Any
@@ -27,14 +28,27 @@ def largest_whole(dtype: Any) -> int:
 
 
 def look_at(x: Any, name: str) -> Any:
-    """Return the header of integers in floating point; x if it is anything else.
+    """Return the header of a matrix of integers, in floating point or not.
 
-    It tells the largest magnitude of an array in memory, which is looked at.
+    It tells the largest magnitude of an array in memory of which the dtype does not.
     """
+    largest = None
     if not is_floating(x.dtype):
-        return x
-    largest = None if is_dask(x) else find_largest(x, name, largest_whole(x.dtype))
+        largest = find_magnitude(x)
+    elif not is_dask(x):
+        largest = find_largest(x, name, largest_whole(x.dtype))
     return Header(x.shape, x.dtype, largest)
+
+
+def find_magnitude(x: Any) -> int | None:
+    """Return the largest magnitude of integers of 32 or 64 bits in memory, else None.
+
+    Narrower ones go by their dtypes: their products fit, and take few moduli.
+    """
+    ours = isinstance(x, np.ndarray) or (not is_dask(x) and family_of(x) == "cupy")
+    if not ours or x.dtype.kind not in "iu" or x.dtype.itemsize < 4:
+        return None
+    return max(int(x.max()), -int(x.min())) if x.size else 0
 
 
 def find_largest(

@@ -248,7 +248,7 @@ def test_explain_says_that_nothing_is_rounded():
 
 
 a8, p8 = np.ones((3, 3), np.int8), np.ones((3, 3, 2), np.int8)
-wide = np.ones((3, 3), np.int64)
+wide = np.full((3, 3), 2**26, np.int64)
 
 
 @cases(
@@ -275,6 +275,36 @@ wide = np.ones((3, 3), np.int64)
 def test_refusals(kind, code, call):
     with raises(kind, code):
         call()
+
+
+def test_the_largest_entries_of_wide_integers_in_memory_decide():
+    a = random_integers((5, 4), "int8")
+    square = td.integers.syrk(a)
+    pair = td.integers.gemm(a, a.T)
+    for x in (a.astype("i8"), a.tolist(), a.astype("i4")[:, ::-1], da.from_array(a)):
+        assert same_bits(np.asarray(td.integers.syrk(x)), square)
+    assert same_bits(
+        td.integers.gemm(a.astype("i8"), da.from_array(a.T)).compute(), pair
+    )
+    both = random_integers((5, 4), "int8", True)
+    found = td.integers.herk(both.astype("i8"), pairs=True)
+    assert same_bits(found, td.integers.herk(both, pairs=True))
+    # Plans and explanations look, too; shapes and blocks yet to be read have a dtype.
+    ones, square = np.ones((3, 8), np.int64), td.integers.syrk
+    for tell in (td.plan, td.explain):
+        moduli = [tell(square, ones * x).num_moduli for x in (1, 100, -(2**20))]
+        assert moduli == [1, 3, 6]
+    mixed = da.from_array(np.ones((8, 4), np.int8))
+    assert td.plan(td.integers.gemm, ones, mixed).num_moduli < 4
+    assert not square(ones * 0).any()
+    assert square(np.empty((3, 0), np.uint64)).shape == (3, 3)
+    for call in (square, lambda x: td.plan(square, x)):
+        with raises(AccuracyError, "exact-range"):
+            call(da.from_array(ones))
+    with raises(AccuracyError, "exact-range"):
+        square(np.full((1, 1), -(2**63)))
+    with raises(AccuracyError, "exact-range"):
+        td.plan(square, (3, 8), dtype="int64")
 
 
 def test_a_refused_range_names_what_takes_it():
