@@ -26,6 +26,8 @@ _MEANT = {
     "rtol": "accuracy",
     "overwrite_c": "out",
 }
+# What exact products do not take, but those of DataArrays.
+_SCALARS = ("alpha", "beta")
 _PLACED = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 _NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
@@ -74,6 +76,8 @@ def check_arguments(
             text = f"It takes {', '.join(taken)}"
             if caller:
                 text += f"; {caller.__name__} itself takes {', '.join(own)}"
+            if option in _SCALARS and name.startswith("integers."):
+                text = f"Scale the product, or call td.xarray's, which takes it. {text}"
             if meant := _find_meant(option, [*named, *own]):
                 text = f"Give {meant}, if that is meant. {text}"
             problem = f"{name} takes no {option!r}"

@@ -68,7 +68,7 @@ def _computing(ask: Callable[..., Call]) -> Any:
             check_arguments(ask, args, options)
             raise
         if call.names is None and is_stack(call.A):
-            check_told(call.terms.choice, call.A, call.B)
+            check_told(call.terms, call.A, call.B)
         return compute_call(call)
 
     made: Any = routine
@@ -181,8 +181,6 @@ def ask(
         raise _refuse(routine, getattr(caller, "__name__", "explain"))
     check_arguments(function, matrices, options, caller)
     call: Call = function(*matrices, **options)
-    if call.names is None:
-        check_told(call.terms.choice, call.A, call.B)
     return call
 
 

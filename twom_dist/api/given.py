@@ -19,7 +19,7 @@ from ..problem.matrices import (
     check_single,
     read_shape,
 )
-from ..problem.pairs import header_of
+from ..problem.pairs import check_told, header_of
 from ..problem.target import Exact
 from ..store import StoredMatrix, open_matrix, read_vector
 from ..typing import as_integer
@@ -56,6 +56,8 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
         dtypes = (x.dtype for x in found if hasattr(x, "dtype"))
         dtype = DTYPES.get(call.terms.letter or "") or next(dtypes, "complex128")
     taken = {name: _take(x, name, dtype) for x, name in zip(found, given, strict=True)}
+    if not labelled:
+        check_told(call.terms, taken["A"], taken.get("B"))
     seen = taken
     if call.terms.choice.pairs:
         parts = {x: header_of(y, x) for x, y in taken.items() if x != "C"}

@@ -134,12 +134,28 @@ def _find_parts(pairs: Any, named: Dims, operands: Mapping[str, Any]) -> Dims:
                 "pairs",
             )
         if not (pairs is None or pairs is False or pairs in free):
+            remedy = "Make a complex matrix of it, and leave pairs out"
+            if len(operands) == 2:
+                remedy = (
+                    "Give pairs if both matrices have such a dimension, or one of a "
+                    "gemm has and the other consists of floating-point numbers"
+                )
+            if free:
+                remedy = f"Give {offer}, which has length 2"
+            if x.sizes.get(pairs) == 2:
+                remedy = f"Leave {pairs!r} out of dim and rows"
             raise PlanError(
                 f"{name} has {dict(x.sizes)}, so pairs={pairs!r} is not a dimension of "
                 "length 2 beside dim and rows",
-                "Give pairs if every matrix has such a dimension, or the other one of "
-                "a gemm floating-point numbers; else make complex matrices of all",
+                remedy,
                 "pairs-shape",
+            )
+        if pairs in free and x.dtype.kind in "fc":
+            raise ArgumentError(
+                f"{name} has dtype {x.dtype}, but pairs are of integers",
+                f"Convert it with astype; or give {name}.isel({pairs}=0) + 1j * "
+                f"{name}.isel({pairs}=1) without pairs",
+                "pairs-dtype",
             )
     return () if pairs is None or pairs is False else (pairs,)
 

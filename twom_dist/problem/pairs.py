@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import ArgumentError, PlanError
 from ..kernels.family import Family, empty_block, family_of
 from ..tiles.integers import pair_dtype, working_dtype
-from .choice import Choice
+from .call import Terms
 from .matrices import Header, as_matrix, is_dask
 from .target import Exact
 from .whole import find_magnitude
@@ -30,21 +30,22 @@ def check_parts(x: Any, name: str) -> None:
         )
 
 
-def check_told(choice: Choice, *matrices: Any) -> None:
+def check_told(terms: Terms, *matrices: Any) -> None:
     """Refuse stacks of 8 or 16 bits that may be pairs, unless that was said.
 
     As a stack of matrices with two columns they would take very long.
     """
     given = [x for x in matrices if x is not None]
-    if isinstance(choice.target, Exact) and choice.target.pairs is not None:
+    target = terms.choice.target
+    if isinstance(target, Exact) and target.pairs is not None:
         return
     if not all(map(_may_be_pairs, given)):
         return
     remedy = "Give pairs=True if it does, pairs=False if not"
-    if not isinstance(choice.target, Exact):
+    if not isinstance(target, Exact):
         remedy = (
-            "Call the routine of td.integers with pairs=True if it does; give matrices "
-            "of two columns by astype(float)"
+            f"Call td.integers.{terms.routine.name} with pairs=True if it does; give "
+            "matrices of two columns by astype(float)"
         )
     raise ArgumentError(
         f"A is {given[0].dtype} of shape {tuple(given[0].shape)}, and it is not said "
@@ -56,8 +57,8 @@ def check_told(choice: Choice, *matrices: Any) -> None:
 
 def is_stack(x: Any) -> bool:
     """Tell arrays with axes in front; others, such as files, may refuse to be asked."""
-    ours = isinstance(x, np.ndarray) or is_dask(x) or family_of(x) == "cupy"
-    return ours and x.ndim > 2
+    ours = isinstance(x, np.ndarray | Header) or is_dask(x) or family_of(x) == "cupy"
+    return ours and len(x.shape) > 2
 
 
 def _may_be_pairs(x: Any) -> bool:
@@ -71,8 +72,8 @@ def header_of(x: Any, name: str) -> Header:
     if x.dtype.kind not in "biu":
         raise ArgumentError(
             f"{name} has dtype {x.dtype}, but pairs are of integers",
-            "Convert it with astype; or call td.gemm, with complex numbers in place of "
-            "pairs x: x.astype('f4').view('c8')[..., 0]",
+            "Convert it with astype; or call the routine of td that has this name, "
+            "with complex numbers in place of x: x.astype('f4').view('c8')[..., 0]",
             "pairs-dtype",
         )
     check_parts(x, name)

@@ -37,7 +37,7 @@ def check_sizes(
         raise PlanError(
             f"op(A) is {m} x {k} and op(B) is {k_b} x {n} (op_a={op_a!r}, "
             f"op_b={op_b!r}), but their inner dimensions must agree",
-            _advise_parts(named),
+            _advise_parts(named) or _advise_ops((m, k), (k_b, n), op_a, op_b),
             "shapes",
         )
     if c is not None and not same_sizes(c.shape[-2:], (m, n)):
@@ -59,6 +59,19 @@ def _advise_parts(named: Iterable[tuple[Any, str]]) -> str:
         f"If the last axis of {name} holds real and imaginary parts, give complex "
         f"numbers: {name}.astype('f4').view('c8')[..., 0]"
     )
+
+
+def _advise_ops(
+    left: tuple[int, int], right: tuple[int, int], op_a: Op, op_b: Op
+) -> str:
+    """Name the operand that has to be turned for the product, if one would do."""
+    if left[1] == right[1]:
+        return f"Give {_turned('op_b', op_b)}, which fits"
+    return f"Give {_turned('op_a', op_a)}, which fits" if left[0] == right[0] else ""
+
+
+def _turned(option: str, op: Op) -> str:
+    return f"{option}='C' or 'T'" if op == "N" else f"{option}='N'"
 
 
 def is_unknown(size: Any) -> bool:

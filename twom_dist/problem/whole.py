@@ -123,11 +123,11 @@ def _refusal(text: str, part: float, dtype: Any, limit: int) -> PlanError:
     exact = largest_whole(dtype)
     if not (np.isfinite(part) and part == np.rint(part)):
         problem = f"{text}, which is not an integer"
-        remedy = "Round the matrix first, or call td.gemm"
+        remedy = "Round the matrix first, or call the routine of td that has this name"
     elif abs(part) > exact:
         bits = exact.bit_length() - 1
         problem = f"{text}, and {dtype} does not hold all integers beyond 2^{bits}"
-        remedy = "Give integers of int64, or Python's, or call td.gemm"
+        remedy = "Give integers of int64 or Python's to td.integers.matmul"
     else:
         problem = f"{text}, and sums of products may exceed 2^53 beyond {limit}"
         return AccuracyError(problem, "Call td.integers.matmul", "exact-range")

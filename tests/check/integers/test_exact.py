@@ -318,6 +318,7 @@ def test_whoever_forgets_to_say_pairs_is_told():
         lambda **given: td.integers.herk(x, **given),
         lambda **given: td.integers.gemm(x, x, op_b="C", **given),
         lambda **given: td.plan(td.integers.herk, da.from_array(x), **given),
+        lambda **given: td.plan(td.integers.herk, x.shape, dtype="int8", **given),
     ]
     for call in calls:
         with raises(ArgumentError, "pairs"):

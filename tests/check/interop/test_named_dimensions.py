@@ -9,7 +9,7 @@ import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.expect import raises
-from twom_dist.errors import AccuracyError, ArgumentError, PlanError
+from twom_dist.errors import AccuracyError, ArgumentError, PlanError, TwomError
 
 DIMS = ("channel", "antenna", "time", "pol", "cplx")
 LABELS = {
@@ -217,10 +217,32 @@ def test_pairs_that_are_none_are_refused(kind, code, options):
         td.xarray.herk(pairs, **{"dim": "time", "rows": "antenna", **options})
 
 
+def test_remedies_name_dimensions_and_routines():
+    given = [{"pairs": "complex"}, {"dim": ["time", "cplx"]}, {"pairs": "antenna"}]
+    wanted = ["pairs='cplx'", "Leave 'cplx' out of dim", "pairs='cplx'"]
+    for options, text in zip(given, wanted, strict=True):
+        options = {"dim": "time", "rows": "antenna", "pairs": "cplx", **options}
+        with raises(PlanError, "pairs-shape") as caught:
+            td.xarray.herk(pairs, **options)
+        assert text in caught.value.remedy
+    x = pairs.values[0, :, 0]
+    cases = {
+        "td.integers.herk": lambda: td.herk(np.zeros((4, 3, 2), np.int8)),
+        "op_b='C'": lambda: td.integers.gemm(x, x, pairs=True),
+        "op_a='N'": lambda: td.gemm(np.ones((2, 3)), np.ones((3, 5)), op_a="T"),
+        "td.xarray's": lambda: td.integers.herk(x, pairs=True, alpha=0.5),
+    }
+    for text, call in cases.items():
+        with pytest.raises(TwomError) as told:
+            call()
+        assert text in told.value.remedy
+
+
 def test_other_matrices_are_no_pairs():
     options = {"dim": "time", "pairs": "cplx"}
-    with raises(ArgumentError, "pairs-dtype"):
+    with raises(ArgumentError, "pairs-dtype") as caught:
         td.xarray.herk(pairs[0, ..., 0, :] * 1.0, **options)
+    assert "A.isel(cplx=0)" in caught.value.remedy
     with raises(PlanError, "pairs-shape"):
         td.xarray.gemm(pairs[0, ..., 0, :], pairs[0, 0, ..., 0], **options)
     for a, b in ((pairs.to_dataset(name="v"), pairs * 1.0), (pairs, xr.Dataset())):
