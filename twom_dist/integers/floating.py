@@ -7,22 +7,27 @@ import numpy as np
 from ..arguments import checked
 from ..errors import AccuracyError, ArgumentError, portable_errors, shown
 from ..interop.dlpack import adopt
+from ..interop.labelled import is_labelled, map_values
 from ..kernels.family import empty_block, family_of, namespace
 from ..problem.matrices import as_array, is_dask
 from ..problem.whole import find_largest, is_floating, largest_whole
 
 
 @checked
-def to_integers(C: Any, *, dtype: Any = "int64") -> Any:
+def to_integers(C: Any, *, dtype: Any = "int64", pairs: Any = None) -> Any:
     """Return a product of integers as integers; complex numbers become pairs.
 
     Parameters
     ----------
     C : array
         Of floating-point numbers that are integers, such as the complex128 that `herk`
-        returns: of NumPy, CuPy, dask or another library that supports DLPack.
+        returns: of NumPy, CuPy, dask or another library that supports DLPack, or a
+        DataArray.
     dtype : {"int64", "int32"}
         Of the result.
+    pairs : hashable, optional
+        The name of the dimension of real and imaginary parts that a complex DataArray
+        gets behind its own.
 
     Returns
     -------
@@ -53,6 +58,26 @@ def to_integers(C: Any, *, dtype: Any = "int64") -> Any:
     if kind not in ("int64", "int32"):
         problem = f"dtype={shown(dtype)} is neither int64 nor int32"
         raise ArgumentError(problem, "", "dtype")
+    if is_labelled(C):
+        return map_values(lambda x: _to_integers(x, kind), C, _name_parts(C, pairs))
+    if pairs is not None:
+        problem = f"pairs names a dimension of DataArrays, but C is {shown(type(C))}"
+        raise ArgumentError(problem, "Leave it out", "not-labelled")
+    return _to_integers(C, kind)
+
+
+def _name_parts(C: Any, pairs: Any) -> tuple[Any, ...]:
+    """Return the new dimensions of a DataArray: that of parts if it is complex."""
+    if C.dtype.kind != "c":
+        return ()
+    if pairs is None or isinstance(pairs, bool) or pairs in C.dims:
+        problem = f"pairs={shown(pairs)} is no name for a new dimension of {C.dims}"
+        remedy = "Name that of the real and the imaginary parts, as in pairs='cplx'"
+        raise ArgumentError(problem, remedy, "pairs")
+    return (pairs,)
+
+
+def _to_integers(C: Any, kind: str) -> Any:
     (C,), give_back = adopt(C=C)
     C = as_array(C, "C")
     if not is_floating(C.dtype):

@@ -43,6 +43,19 @@ def apply(function: Callable[[Call], Any], call: Call) -> Any:
     return result if labels is None else result.assign_coords(labels.coords)
 
 
+def is_labelled(x: Any) -> bool:
+    """Tell a DataArray without importing xarray."""
+    data_array = getattr(sys.modules.get("xarray"), "DataArray", None)
+    return data_array is not None and isinstance(x, data_array)
+
+
+def map_values(function: Callable[[Any], Any], x: Any, last: Dims) -> Any:
+    """Apply a function to the values of a DataArray; `last`: axes that it adds."""
+    return sys.modules["xarray"].apply_ufunc(
+        function, x, output_core_dims=[last], dask="allowed", keep_attrs=True
+    )
+
+
 def as_plain(call: Call, *, single: bool) -> Call:
     """Return the same call of the plain arrays in DataArrays.
 
@@ -92,8 +105,7 @@ def _merge(x: Any, axes: tuple[Dims, ...]) -> Any:
 
 def _check_kind(name: str, x: Any, routine: str) -> None:
     kind = type(x)
-    data_array = getattr(sys.modules.get("xarray"), "DataArray", None)
-    if data_array is not None and isinstance(x, data_array):
+    if is_labelled(x):
         if any(map(is_unknown, x.shape)):
             # xarray compares sizes, and NaN is like none.
             raise PlanError(

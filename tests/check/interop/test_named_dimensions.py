@@ -217,6 +217,24 @@ def test_pairs_that_are_none_are_refused(kind, code, options):
         td.xarray.herk(pairs, **{"dim": "time", "rows": "antenna", **options})
 
 
+def test_sums_leave_as_integers():
+    options = {"dim": ["time", "pol"], "rows": "antenna", "pairs": "cplx"}
+    for x in in_chunks(pairs):
+        found = td.xarray.herk(x, **options)
+        sums = td.integers.to_integers(found, dtype="int32", pairs="parts")
+        assert sums.dims == (*found.dims, "parts")
+        assert sums.dtype == "int32"
+        assert sums.chunks is None or x.chunks is not None
+        xr.testing.assert_equal(sums.isel(parts=1), found.imag)
+        real = td.integers.to_integers(found.real)
+        xr.testing.assert_equal(real, found.real)
+    for wrong in (None, True, "antenna"):
+        with raises(ArgumentError, "pairs"):
+            td.integers.to_integers(found, pairs=wrong)
+    with raises(ArgumentError, "not-labelled"):
+        td.integers.to_integers(found.values, pairs="cplx")
+
+
 def test_remedies_name_dimensions_and_routines():
     given = [{"pairs": "complex"}, {"dim": ["time", "cplx"]}, {"pairs": "antenna"}]
     wanted = ["pairs='cplx'", "Leave 'cplx' out of dim", "pairs='cplx'"]
