@@ -1,0 +1,53 @@
+"""Correlate a zarr store of 8-bit samples into another one, and go on where it stopped.
+
+    python correlator.py voltages.zarr visibilities.zarr
+    sbatch -c 16 --mem=64G --wrap "python correlator.py voltages.zarr visibilities.zarr"
+
+The source holds "voltage": integers of the dimensions channel, antenna, time, pol and
+cplx, which are the real and the imaginary part. The target gets "visibility", averages
+over both polarisations and over BLOCK samples. It is written chunk by chunk along time,
+and "done" says which are complete: the same command computes those that are missing.
+"""
+
+import os
+import sys
+
+import numpy as np
+import xarray as xr
+
+import twom_dist as td
+
+BLOCK = 1024
+
+
+def correlate(source, target):
+    """Compute the visibilities that the target lacks."""
+    voltage = xr.open_zarr(source)["voltage"]
+    # Samples that fill no block are left out.
+    blocks = voltage.coarsen(time=BLOCK, boundary="trim")
+    blocks = blocks.construct(time=("block", "time"))
+    options = {"dim": ["time", "pol"], "rows": "antenna", "pairs": "cplx"}
+    options |= {"alpha": 1 / (BLOCK * voltage.sizes["pol"]), "dtype": "complex64"}
+    visibility = td.xarray.herk(blocks, **options)  # lazy
+    if not os.path.exists(target):
+        print(td.plan(td.xarray.herk, blocks, **options))
+        done = np.zeros(visibility.sizes["block"], bool)
+        layout = visibility.to_dataset(name="visibility").assign(done=("block", done))
+        layout.to_zarr(f"{target}.part", mode="w", compute=False)
+        os.rename(f"{target}.part", target)
+    done = xr.open_zarr(target)["done"].values
+    stop = 0
+    for size in visibility.chunksizes["block"]:
+        start, stop = stop, stop + size
+        if done[start:stop].all():
+            continue
+        region = {"block": slice(start, stop)}
+        part = visibility.isel(region).variable
+        xr.Dataset({"visibility": part}).to_zarr(target, region=region)
+        told = ("block", np.ones(size, bool))
+        xr.Dataset({"done": told}).to_zarr(target, region=region)
+        print(f"{stop} of {len(done)} blocks", flush=True)
+
+
+if __name__ == "__main__":
+    correlate(*sys.argv[1:])
