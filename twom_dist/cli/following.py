@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from threading import Event, Thread
 from typing import Any
 
-from dask.utils import format_time
-
 from .streams import say, write_error
 
 # From line to line on a terminal, and in a log.
@@ -81,17 +79,14 @@ def _show_in_place(line: str) -> None:
 
 
 def _describe(progress: Any, before: int, phase: str) -> str:
+    from ..plan.show import show_seconds
+
     tiles = f"{progress.done} of {progress.tiles} tiles"
     left = progress.tiles - progress.done
     if not left:
         return f"{tiles}, {phase}"
     remaining = progress.seconds * left / (progress.done - before)
     return f"{tiles}, {progress.gflops:.1f} GFLOP/s, {show_seconds(remaining)} left"
-
-
-def show_seconds(seconds: float) -> str:
-    """Show a time: seconds up to ten minutes, then minutes, hours and days."""
-    return f"{seconds:.0f} s" if seconds < 600 else str(format_time(seconds))
 
 
 def _count_workers(client: Any, before: int) -> str:

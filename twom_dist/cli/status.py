@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from .failures import DONE, EPILOG, FAILED
-from .following import show_seconds
 from .options import COMMON_OPTIONS
 from .streams import show
 
@@ -39,6 +38,8 @@ def status(output: str, as_json: bool) -> None:
 
 
 def _list_rows(found: Any, now: float) -> dict[str, str]:
+    from ..plan.show import show_seconds
+
     rows = {"output": found.path, "state": found.state}
     if found.state == "finished":
         return rows

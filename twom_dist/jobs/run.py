@@ -80,9 +80,13 @@ class Run:
         self.enter(MULTIPLYING, accuracy=vars(explain_job(job, found)))
         return replace(self, job=job, layout=layout)
 
-    def enter(self, phase: str, **more: Any) -> None:
-        """Record what a run is doing, for whoever asks for its status."""
-        self.output.record(**{RUN: self.manifest[RUN] | {"phase": phase}}, **more)
+    def enter(self, phase: str, begun: float | None = None, **more: Any) -> None:
+        """Record what a run is doing, for whoever asks for its status.
+
+        `begun`: when its phase began, if that has been recorded before.
+        """
+        about = self.manifest[RUN] | {"phase": phase, "begun": begun}
+        self.output.record(**{RUN: about}, **more)
 
     def finish(self, commit: Callable[[], None] = lambda: None) -> None:
         """Give the output its name, if all of its tiles are there."""

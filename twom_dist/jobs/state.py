@@ -95,11 +95,11 @@ def _describe(
     routine = made.get("routine", "")
     written = output.find_times()
     cells, tiles = _pair(written, output, routine, made.get("uplo", "full"))
-    begun = output.find_recorded()
+    begun = run.get("begun") or output.find_recorded()
     times = [x for x in cells.values() if x is not None]
     last, speed = max(times, default=None), None
     if begun is not None and last is not None and last > begun:
-        # Every run writes the manifest just before its first tile.
+        # Every run says when, or writes the manifest just before its first tile.
         speed = sum(x >= begun for x in times) / (last - begun)
     left = None if speed is None else (tiles - len(cells)) / speed
     host = run.get("host", "")

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from html import escape
 
+from dask.utils import format_time
+
 # Each row is a tuple of cells, the first of which are short.
 Rows = Sequence[tuple[str, ...]]
 
@@ -39,6 +41,17 @@ def name_count(number: int, noun: str, several: str = "") -> str:
     '2 moduli'
     """
     return f"{number} {noun if number == 1 else several or f'{noun}s'}"
+
+
+def show_seconds(seconds: float) -> str:
+    """Show a time: seconds up to ten minutes, then minutes, hours and days.
+
+    Examples
+    --------
+    >>> show_seconds(599.6), show_seconds(602)
+    ('600 s', '10m 2s')
+    """
+    return f"{seconds:.0f} s" if seconds < 600 else str(format_time(seconds))
 
 
 def as_html(title: str, rows: Rows) -> str:

@@ -12,6 +12,7 @@ from tests.support.command import make, read, save
 from tests.support.jobs import stop_after
 from twom_dist.api.files import multiply_files, update_files
 from twom_dist.jobs import run
+from twom_dist.jobs.reads import Reads
 from twom_dist.plan import Layout
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -47,6 +48,16 @@ def test_the_workers_of_a_job_share_k(client, here, layouts, name):
     # Alone, and so along another tree.
     update_files(td.herk, name, "L.npy", op="C", chunks=16)
     assert same_bits(read("L.npy"), expected)
+
+
+def test_workers_tell_what_they_have_read(client, here, monkeypatch):
+    counted = []
+    monkeypatch.setattr(Reads, "add", lambda _, nbytes: counted.append(nbytes))
+    a = make(500, 24, 1)
+    save("A.zarr", a)
+    update_files(td.herk, "A.zarr", "H.zarr", op="C", client=client, chunks=16)
+    # What is told last may come too late.
+    assert a.nbytes <= sum(counted) <= 4 * a.nbytes
 
 
 def test_a_product_that_is_native_keeps_its_order(client, here, layouts):
