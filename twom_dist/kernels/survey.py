@@ -45,21 +45,24 @@ class Weighed(NamedTuple):
 
     Attributes
     ----------
-    summary : Summary
-        Of a stack of one matrix.
-    error : (1,) int64, or None
-        The largest of `Looks.error_sums` of all rows, on the host.
+    cosines : (float, float)
+        Of `Summary`, of both sides.
+    columns : three integers, or None
+        Of `Summary`.
+    largest_error : callable
+        Returns the largest of `Looks.error_sums` of all rows, if there is a rule.
     surveyed : callable
         Returns the findings for each operand, where they are.
     """
 
-    summary: Summary
-    error: Array | None
+    cosines: tuple[float, float]
+    columns: Sequence[int] | None
+    largest_error: Callable[[], float]
     surveyed: Callable[[], list[Surveyed]]
 
 
 class Weigh(Protocol):
-    """All stages up to the numbers that decide, by one wait."""
+    """All stages up to the numbers that decide, by one wait if the engine waits."""
 
     def __call__(
         self,
@@ -83,7 +86,7 @@ class Weigh(Protocol):
         rule : ScalingRule, optional
             By which exponents are chosen whose rounding errors are summed, if given.
         meanwhile : callable, optional
-            Called before the wait.
+            Called before the wait, if there is one.
         """
         ...
 
@@ -91,10 +94,19 @@ class Weigh(Protocol):
 class Looks(Protocol):
     """Part of the `Engine` protocol: sums of rows, magnitudes, and their products.
 
-    `weigh` is None where to wait for answers costs nothing.
+    Attributes
+    ----------
+    waits : bool
+        Whether the host waits for answers, so that one wait is worth more stages.
+    weigh : Weigh
     """
 
-    weigh: Weigh | None
+    waits: bool
+
+    @property
+    def weigh(self) -> Weigh:
+        """Return the stages that weigh."""
+        ...
 
     def survey(
         self,

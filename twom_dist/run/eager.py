@@ -70,7 +70,7 @@ def _compute_words(problem: Problem, weighed: Weighed | None) -> Array:
     if at_once is not None:
         return at_once
     measures = found.measured is None and not (spec.native or spec.exact)
-    if measures and load_engine(spec).weigh is not None:
+    if measures and load_engine(spec).waits:
         found = look(rows, spec, shape)
     return _multiply(problem, rows, c, found, limits)
 
@@ -126,7 +126,7 @@ def _take_left(problem: Problem) -> Row:
     if diag is None:
         return Row("left", [a])
     diag = as_entries(spec, diag)
-    if spec.native or load_engine(spec).weigh is not None:
+    if spec.native or load_engine(spec).waits:
         return Row("left", [scale_stored(a, diag, spec)])
     return Row("left", [a], diag=[diag])
 
@@ -141,11 +141,11 @@ def look(
 
     `weighed`: what `weigh_matrices` has found of them.
     """
-    engine, given, known = load_engine(spec), rows[: len(spec.sides)], None
-    if engine.weigh is not None and spec.looks:
+    given, known = rows[: len(spec.sides)], None
+    scaled = rows[0].diag is not None
+    if spec.looks and not scaled:
         if weighed is None:
-            operands = [row.view(0, spec) for row in given]
-            weighed = weigh_matrices(operands, spec, engine.weigh)
+            weighed = weigh_matrices([row.view(0, spec) for row in given], spec)
         known = weighed.surveyed()
         if not may_shift(weighed, spec.k):
             measured = measure(given, known)
@@ -154,7 +154,6 @@ def look(
             if (decision := decide(weighed, spec)) is not None:
                 return Found(spec.settle(*decision), None, measured)
     (a,), (b,) = (row.tiles for row in rows)
-    scaled = rows[0].diag is not None
     # So many columns are scaled at a time.
     kb = max(64, _SCALED_ENTRIES // shape[0]) if scaled else None
     ex = Views(a, b, whole(shape, kb), spec, rows[0].diag)

@@ -1,7 +1,7 @@
 """Recipes: a product of one tile, posed and planned once for arrays like these.
 
 Kept by all that a call says, but for where its arrays lie. Where the data choose the
-moduli, recipes are guesses.
+moduli, a few numbers decide first.
 """
 
 from collections.abc import Callable, Hashable
@@ -22,7 +22,7 @@ from ..typing import Array
 from . import eager
 from .client import by_workers_chip
 from .compute import compute
-from .guesses import GuessedRecipe
+from .weighed import WeighedRecipe
 
 # Shapes in use at a time are few.
 _MOST = 256
@@ -65,7 +65,7 @@ class Recipe(NamedTuple):
 
 # What plans of such products read.
 _SETTINGS = "workspace-bytes", "winograd-levels", "largest-tile"
-_recipes: dict[Hashable, Recipe | GuessedRecipe] = {}
+_recipes: dict[Hashable, Recipe | WeighedRecipe] = {}
 
 
 def compute_arrays(
@@ -92,7 +92,7 @@ def compute_arrays(
     pose = partial(of_arrays, terms, A, B, C, out)
     if recipe is None:
         posed = pose()
-        recipe = Recipe.of(posed) or GuessedRecipe.of(posed)
+        recipe = Recipe.of(posed) or WeighedRecipe.of(posed)
         if recipe is None:
             return compute(posed)
         if len(_recipes) >= _MOST:

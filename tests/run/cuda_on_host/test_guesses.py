@@ -12,7 +12,7 @@ from tests.support.cuda.host_device import host_engine
 from tests.support.cuda.on_cpu import on_cpu
 from tests.support.strategies import random_matrix
 from twom_dist.moduli import residue_system
-from twom_dist.run import guesses, recipes
+from twom_dist.run import recipes, weighed
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_wrong_guess_is_launched_again(cuda, out):
 
 
 def test_large_products_wait_for_what_decides(cuda, monkeypatch):
-    monkeypatch.setattr(guesses, "BELOW", 40)
+    monkeypatch.setattr(weighed, "BELOW", 40)
     for phi in (0.0, 0.0, 4.0):
         launched = launches(cuda, *pair(phi))
         assert launched.count("products_mma") == 1
@@ -109,7 +109,7 @@ def test_moduli_that_take_more_than_one_tile_are_planned(cuda, monkeypatch):
     A, B = pair(0.0)
     expected, answers = td.gemm(A, B), iter([print])  # for those that are expected
     recipes._recipes.clear()
-    monkeypatch.setattr(guesses, "_find_multiply", lambda *_: next(answers, None))
+    monkeypatch.setattr(weighed, "_find_multiply", lambda *_: next(answers, None))
     for _ in range(3):
         assert same_bits(td.gemm(A, B), expected)
     assert len(recipes._recipes) == 1

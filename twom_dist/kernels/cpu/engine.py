@@ -47,6 +47,7 @@ from .look.magnitudes import (
     sum_squares,
 )
 from .look.survey import survey
+from .look.weigh import weigh
 from .products.multiply import multiply_planes, name_kernel
 from .threads import ranges, run_each, run_pieces, run_task
 from .tuning import SMALLEST_STRIP, STACK_BYTES, STRIP_BYTES
@@ -58,8 +59,8 @@ class CpuEngine:
     name = "cpu"
     family: Family = "numpy"
     writes_parts = True
-    weigh = None
-    survey = staticmethod(survey)
+    waits = False
+    weigh, survey = staticmethod(weigh), staticmethod(survey)
     fetch, variant = staticmethod(fetch), staticmethod(variant)
     row_sums = staticmethod(row_sums)
     error_sums = staticmethod(error_sums)

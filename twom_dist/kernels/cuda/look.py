@@ -17,6 +17,7 @@ class CudaLook:
 
     device: Device
     scripts: Scripts
+    waits = True
 
     def variant(self) -> Hashable:
         """Return the current device, and how it is tuned."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...moduli import ScalingRule
 from ...typing import Array
-from ..survey import Summary, Surveyed, Weighed
+from ..survey import Surveyed, Weighed
 from . import norms, stack_summary
 from .launch import Device, Parts, remember
 from .scripts import Recorder, Scripts, outline_all
@@ -50,9 +50,9 @@ def weigh(
         return _Found.of(own, count, sides).surveyed()
 
     cosines, *others = device.fetch(ends, meanwhile)
-    of_columns = others.pop(0) if columns else None
-    summary = Summary(cosines, of_columns)
-    return Weighed(summary, others.pop() if others else None, surveyed)
+    of_columns = others.pop(0)[:, 0].tolist() if columns else None
+    both = float(cosines[0, 0]), float(cosines[-1, 0])
+    return Weighed(both, of_columns, lambda: float(others[0][0]), surveyed)
 
 
 @remember

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ...moduli import NONFINITE_ROW, ZERO_ROW
+from ...moduli import NONFINITE_ROW, ZERO_ROW, ScalingRule
 from ...typing import Array
 from .. import stack_summary
-from ..survey import Surveyed
+from ..survey import Surveyed, Weighed
 from .rounding import ceil_scaled, shift_columns
 
 
@@ -129,11 +129,35 @@ def survey(
     return found
 
 
+def weigh(
+    engine: Any,
+    operands: Sequence[Array],
+    norm_bits: int,
+    *,
+    columns: bool,
+    rule: ScalingRule | None,
+    meanwhile: object = None,
+) -> Weighed:
+    """Weigh by one stage after the other."""
+    found = engine.survey(operands, norm_bits, totals=True, columns=columns)
+    stacks = [Surveyed(*(t if t is None else t[np.newaxis] for t in x)) for x in found]
+    cosines, sums = stack_summary.summarise(stacks, operands[0].shape[1])
+
+    def largest_error() -> float:
+        exponents = [engine.choose_exponents(*x[:2], rule) for x in found]
+        each = zip(operands, exponents, strict=True)
+        return float(max(error_sums(*x, norm_bits).max() for x in each))
+
+    both = float(cosines[0, 0]), float(cosines[-1, 0])
+    of_columns = None if sums is None else sums[:, 0].tolist()
+    return Weighed(both, of_columns, largest_error, lambda: found)
+
+
 class Magnitudes:
     """These stages, as an engine has them."""
 
-    weigh = None
-    survey = survey
+    waits = False
+    weigh, survey = weigh, survey
     row_sums = staticmethod(row_sums)
     error_sums = staticmethod(error_sums)
     summarise = staticmethod(stack_summary.summarise)

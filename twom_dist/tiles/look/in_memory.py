@@ -8,7 +8,7 @@ whose columns may be shifted, or whose pairs stay open, take a second look.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...kernels.survey import Surveyed, Weigh, Weighed
+from ...kernels.survey import Surveyed, Weighed
 from ...moduli import norm_bits, scaling_rule
 from ...typing import Array
 from ..interpreter import Line
@@ -23,7 +23,6 @@ from .settle import Decision, decide_by_angles, decide_by_errors, fewest_of
 def weigh_matrices(
     operands: Sequence[Array],
     spec: Spec,
-    weigh: Weigh,
     meanwhile: Callable[[], object] | None = None,
 ) -> Weighed:
     """Find the numbers that mostly decide about one or two whole matrices.
@@ -36,24 +35,20 @@ def weigh_matrices(
         # That of the fewest moduli, which rounding errors may allow.
         rule = scaling_rule(systems[0][0], spec.k)
     options: Any = {"columns": spec.equilibrate, "rule": rule, "meanwhile": meanwhile}
-    return weigh(operands, norm_bits(spec.k), **options)
+    return load_engine(spec).weigh(operands, norm_bits(spec.k), **options)
 
 
 def may_shift(weighed: Weighed, k: int) -> bool:
     """Tell whether `choose_shifts` may find shifts."""
-    columns = weighed.summary.columns
-    return columns is not None and bool(may_gain(columns[:, 0].tolist(), k))
+    return weighed.columns is not None and bool(may_gain(weighed.columns, k))
 
 
 def decide(weighed: Weighed, spec: Spec) -> Decision | None:
     """Decide about the moduli, where the numbers suffice."""
-    cosines = weighed.summary.cosines
-    ratio = bound_ratio(float(cosines[0, 0]), float(cosines[-1, 0]))
-    found = decide_by_angles(spec, ratio)
+    found = decide_by_angles(spec, bound_ratio(*weighed.cosines))
     if found is None or found.closed_by:
         return found
-    assert weighed.error is not None
-    return decide_by_errors(spec, found.rho, float(weighed.error[0]))
+    return decide_by_errors(spec, found.rho, weighed.largest_error())
 
 
 def measure(rows: Sequence[Row], found: Sequence[Surveyed]) -> dict[Line, Measured]:

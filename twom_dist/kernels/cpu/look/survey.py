@@ -4,8 +4,8 @@ The stages that `Engine` has for this are apart, since tiles of a row combine be
 them, and each passes over the matrix. Here a few rows stay in the caches meanwhile.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,6 +43,43 @@ def _describe(char: str) -> tuple[Array, Any, int]:
 _FORMATS = {char: _describe(char) for char in MASKS}
 
 
+class Look(NamedTuple):
+    """Findings of an operand, and the calls that find them.
+
+    Attributes
+    ----------
+    entries : (matrices, rows, k, parts)
+        Or (matrices, k, rows, parts) if `across`.
+    across : bool
+    largest : (..., rows) int32
+    sums : (2, ..., rows) int64
+        Of squares, and of magnitudes.
+    extremes : (places, 3, k) int32
+        Of each matrix of a stack, or of ranges of the rows of one; or none.
+    pieces : list of (function, arguments)
+    work : int
+        Nanoseconds, roughly.
+    """
+
+    entries: Array
+    across: bool
+    largest: Array
+    sums: Array
+    extremes: Array
+    pieces: list[tuple[Callable[..., None], tuple[Any, ...]]]
+    work: int
+
+    def surveyed(self, totals: bool = True) -> Surveyed:
+        """Return the findings."""
+        (squares, magnitudes), ends = self.sums, self.extremes
+        if not len(ends):
+            return Surveyed(self.largest, squares, magnitudes if totals else None)
+        if len(self.entries) == 1 and len(ends) > 1:
+            ends = ends.max(axis=0)
+        ends = ends.reshape(*self.largest.shape[:-1], *ends.shape[-2:])
+        return Surveyed(self.largest, squares, magnitudes if totals else None, ends)
+
+
 def survey(
     operands: Sequence[Array],
     norm_bits: int,
@@ -51,32 +88,40 @@ def survey(
     columns: bool,
     shifts: Sequence[Array] | None = None,
 ) -> list[Surveyed]:
-    """Look at one operand after the other, rows side by side."""
+    """Look at the rows of all operands side by side."""
+    found = look(operands, norm_bits, columns, shifts)
+    return [x.surveyed(totals) for x in found]
+
+
+def look(
+    operands: Sequence[Array],
+    norm_bits: int,
+    columns: bool,
+    shifts: Sequence[Array] | None = None,
+) -> list[Look]:
+    """Find all of `survey`, in one loop."""
     given = shifts or [None] * len(operands)
     each = zip(operands, given, strict=True)
-    return [_survey(x, e, norm_bits, totals, columns) for x, e in each]
+    found = [_prepare(x, e, norm_bits, columns) for x, e in each]
+    run_each(
+        _call, [x for one in found for x in one.pieces], sum(x.work for x in found)
+    )
+    return found
 
 
-def _survey(
-    x: Array, shifts: Array | None, norm_bits: int, totals: bool, columns: bool
-) -> Surveyed:
+def _call(piece: tuple[Callable[..., None], tuple[Any, ...]]) -> None:
+    piece[0](*piece[1])
+
+
+def _prepare(x: Array, shifts: Array | None, norm_bits: int, columns: bool) -> Look:
     source, across = straighten(x)
     entries = listed_parts(source)
     *stack, rows, k = x.shape
     count, real = len(entries), entries.dtype
     largest = np.empty((*stack, rows), np.int32)
     sums = np.zeros((2, *stack, rows), np.int64)
-    if count > 1:
-        # Whole matrices: each has columns of its own.
-        pieces = [
-            (lo * rows, hi * rows, lo)
-            for lo, hi in ranges(count, each=_ENTRY * rows * k)
-        ]
-    else:
-        least = 128 if across else 16
-        found = ranges(rows, smallest=least, each=_ENTRY * k)
-        pieces = [(*ends, place) for place, ends in enumerate(found)]
-    places = max(count, len(pieces)) if columns else 0
+    ends = cut_rows(count, rows, across, _ENTRY * k)
+    places = max(count, len(ends)) if columns else 0
     extremes = np.empty((places, 3, k), np.int32)
     parts = 1 if across else entries.shape[3]
     given = (
@@ -84,13 +129,25 @@ def _survey(
         *(norm_bits, _FORMATS[real.char]),
     )
     out = largest.reshape(-1), sums.reshape(2, -1), extremes
-    look = _look_across if across else _look_along
-    run_each(lambda piece: look(*given, *piece, *out), pieces)
-    ends = None
-    if columns:
-        ends = extremes if count > 1 or places == 1 else extremes.max(axis=0)
-        ends = ends.reshape(*stack, 3, k)
-    return Surveyed(largest, sums[0], sums[1] if totals else None, ends)
+    function = _look_across if across else _look_along
+    pieces = [(function, (*given, *own, *out)) for own in ends]
+    work = _ENTRY * count * rows * k
+    return Look(entries, across, largest, sums, extremes, pieces, work)
+
+
+def cut_rows(
+    count: int, rows: int, across: bool, each: int
+) -> list[tuple[int, int, int]]:
+    """Cut the rows of all matrices, and number what is found of each piece's columns.
+
+    `each`: roughly the nanoseconds of a row.
+    """
+    if count > 1:
+        # Whole matrices: each has columns of its own.
+        own = ranges(count, each=rows * each)
+        return [(lo * rows, hi * rows, lo) for lo, hi in own]
+    found = ranges(rows, smallest=128 if across else 16, each=each)
+    return [(*ends, place) for place, ends in enumerate(found)]
 
 
 @inner

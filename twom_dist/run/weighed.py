@@ -1,7 +1,8 @@
-"""Guesses: a small product is launched while the host waits for what decides about it.
+"""Products whose moduli the data decide: planned once, decided by a few numbers.
 
-Products of like matrices mostly take like moduli. If others come out, the product is
-launched again: the bits are those of the moduli that were decided.
+Products of like matrices mostly take like moduli. Where the host waits for the numbers,
+a small product is launched meanwhile by the moduli of the last one. If others come out,
+it is launched again: the bits are those of the moduli that were decided.
 """
 
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 
 from ..errors import MemoryLimitError
 from ..moduli import ResidueSystem
+from ..problem.matrices import check_place
 from ..problem.problem import Problem
 from ..tiles.look.in_memory import decide, may_shift, weigh_matrices
 from ..tiles.spec import Spec, as_rows, load_engine
@@ -21,24 +23,25 @@ from . import eager
 BELOW = 4096
 
 
-class GuessedRecipe:
+class WeighedRecipe:
     """A product without its arrays whose moduli mostly are those of the last one."""
 
     def __init__(self, problem: Problem) -> None:
         self.spec, self.adds = problem.spec, problem.c is not None
-        self._guesses = max(problem.shape) < BELOW
+        self._waits = load_engine(problem.spec).waits
+        self._guesses = self._waits and max(problem.shape) < BELOW
         # One reference, which threads may replace.
         self._last: tuple[ResidueSystem | None, Callable[..., Array] | None]
         self._last = None, None
 
     @classmethod
-    def of(cls, problem: Problem) -> "GuessedRecipe | None":
+    def of(cls, problem: Problem) -> "WeighedRecipe | None":
         """Plan a problem; None where it cannot be computed at once."""
         spec = problem.spec
-        # Nothing is written to out before it is known that the product can be computed.
-        if not spec.by_entries or problem.out is not None or spec.lazy or spec.empty:
+        if not spec.by_entries or spec.lazy or spec.empty:
             return None
-        if load_engine(spec).weigh is None:
+        # No guess is written to out, before it is known that it can be computed.
+        if problem.out is not None and load_engine(spec).waits:
             return None
         expected = replace(spec, by_entries=False)
         return None if _find_multiply(problem, expected) is None else cls(problem)
@@ -56,6 +59,8 @@ class GuessedRecipe:
         `pose`: gives their problem, if it is to be planned.
         """
         spec, b, c = self.spec, a if b is None else b, c if self.adds else None
+        if out is not None:
+            check_place(out, [t for t in (a, b, c) if t is not None])
         x, y = as_rows(a, "left", spec.op_a), as_rows(b, "right", spec.op_b)
         (last, multiply), found = self._last, None
 
@@ -66,9 +71,7 @@ class GuessedRecipe:
                 with suppress(MemoryLimitError, MemoryError):
                     found = multiply(x, y, c=c)
 
-        given, weigh = [x] if spec.twins else [x, y], load_engine(spec).weigh
-        assert weigh is not None
-        weighed = weigh_matrices(given, spec, weigh, launch)
+        weighed = weigh_matrices([x] if spec.twins else [x, y], spec, launch)
         decision = None if may_shift(weighed, spec.k) else decide(weighed, spec)
         if decision is None:
             return eager.compute(pose(), weighed)
@@ -77,7 +80,11 @@ class GuessedRecipe:
             self._last, found = (decision.system, multiply), None
         if multiply is None:
             return eager.compute(pose(), weighed)
-        return multiply(x, y, c=c) if found is None else found
+        if found is not None:
+            return found
+        # A device reads faster than it is told what is known.
+        known = None if self._waits else [t[:2] for t in weighed.surveyed()]
+        return multiply(x, y, c=c, out=out, known=known)
 
 
 def _find_multiply(problem: Problem, settled: Spec) -> Callable[..., Array] | None:
