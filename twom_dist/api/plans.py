@@ -110,7 +110,13 @@ def plan(
     else:
         cluster = _describe(posed, *given)
     if posed.stack:
-        return replace(_plan_one(posed, chunks, cluster), stack=posed.stack)
+        cut = lazy_inputs and chunks is None and max(posed.shape) > LARGEST_TILE
+        cut = cut and 0 not in posed.stack
+        if cut and not any(map(is_header, call[1:3])):
+            one = _plan_lazy(posed, call, cluster)
+        else:
+            one = _plan_one(posed, chunks, cluster)
+        return replace(one, stack=posed.stack)
     if lazy_inputs and chunks is None:
         return _plan_lazy(posed, call, cluster)
     check_known(posed.shape)
@@ -178,7 +184,8 @@ def _plan_one(posed: Problem, chunks: ChunksLike | None, cluster: Cluster) -> Pl
         return plan_inputs(posed.spec, tiles, cluster, can_stream=lambda: True)
     alone = replace(cluster, workers=1, threads=1)
     try:
-        return make_plan(posed.spec, _tiles(posed, LARGEST_TILE, alone), alone)
+        one = make_plan(posed.spec, _tiles(posed, LARGEST_TILE, alone), alone)
+        return replace(one, cluster=cluster)
     except MemoryLimitError as error:
         least = cluster.memory.least_limit(int(error.needed)) // 2**20
         # Neither more workers nor smaller chunks change the task.
@@ -189,15 +196,19 @@ def _plan_one(posed: Problem, chunks: ChunksLike | None, cluster: Cluster) -> Pl
 
 
 def _plan_lazy(posed: Problem, call: Call, cluster: Cluster) -> Plan:
-    """Plan the product of dask arrays as they are chunked."""
+    """Plan the product of dask arrays, or the first of stacks, as they are chunked."""
     from ..run.holding import Inputs
     from ..run.lazy import align, plan_aligned
+    from ..run.lazy_stacks import list_matrices
 
     a, b = call[1:3]
     if call.terms.choice.pairs:
         a, b = (None if x is None else as_pairs(x, "A or B") for x in (a, b))
     c = posed.c if is_dask(posed.c) else None
-    left, right, _ = align(replace(posed, a=a, b=a if b is None else b, c=c))
+    posed = replace(posed, a=a, b=a if b is None else b, c=c)
+    if posed.stack:
+        posed = next(list_matrices(posed))
+    left, right, _ = align(posed)
     return plan_aligned(posed.spec, Inputs(left, right), cluster)
 
 

@@ -52,7 +52,8 @@ class Plan:
     cramped : bool
         Whether encoded tiles get less memory than they would like.
     stack : tuple of int
-        Axes in front of the matrices; all other figures are those of one product.
+        Axes in front of the matrices; all other figures but those of the cluster are
+        those of one product.
     waves : int
         Parts of a job on files that are computed one after the other; all other figures
         are those of the first.
@@ -282,8 +283,13 @@ class Plan:
             ("peak of a worker", self._show_peak()),
         ]
 
+    @property
+    def _in_tasks(self) -> bool:
+        """True for a stack of which a task takes whole matrices."""
+        return bool(self.stack) and self.tiles == (1, 1, 1)
+
     def _show_tasks(self) -> str:
-        if self.stack and self.tiles == (1, 1, 1):
+        if self._in_tasks:
             count = prod(self.stack)
             most = f"1 to {count}, each" if count > 1 else f"{count}"
             return f"{most} of one product or several"
@@ -291,8 +297,12 @@ class Plan:
         return f"{self.num_tasks} of dask, k in {panels} for each C tile"
 
     def _show_stack(self) -> str:
-        count = prod(self.stack)
+        count, (m, n, _) = prod(self.stack), self.shape
+        results = count * m * n * np.dtype(self.dtype).itemsize * self.spec.words
         total = f"{count * self.int8_operations:.3g} ops"
+        if not self._in_tasks:
+            total += f", {count * self.num_tasks} tasks"
+        total += f" and {format_bytes(results)} of results"
         return f"of {count} products, {total} together; below, those of one"
 
     def _show_waves(self) -> str:
@@ -301,6 +311,11 @@ class Plan:
 
     def _show_peak(self) -> str:
         peak = str(format_bytes(self.memory.total))
+        if self._in_tasks:
+            own = -(-prod(self.stack) // self.n_workers)
+            if (side := min(own, self.cluster.threads)) > 1:
+                whole = format_bytes(side * self.memory.total)
+                peak += f", {whole} with {side} products at once,"
         least = format_bytes(self.memory.least)
         if room := self.cluster.memory.tile_bytes:
             peak += f" of {format_bytes(room)} for tiles"
@@ -328,6 +343,9 @@ class Plan:
         return name_count(self.num_moduli, "modulus", "moduli")
 
     def _show_workers(self) -> str:
+        if self._in_tasks:
+            threads = name_count(self.cluster.threads, "thread")
+            return f"{self.n_workers} with {threads}, which share the products"
         if self.worker_grid is not None:
             shape = " x ".join(map(str, self.worker_grid))
             return f"{self.n_workers}, as {shape} along m, n and k"

@@ -31,7 +31,7 @@ def compute(problem: Problem) -> Any:
     """
     if max(problem.shape) <= LARGEST_TILE:
         return _by_blocks(problem)
-    one_by_one = [lazy.compute(one) for one in _matrices(problem)]
+    one_by_one = [lazy.compute(one) for one in list_matrices(problem)]
     words = problem.spec.words
     stacked = [
         _pile([x[word] if words == 2 else x for x in one_by_one], problem)
@@ -40,7 +40,7 @@ def compute(problem: Problem) -> Any:
     return tuple(stacked) if words == 2 else stacked[0]
 
 
-def _matrices(problem: Problem) -> Iterator[Problem]:
+def list_matrices(problem: Problem) -> Iterator[Problem]:
     """Pose the problem of each matrix."""
     given = problem.a, problem.b, problem.c
     for place in np.ndindex(*problem.stack):

@@ -8,6 +8,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+from dask.utils import format_bytes
 
 import twom_dist as td
 from tests.support.cases import cases
@@ -247,6 +248,14 @@ def test_plans_of_stacks_are_those_of_one_product(routine, given, options, stack
     assert f"of {count} products, {count * found.int8_operations:.3g} ops" in str(found)
     assert json.loads(found.to_json())["stack"] == list(stack)
     assert f"1 to {count}, each of one product or several" in str(found)
+    m, n, _ = found.shape
+    results = format_bytes(count * m * n * np.dtype(found.dtype).itemsize)
+    assert f"ops and {results} of results together" in str(found)
+    several = td.plan(routine, *given, n_workers=2, threads_per_worker=2, **options)
+    assert several.n_workers == 2
+    assert "2 with 2 threads, which share the products" in str(several)
+    peak = format_bytes(2 * found.memory.total)
+    assert f"{peak} with 2 products at once" in str(several)
 
 
 @cases("chunks", [(1, 2, 3, 4), 0, "large", ((64, 64), 300, 200)])
@@ -290,3 +299,8 @@ def test_large_matrices_of_a_stack_are_planned_one_by_one():
     large = {"chunks": 3000, "n_workers": 4}
     found = td.plan(td.herk, (3, 9000, 6000), **large)
     assert replace(found, stack=()) == td.plan(td.herk, (9000, 6000), **large)
+    assert f", {3 * found.num_tasks} tasks and" in str(found)
+    # Of dask arrays the chunks are the tiles.
+    x = da.zeros((3, 2, 40, 9000, 2), dtype="i1", chunks=(1, 1, 40, 5000, 2))
+    found = td.plan(td.integers.herk, x, pairs=True)
+    assert (found.stack, found.grid.k) == ((3, 2), (5000, 4000))
