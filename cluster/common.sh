@@ -149,7 +149,7 @@ check_devices() {
     [[ ${option[device]} == cpu ]] || found=$(count_gpus)
     if ((found > 0)); then
         has_module dask_cuda ||
-            refuse "there are GPUs but dask-cuda is missing: pip install 'twom-dist[cuda12]', or give --device cpu"
+            refuse "there are GPUs but dask-cuda is missing: pip install 'twom-dist[cuda12]' (or cuda13), or give --device cpu"
     elif [[ ${option[device]} == gpu ]]; then
         refuse "--device gpu given, and there is no GPU in this allocation; request some"
     fi
@@ -304,8 +304,8 @@ tear_down() {
 }
 
 run_job() {
-    trap 'stopping="ended from outside"; forward=true' INT HUP
-    trap 'stopping="ended from outside"; $told_everyone && forward=false' TERM
+    trap 'stopping="stopped by a signal"; forward=true' INT HUP
+    trap 'stopping="stopped by a signal"; $told_everyone && forward=false' TERM
     trap 'stopping="the time limit is near"; patience=50' USR1
     parse "$@"
     check

@@ -84,8 +84,8 @@ def test_lsf(folder, monkeypatch):
     ("script", "lost", "number", "code", "sentence"),
     [
         # As a terminal does it, and as qdel does: to all processes of the job.
-        ("local_cuda.sh", None, signal.SIGINT, 143, "ended from outside"),
-        ("pbs.sh", None, signal.SIGTERM, 143, "ended from outside"),
+        ("local_cuda.sh", None, signal.SIGINT, 143, "stopped by a signal"),
+        ("pbs.sh", None, signal.SIGTERM, 143, "stopped by a signal"),
         ("local_cuda.sh", "dask scheduler", signal.SIGKILL, 1, "error: the scheduler"),
         ("local_cuda.sh", "dask worker", signal.SIGKILL, 1, "error: the workers of"),
     ],

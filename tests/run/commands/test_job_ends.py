@@ -66,7 +66,9 @@ def test_a_job_that_is_told_to_end_ends_its_command_first(number):
     wait_until(Path("running").exists, 20)
     os.kill(process.pid, number)
     code, err = end_of(process)
-    why = "the time limit is near" if number == signal.SIGUSR1 else "ended from outside"
+    why = (
+        "the time limit is near" if number == signal.SIGUSR1 else "stopped by a signal"
+    )
     assert (code, err) == (143, f"local_cuda.sh: {why}\n")
 
 
