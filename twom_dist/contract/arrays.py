@@ -36,7 +36,7 @@ def _as_operand(x: Any, name: str) -> Any:
     if x.dtype.kind not in "biufc":
         raise ArgumentError(
             f"{name} has dtype {x.dtype}, which is not a dtype of numbers",
-            "Convert it with astype",
+            "Convert it with astype; Python integers are those of td.integers.matmul",
             "dtype",
         )
     return x

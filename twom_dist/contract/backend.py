@@ -14,8 +14,10 @@ OURS = {
     **{f"linalg.{name}": getattr(linalg, name) for name in linalg.__all__},
 }
 _ALL_ENTRIES = "; call gemm with all entries of the matrix, both triangles"
-# Routines of BLAS that this package lacks.
+# Routines that this package lacks, or has elsewhere.
 _INSTEAD = {
+    "dot": "; it is td.numpy.dot",
+    "vecdot": "; it is td.numpy.vecdot",
     "symm": _ALL_ENTRIES,
     "hemm": _ALL_ENTRIES,
     "trmm": "; call gemm with zeros in the other triangle",

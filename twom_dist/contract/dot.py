@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import PlanError
 from .arrays import as_operands
 from .asked import contraction
 from .functions import einsum, matmul
+from .subscripts import read_each
 
 
 @contraction
@@ -77,6 +79,12 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     array([2.-1.j, 7.+0.j])
     """
     (a, b), _, give_back = as_operands((x1, x2), ("x1", "x2"))
-    a, b = np.moveaxis(a, axis, -1), np.moveaxis(b, axis, -1)
+    ends = (read_each(axis, x.ndim, name)[0] for x, name in ((a, "x1"), (b, "x2")))
+    a, b = (np.moveaxis(x, end, -1) for x, end in zip((a, b), ends, strict=True))
+    if a.shape[-1] != b.shape[-1]:
+        text = (
+            f"axis {axis} of x1 has {a.shape[-1]} entries, and that of x2 {b.shape[-1]}"
+        )
+        raise PlanError(text, "", "shapes")
     left = a.conj() if a.dtype.kind == "c" else a
     return give_back(matmul(left[..., None, :], b[..., None])[..., 0, 0][()])

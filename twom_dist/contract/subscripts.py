@@ -16,6 +16,7 @@ from .letters import Sizes, Term
 # Letters beyond a to Z are allowed, since networks of many letters need them.
 _TERM = re.compile(r"(?:(?![\x00-@\[-`{-\x7f]|\s).)*")
 _ELLIPSIS = "..."
+_FORMS = "Write letters, such as 'ij,jk->ik', or lists: A, [0, 1], B, [1, 2]"
 # In NumPy's order, in which it sorts the axes of a result that is not named.
 _LETTERS = ascii_uppercase + ascii_lowercase
 
@@ -39,6 +40,9 @@ def write_letters(given: Sequence[Any]) -> tuple[str, Sequence[Any]]:
     """
     count = len(given) // 2 * 2
     operands, lists = given[0:count:2], [*given[1:count:2], *given[count:]]
+    if any(getattr(x, "ndim", 1) != 1 for x in lists):
+        text = "an array stands where axes are expected"
+        raise ArgumentError(text, _FORMS, "subscripts")
     terms = ["".join(map(_letter_of, _list_axes(x))) for x in lists]
     inputs = ",".join(terms[: len(operands)])
     return "->".join([inputs, *terms[len(operands) :]]), operands
@@ -56,7 +60,7 @@ def _letter_of(axis: Any) -> str:
         raise ArgumentError(
             f"the axis {shown(axis)} is neither an integer of 0 to "
             f"{len(_LETTERS) - 1} nor an ellipsis",
-            "Write letters, such as 'ij,jk->ik', or lists: A, [0, 1], B, [1, 2]",
+            _FORMS,
             "subscripts",
         )
     return _LETTERS[number]
@@ -76,8 +80,8 @@ def parse(subscripts: str, ndims: tuple[int, ...]) -> Subscripts:
     _check(subscripts, [*texts, output])
     if len(texts) != len(ndims):
         raise PlanError(
-            f"the subscripts {subscripts!r} are for {len(texts)} operands, but "
-            f"{len(ndims)} are given",
+            f"the number of terms in {subscripts!r} is {len(texts)}, and that of "
+            f"operands {len(ndims)}",
             "",
             "operand-count",
         )
@@ -93,7 +97,7 @@ def parse(subscripts: str, ndims: tuple[int, ...]) -> Subscripts:
     _check_output(output, counts, subscripts)
     before, ellipsis, after = output.partition(_ELLIPSIS)
     if dots and not ellipsis:
-        text = f"the operands of {subscripts!r} have an ellipsis, but not the result"
+        text = f"an operand of {subscripts!r} has an ellipsis, but not the result"
         raise PlanError(text, "Write '...' after the arrow", "subscripts")
     return Subscripts(terms, (*before, *dots, *after) if ellipsis else (*before,))
 
@@ -122,7 +126,7 @@ def _expand(text: str, ndim: int, position: int, subscripts: str) -> Term:
     if more < 0 or (more and not ellipsis):
         raise PlanError(
             f"operand {position} has {ndim} axes, but {text!r} in the subscripts "
-            f"{subscripts!r} is for another number",
+            f"{subscripts!r} names {len(before) + len(after)}",
             "",
             "operand-axes",
         )
@@ -210,7 +214,8 @@ def _read_axes(axes: Any, left: int, right: int) -> tuple[list[int], list[int]]:
     if count is not None:
         if not 0 <= count <= min(left, right):
             text = f"axes={count}, but a has {left} axes and b {right}"
-            raise PlanError(text, "", "axes")
+            remedy = "Give a number that is not negative" if count < 0 else ""
+            raise PlanError(text, remedy, "axes")
         return list(range(left - count, left)), list(range(count))
     pair = list(axes) if np.iterable(axes) else []
     if len(pair) != 2 or isinstance(axes, str):
