@@ -64,7 +64,7 @@ def matmul(
         was measured, for the dtype, the engine and the size ``1 / (1/m + 1/n + 1/k)``
         of each product of matrices; else "2m". For dask arrays that of the workers'
         chip counts. A given accuracy, and num_moduli, always mean "2m". All others as
-        in `gemm`.
+        in `gemm`. NumPy's own product of integers, say, is no method's.
 
     Returns
     -------
