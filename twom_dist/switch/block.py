@@ -65,6 +65,10 @@ class Block(ContextDecorator):
             raise ArgumentError(problem, "Write `with td.use():` in its body", "use")
         return super().__call__(function)
 
+    def __repr__(self) -> str:
+        """Say where the counts are, which many look for here."""
+        return "<td.use: its counts are those of `with td.use() as used:`>"
+
     def __enter__(self) -> Tally:
         """Begin a block."""
         entry = _Entry(self._options, self._native, self._strict, _entered.get())

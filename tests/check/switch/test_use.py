@@ -178,6 +178,7 @@ def test_a_tally_says_why():
         assert all(x in str(used) for x in ("NumPy", "threads", "backend='twom_dist'"))
         _ = a @ b, integers @ integers, integers.dot(integers), integers @ integers
     assert repr(used) == str(used)
+    assert "as used" in str(td.use())
     reason = (
         "since int64 is not multiplied through int8. "
         "Convert it with astype, or call td.integers.matmul."
