@@ -28,7 +28,7 @@ def run_job(
         report = None
         if not quiet:
             total, done = run.layout.num_computed, len(run.finished())
-            say(_tell_start(total, done, cluster, client))
+            say(_tell_start(total, done, cluster, client) + _tell_look(run))
             report = stack.enter_context(follow(total, done, client, cluster.workers))
         enter = report or (lambda _: None)
         summary = compute(run, client, report, begin_work(), enter)
@@ -50,3 +50,7 @@ def _tell_start(total: int, done: int, cluster: Any, client: Any) -> str:
     if done:
         return f"continues {on}, with {done} of {total} tiles kept"
     return f"begins {on}, {name_count(total, 'tile')} to compute"
+
+
+def _tell_look(run: Any) -> str:
+    return ", and the look at the inputs is kept" if run.look is not None else ""

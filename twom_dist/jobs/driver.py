@@ -146,13 +146,15 @@ def _multiply(
     threads, held = run.cluster.threads, None
     with hear(run.job, client) as reads:
         try:
-            enter(LOOKING if run.job.spec.looks else MULTIPLYING)
-            reads.begin(LOOKING, look_bytes(run.job, run.layout.reads_once))
-            with _tell_reads(run, reads, count, enter):
-                held = hold_inputs(run, client)
-                found = look_at_whole(
-                    run, lambda delayed: compute_value(delayed, client, threads), held
-                )
+            found = run.look
+            if found is None:
+                enter(LOOKING if run.job.spec.looks else MULTIPLYING)
+                reads.begin(LOOKING, look_bytes(run.job, run.layout.reads_once))
+                with _tell_reads(run, reads, count, enter):
+                    held = hold_inputs(run, client)
+                    found = look_at_whole(
+                        run, lambda x: compute_value(x, client, threads), held
+                    )
             run = run.settle(found)
             if not run.layout.reads_once:
                 # More moduli than planned leave less room.

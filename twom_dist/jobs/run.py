@@ -16,6 +16,7 @@ from ..store import Output, Place, find_unfinished
 from ..store.output import RUN
 from ..tiles.interpreter import Found
 from ..typing import Cell
+from .findings import pack, unpack
 from .gpus import choose_engine_and_budget
 from .inputs import check_workers, identify_inputs, stamp_inputs
 from .job import Job
@@ -46,6 +47,8 @@ class Run:
     manifest: Manifest
     # Missing chunks of the inputs, which are read as the fill value.
     missing: dict[str, int]
+    # Findings of a look by an earlier run.
+    look: Found | None = None
 
     def finished(self) -> set[Cell]:
         """Tiles that are on disk, each with its image in the other triangle."""
@@ -78,6 +81,8 @@ class Run:
             with suppress(MemoryLimitError):
                 layout = job.lay_out(self.cluster, layout.tile_shape)
         self.enter(MULTIPLYING, accuracy=vars(explain_job(job, found)))
+        if self.job.spec.looks:
+            self.place.keep(pack(found, self.layout.spec))
         return replace(self, job=job, layout=layout)
 
     def enter(self, phase: str, begun: float | None = None, **more: Any) -> None:
@@ -132,12 +137,13 @@ def begin(
         except BaseException as error:
             wrong = getattr(error, "code", "") in ("input-changed", "wrong-result")
             kept = 0 if wrong else len(run.finished())
-            note = describe_kept(kept, run)
+            looked = not wrong and place.find_look() is not None
+            note = describe_kept(kept, run, looked)
             if not wrong:
                 error.add_note(note)
                 if tell is not None:
                     tell(note)
-            if not kept:
+            if not (kept or looked):
                 # The exception under way says more.
                 with suppress(StoreError):
                     place.remove(run.output)
@@ -147,11 +153,23 @@ def begin(
 def _lay_out(
     job: Job, cluster: Cluster, tile: int | None, place: Place
 ) -> tuple[Run, bool]:
-    """Lay out a job, or find what an earlier run left; tell whether it is new."""
+    """Lay out a job, or find what an earlier run left; tell whether it is new.
+
+    A run that left no tile has settled nothing: only its look is taken.
+    """
     inputs, missing = identify_inputs(job)
     manifest = describe_job(job, inputs)
     manifest["stamps"] = stamp_inputs(job)
     left = None if job.overwrite else place.find()
+    look = None
+    if left is not None and not left[0].finished():
+        with suppress(StoreError):
+            check_same(place.location.path, left[1], manifest)
+            manifest["overwrite"] = left[1]["overwrite"]
+            look = place.find_look()
+        left = None
+    elif left is not None:
+        look = place.find_look()
     if left is None:
         place.check(manifest["overwrite"])
         layout = job.lay_out(cluster, tile)
@@ -164,7 +182,9 @@ def _lay_out(
         place.check(begun["overwrite"], anew=False)
         layout = job.lay_out(cluster, tuple(begun["tile"]))
         manifest = begun
-    return Run(job, layout, cluster, place, output, manifest, missing), left is None
+    found = look and unpack(look, job.spec, layout.grid)
+    run = Run(job, layout, cluster, place, output, manifest, missing, found or None)
+    return run, left is None
 
 
 def _settle(job: Job, cluster: Cluster, client: Any) -> tuple[Job, Cluster]:
@@ -187,12 +207,15 @@ def _settle(job: Job, cluster: Cluster, client: Any) -> tuple[Job, Cluster]:
     return job, cluster
 
 
-def describe_kept(kept: int, run: Run) -> str:
-    """Say what a later run can continue."""
-    if not kept:
+def describe_kept(kept: int, run: Run, looked: bool) -> str:
+    """Say what a later run can continue: tiles, or what a look has found."""
+    if not (kept or looked):
         return "no tile was finished, so nothing is kept"
     without = ", without overwrite," if run.manifest["overwrite"] else ""
-    return (
-        f"{kept} of {run.layout.num_computed} tiles are kept in {run.place.folder!r}; "
-        f"run the same job again{without} to continue"
-    )
+    again = f"in {run.place.folder!r}; run the same job again{without}"
+    if not kept:
+        return (
+            f"no tile was finished, and the look at the inputs is kept {again} to "
+            "multiply from the beginning without another look"
+        )
+    return f"{kept} of {run.layout.num_computed} tiles are kept {again} to continue"

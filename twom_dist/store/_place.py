@@ -72,6 +72,13 @@ class Place:
                 return None
         return found if found[1].get(COMPLETE) is False else None
 
+    def keep(self, look: bytes) -> None:
+        """Keep the findings of a look, if there is a place for them: not at a URL."""
+
+    def find_look(self) -> bytes | None:
+        """Return the findings that an earlier run has kept, if any."""
+        return None
+
     def output(
         self, shape: tuple[int, int], tile: tuple[int, int], dtype: np.dtype[Any]
     ) -> Output:

@@ -37,8 +37,8 @@ BEAT_SECONDS = 10.0
 class Unfinished(Place):
     """The place of an output that is made in a hidden folder beside it.
 
-    The folder holds a lock file, the zarr array and, if the output is of another
-    format, a file that reserves room for it on the disk.
+    The folder holds a lock file, the zarr array, what a look at the inputs has found
+    and, if the output is of another format, a file that reserves room for it.
     """
 
     @property
@@ -55,6 +55,10 @@ class Unfinished(Place):
     @property
     def _room(self) -> str:
         return os.path.join(self.folder, "room")
+
+    @property
+    def _look(self) -> str:
+        return os.path.join(self.folder, "look")
 
     def _store(self, id: str) -> str:
         return os.path.join(self.folder, f"{id}.zarr")
@@ -85,6 +89,23 @@ class Unfinished(Place):
                     ) from error
             else:
                 return output, manifest
+        return None
+
+    def keep(self, look: bytes) -> None:
+        """Keep the findings of a look."""
+        draft = f"{self._look}.draft"
+        with store_errors(self.folder, "written"):
+            Path(draft).write_bytes(look)
+            os.rename(draft, self._look)
+
+    def find_look(self) -> bytes | None:
+        """Return the findings that an earlier run has kept, if any."""
+        with (
+            store_errors(self.folder, "read"),
+            suppress(FileNotFoundError),
+            open(open_own(self._look), "rb") as file,
+        ):
+            return file.read()
         return None
 
     def check(self, overwrite: bool, anew: bool = True) -> None:
