@@ -18,9 +18,9 @@ from ..typing import Accuracy, EngineName, Method
 from .arrays import as_operands, is_unsized, promote, reduce_to
 from .asked import contraction
 from .letters import find_sizes
-from .pair import contract_pair, multiply_unsized
+from .pair import contract_pair
 from .path import contract_network
-from .plain import are_plain, differ_first, multiply_plain
+from .plain import are_plain, differ_first, multiply_plain, multiply_unsized
 from .subscripts import (
     matmul_terms,
     parse,

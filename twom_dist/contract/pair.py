@@ -222,17 +222,6 @@ def multiply(
     return compute_call(call._replace(diag=diag))
 
 
-def multiply_unsized(a: Any, b: Any, choice: Choice) -> Any:
-    """Multiply two matrices, at least one of dask with chunks of unknown size."""
-    if (dtype := np.result_type(a.dtype, b.dtype)).char not in PRODUCT_KINDS:
-        return np.matmul(a, b).astype(dtype)
-    lazy, known = is_dask(a) and is_dask(b), choice.equilibrate is not None
-    twin = _compare_names(a, b, (0, 1), (1, 0)) if lazy and not known else None
-    if twin:
-        return compute_call(_ask(twin, ("N",), choice, a))
-    return compute_call(_ask("gemm", ("N", "N"), choice, a, b))
-
-
 def update(
     twin: Twin, a: Any, b: Any, layout: PairLayout, choice: Choice, diag: Any = None
 ) -> Any:
@@ -293,7 +282,7 @@ def find_twin(a: Any, b: Any, layout: PairLayout, *, waits: bool = True) -> Twin
         return None
     left, right = layout.mirror
     if is_dask(a):
-        return _compare_names(a, b, left, right)
+        return compare_names(a, b, left, right)
     x, y = a.transpose(left), b.transpose(right)
     if x.strides == y.strides and address_of(x) == address_of(y):
         return "syrk"
@@ -335,7 +324,7 @@ def _differs_first(x: Any, y: Any) -> bool:
     return bool(one != other and one == one)
 
 
-def _compare_names(
+def compare_names(
     a: Any, b: Any, left: tuple[int, ...], right: tuple[int, ...]
 ) -> Twin | None:
     # Axis right[i] of b is axis left[i] of a.

@@ -1,6 +1,7 @@
-"""The product of two NumPy matrices of one dtype, in place of layouts and letters.
+"""Products of two matrices as they are, in place of layouts and letters.
 
-They would take a third of our Python's time for a small product.
+For NumPy matrices of one dtype these would take a third of our Python's time for a
+small product, and they take no chunks of unknown size.
 """
 
 from typing import Any
@@ -9,7 +10,8 @@ import numpy as np
 
 from ..crossover.choose import decide, is_small
 from ..problem.choice import Choice
-from .pair import PRODUCT_KINDS, compute, engine_for, may_choose
+from ..problem.matrices import is_dask
+from .pair import PRODUCT_KINDS, compare_names, compute, engine_for, may_choose
 
 
 def are_plain(x: Any, y: Any) -> bool:
@@ -40,3 +42,14 @@ def multiply_plain(x: Any, y: Any, choice: Choice) -> Any:
     ):
         return np.matmul(x, y)
     return compute("gemm", ("N", "N"), choice, x, y)
+
+
+def multiply_unsized(a: Any, b: Any, choice: Choice) -> Any:
+    """Multiply two matrices, at least one of dask with chunks of unknown size."""
+    if (dtype := np.result_type(a.dtype, b.dtype)).char not in PRODUCT_KINDS:
+        return np.matmul(a, b).astype(dtype)
+    lazy, known = is_dask(a) and is_dask(b), choice.equilibrate is not None
+    twin = compare_names(a, b, (0, 1), (1, 0)) if lazy and not known else None
+    if twin:
+        return compute(twin, ("N",), choice, a)
+    return compute("gemm", ("N", "N"), choice, a, b)
