@@ -109,7 +109,12 @@ def _read_limit(limit: MemoryLimit, memory_bytes: int) -> int | None:
         remedy = 'Give bytes, a text such as "4 GiB", or a share of memory up to 1.0'
         raise PlanError(problem, remedy, "memory-limit") from None
     if found != 0 and found < LEAST_BYTES:
-        problem = f"workers of {format_bytes(found)} have no room for a tile"
+        budget = MemoryBudget(found, "job")
+        problem = (
+            f"workers of {format_bytes(found)} have no room for a tile (dask spills at "
+            f"{format_bytes(budget.most_bytes)}, and the process takes "
+            f"{format_bytes(budget.taken_bytes)})"
+        )
         remedy = f"Give each at least {LEAST_BYTES >> 20} MiB, or 0 for no limit"
         raise MemoryLimitError(problem, remedy, "memory")
     return found

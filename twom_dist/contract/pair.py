@@ -327,6 +327,7 @@ def _differs_first(x: Any, y: Any) -> bool:
 def compare_names(
     a: Any, b: Any, left: tuple[int, ...], right: tuple[int, ...]
 ) -> Twin | None:
+    """Name the update that two dask matrices make, by the names of their arrays."""
     # Axis right[i] of b is axis left[i] of a.
     turn = tuple(left[right.index(axis)] for axis in range(len(right)))
     back = tuple(right[left.index(axis)] for axis in range(len(left)))

@@ -80,6 +80,12 @@ class MemoryBudget:
         return max(1, int(tiles / WAVE_SHARE if self.stretched else tiles))
 
     @property
+    def most_bytes(self) -> int:
+        """Bytes of a process at which dask writes tiles to disk, or pauses a worker."""
+        share = SPILL * self.pause / PAUSE if self.kind == "job" else PRODUCT_SHARE
+        return int(share * (self.limit or 0))
+
+    @property
     def cache_bytes(self) -> int:
         """Bytes of encoded tiles that may be kept for reuse."""
         return self._at_most("cache-bytes", CACHE_BYTES, 1)

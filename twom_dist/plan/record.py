@@ -17,6 +17,8 @@ from .error_bounds import bound_error, show_exact
 from .footprint import WorkerMemory
 from .show import Rows, as_html, as_text, name_count
 
+_WHY_WAVES = "since the workers cannot hold the inputs of all tiles at once"
+
 
 @dataclass(frozen=True, repr=False)
 class Plan:
@@ -257,24 +259,23 @@ class Plan:
         moduli = f"{self._name_moduli()}, {self.modulus_bits:.1f} bits"
         found = bound_error(self.spec, self.spec.by_entries)
         bound = f"{found.value:.1e} {found.relative_to}"
+        operations = f"{self.int8_operations:.3g} ops"
         if self.by_entries:
             each = f"{self.operations_per_modulus:.2g} ops each"
             moduli += f", expected: the data decide, {each}"
         if self.spec.exact:
             bound = show_exact(found)
+        wave = f"the first of a job in {self.waves} waves, {_WHY_WAVES}"
         return [
             ("routine", self.routine + (f", {self.uplo}" if self.uplo else "")),
             ("product", f"{m} x {k} times {k} x {n}, {self.dtype}"),
             *([("stack", self._show_stack())] if self.stack else []),
-            *([("wave", self._show_waves())] if self.waves > 1 else []),
+            *([("wave", wave)] if self.waves > 1 else []),
             ("method", self.method + (f", {moduli}" if self.num_moduli else "")),
             ("error bound", bound),
             ("tiles", f"{mt} x {nt} of C, {kt} along k; up to {mb} x {nb} x {kb}"),
             ("tasks", self._show_tasks()),
-            (
-                "int8 products",
-                f"{self.num_int8_gemms} of tiles, {self.int8_operations:.3g} ops",
-            ),
+            ("int8 products", f"{self.num_int8_gemms} of tiles, {operations}"),
             ("workers", self._show_workers()),
             ("idle workers", f"{self.idle_workers}"),
             *([("inputs", self._show_reads())] if self.streams else []),
@@ -304,10 +305,6 @@ class Plan:
             total += f", {count * self.num_tasks} tasks"
         total += f" and {format_bytes(results)} of results"
         return f"of {count} products, {total} together; below, those of one"
-
-    def _show_waves(self) -> str:
-        why = "since the workers cannot hold the inputs of all tiles at once"
-        return f"the first of a job in {self.waves} waves, {why}"
 
     def _show_peak(self) -> str:
         peak = str(format_bytes(self.memory.total))

@@ -36,7 +36,11 @@ def refuse(
     assert budget.limit is not None
     assert budget.tile_bytes is not None
     room = "no room" if budget.tile_bytes == 1 else format_bytes(budget.tile_bytes)
-    taken = f" (the process takes {format_bytes(budget.taken_bytes)})"
+    most, acts = budget.most_bytes, "spills" if budget.kind == "job" else "pauses"
+    taken = (
+        f" (dask {acts} at {format_bytes(most)}, and the process takes "
+        f"{format_bytes(budget.taken_bytes)})"
+    )
     taken = "" if budget.kind == "device" else taken
     holders = "devices" if budget.kind == "device" else "workers"
     have, fullest = f"{holders} of {{}} have", f"the fullest of {workers}"
