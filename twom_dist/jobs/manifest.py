@@ -117,7 +117,8 @@ def check_same(output: str, then: Manifest, now: Manifest) -> None:
         if old != new or len(stamps) > 1:
             problem = (
                 f"{old[0]!r} is not the file with which {output!r} was begun: it, or "
-                "its owner, permissions or links, have changed, or it is a copy"
+                "its owner, permissions or links, have changed, or it was renamed and "
+                "renamed back, or is a copy"
             )
             remedy = "Start anew (overwrite=True, --overwrite)"
             raise StoreError(problem, remedy, "unfinished-input-changed")
