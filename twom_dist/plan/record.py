@@ -256,10 +256,10 @@ class Plan:
 
     def _list_rows(self) -> Rows:
         (m, n, k), (mt, nt, kt), (mb, nb, kb) = self.shape, self.tiles, self.tile_shape
-        moduli = f"{self._name_moduli()}, {self.modulus_bits:.1f} bits"
+        moduli = name_count(self.num_moduli, "modulus", "moduli")
+        moduli += f", {self.modulus_bits:.1f} bits"
         found = bound_error(self.spec, self.spec.by_entries)
         bound = f"{found.value:.1e} {found.relative_to}"
-        operations = f"{self.int8_operations:.3g} ops"
         if self.by_entries:
             each = f"{self.operations_per_modulus:.2g} ops each"
             moduli += f", expected: the data decide, {each}"
@@ -275,7 +275,10 @@ class Plan:
             ("error bound", bound),
             ("tiles", f"{mt} x {nt} of C, {kt} along k; up to {mb} x {nb} x {kb}"),
             ("tasks", self._show_tasks()),
-            ("int8 products", f"{self.num_int8_gemms} of tiles, {operations}"),
+            (
+                "int8 products",
+                f"{self.num_int8_gemms} of tiles, {self.int8_operations:.3g} ops",
+            ),
             ("workers", self._show_workers()),
             ("idle workers", f"{self.idle_workers}"),
             *([("inputs", self._show_reads())] if self.streams else []),
@@ -335,9 +338,6 @@ class Plan:
     def _show_moved(self) -> str:
         moved = [] if self.streams else ["entries of op(A) and op(B)"]
         return " and ".join(moved + ["residues of C"] * (self.layers > 1)) or "nothing"
-
-    def _name_moduli(self) -> str:
-        return name_count(self.num_moduli, "modulus", "moduli")
 
     def _show_workers(self) -> str:
         if self._in_tasks:
