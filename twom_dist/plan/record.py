@@ -239,8 +239,7 @@ class Plan:
         return json.dumps(figures | {name: getattr(self, name) for name in own})
 
     def __repr__(self) -> str:
-        m, n, k = self.shape
-        mt, nt, _ = self.tiles
+        (m, n, k), (mt, nt, _) = self.shape, self.tiles
         workers = name_count(self.n_workers, "worker")
         return (
             f"<plan of {self.routine}: {m} x {k} times {k} x {n}, {self.dtype}, "
@@ -261,8 +260,8 @@ class Plan:
         found = bound_error(self.spec, self.spec.by_entries)
         bound = f"{found.value:.1e} {found.relative_to}"
         if self.by_entries:
-            each = f"{self.operations_per_modulus:.2g} ops each"
-            moduli += f", expected: the data decide, {each}"
+            each = f"{self.operations_per_modulus:.2g} ops a modulus"
+            moduli += f", expected: the data decide; {each}"
         if self.spec.exact:
             bound = show_exact(found)
         wave = f"the first of a job in {self.waves} waves, {_WHY_WAVES}"
