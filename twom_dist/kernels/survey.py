@@ -53,12 +53,17 @@ class Weighed(NamedTuple):
         Returns the largest of `Looks.error_sums` of all rows, if there is a rule.
     surveyed : callable
         Returns the findings for each operand, where they are.
+    largest_ratio : callable
+        Takes a limit, and `bits` of `bound_pairs`. Returns the largest bound of rho^2
+        above the limit of all pairs of rows that their angles leave open, 0 without
+        any; or None where these take other stages.
     """
 
     cosines: tuple[float, float]
     columns: Sequence[int] | None
     largest_error: Callable[[], float]
     surveyed: Callable[[], list[Surveyed]]
+    largest_ratio: Callable[[float, int], float | None] = lambda *_: None
 
 
 class Weigh(Protocol):

@@ -20,8 +20,8 @@ from ..tiles.look.in_memory import (
     decide,
     may_shift,
     measure,
+    plan_weighing,
     survey_matrices,
-    weigh_matrices,
 )
 from ..tiles.look.measured import Measured, join
 from ..tiles.routine import Meeting
@@ -36,7 +36,7 @@ _SCALED_ENTRIES = 2**22
 def compute(problem: Problem, weighed: Weighed | None = None) -> Any:
     """Compute the result of a problem whose matrices are arrays in memory.
 
-    `weighed`: what `weigh_matrices` has found of these.
+    `weighed`: what `plan_weighing` has found of these.
     """
     found = _compute_words(problem, weighed)
     if problem.out is not None and found is not problem.out:
@@ -139,13 +139,13 @@ def look(
 ) -> Found:
     """Look at whole matrices, or at a few columns at a time where these are scaled.
 
-    `weighed`: what `weigh_matrices` has found of them.
+    `weighed`: what `plan_weighing` has found of them.
     """
     given, known = rows[: len(spec.sides)], None
     scaled = rows[0].diag is not None
     if spec.looks and not scaled:
         if weighed is None:
-            weighed = weigh_matrices([row.view(0, spec) for row in given], spec)
+            weighed = plan_weighing(spec)([row.view(0, spec) for row in given])
         known = weighed.surveyed()
         if not may_shift(weighed, spec.k):
             measured = measure(given, known)

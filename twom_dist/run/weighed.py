@@ -14,7 +14,7 @@ from ..errors import MemoryLimitError
 from ..moduli import ResidueSystem
 from ..problem.matrices import check_place
 from ..problem.problem import Problem
-from ..tiles.look.in_memory import decide, may_shift, weigh_matrices
+from ..tiles.look.in_memory import decide, may_shift, plan_weighing
 from ..tiles.spec import Spec, as_rows, load_engine
 from ..typing import Array
 from . import eager
@@ -28,6 +28,7 @@ class WeighedRecipe:
 
     def __init__(self, problem: Problem) -> None:
         self.spec, self.adds = problem.spec, problem.c is not None
+        self._twins, self._weigh = problem.spec.twins, plan_weighing(problem.spec)
         self._waits = load_engine(problem.spec).waits
         self._guesses = self._waits and max(problem.shape) < BELOW
         # One reference, which threads may replace.
@@ -71,9 +72,10 @@ class WeighedRecipe:
                 with suppress(MemoryLimitError, MemoryError):
                     found = multiply(x, y, c=c)
 
-        weighed = weigh_matrices([x] if spec.twins else [x, y], spec, launch)
+        given = [x] if self._twins else [x, y]
+        weighed = self._weigh(given, meanwhile=launch)
         decision = None if may_shift(weighed, spec.k) else decide(weighed, spec)
-        if decision is None:
+        if decision is None or decision.system is None:
             return eager.compute(pose(), weighed)
         if decision.system != last:
             multiply = _find_multiply(pose(), spec.settle(decision.system))

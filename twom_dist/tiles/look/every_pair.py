@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...kernels.family import convert, family_of
+from ...kernels.stack_summary import MAGNITUDE_MARGIN
 from ...moduli import norm_bits
 from ...moduli.accuracy import componentwise_system, fewest_systems
 from ...typing import Array
@@ -42,8 +43,6 @@ _BLOCK = 2048
 _FEW = 64
 # Pairs of a block that are looked at first.
 _WORST = 256
-# Magnitudes are rounded to float32 before they are cut, each by up to 2^-24.
-_MARGIN = 2.0**-21
 
 Tiles = Callable[[], Iterable[tuple[Array, Array]]]
 
@@ -236,7 +235,7 @@ class _OpenPairs:
     ) -> _Pairs | None:
         """List the pairs that products of digits leave open, if they are few."""
         x, y = self.x, self.y
-        factor = max(self.limit, found) * unit**2 / (1 + _MARGIN)
+        factor = max(self.limit, found) * unit**2 / (1 + MAGNITUDE_MARGIN)
         listed = self.engine.find_open(sums, x.squares, y.squares, factor, most)
         if listed is None:
             return None
@@ -281,7 +280,7 @@ class _OpenPairs:
     def bound(self, rows: Array, columns: Array, lower: Array) -> _Pairs:
         """Bound rho_ij^2 from above, by bounds of products from below."""
         # A and B may change places: each operation is symmetric in both.
-        above = self.x.squares[rows] * self.y.squares[columns] * (1 + _MARGIN)
+        above = self.x.squares[rows] * self.y.squares[columns] * (1 + MAGNITUDE_MARGIN)
         with np.errstate(divide="ignore"):
             return _Pairs(rows, columns, above / (lower * lower))
 

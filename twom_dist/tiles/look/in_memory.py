@@ -6,36 +6,39 @@ whose columns may be shifted, or whose pairs stay open, take a second look.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ...kernels.survey import Surveyed, Weighed
 from ...moduli import norm_bits, scaling_rule
-from ...typing import Array
 from ..interpreter import Line
 from ..rows import Row, shifts_of_both
 from ..spec import Spec, load_engine
 from .angles import bound_ratio
 from .equilibration import choose_shifts, may_gain
+from .every_pair import magnitude_bits
 from .measured import Measured
-from .settle import Decision, decide_by_angles, decide_by_errors, fewest_of
+from .settle import (
+    Decision,
+    decide_by_angles,
+    decide_by_errors,
+    decide_by_ratio,
+    fewest_of,
+)
 
 
-def weigh_matrices(
-    operands: Sequence[Array],
-    spec: Spec,
-    meanwhile: Callable[[], object] | None = None,
-) -> Weighed:
-    """Find the numbers that mostly decide about one or two whole matrices.
+def plan_weighing(spec: Spec) -> Callable[..., Weighed]:
+    """Return what finds the numbers that mostly decide about one or two whole matrices.
 
-    `operands`: op(A), and op(B)^T unless that is the same, but for conjugates.
-    `meanwhile`: called before the wait.
+    It takes op(A), and op(B)^T unless that is the same, but for conjugates; and what is
+    called before the wait.
     """
     rule, systems = None, fewest_of(spec) if spec.by_entries else []
     if systems and not systems[0][0].hexagonal:
         # That of the fewest moduli, which rounding errors may allow.
         rule = scaling_rule(systems[0][0], spec.k)
-    options: Any = {"columns": spec.equilibrate, "rule": rule, "meanwhile": meanwhile}
-    return load_engine(spec).weigh(operands, norm_bits(spec.k), **options)
+    given: Any = {"norm_bits": norm_bits(spec.k), "columns": spec.equilibrate}
+    return partial(load_engine(spec).weigh, **given, rule=rule)
 
 
 def may_shift(weighed: Weighed, k: int) -> bool:
@@ -46,7 +49,12 @@ def may_shift(weighed: Weighed, k: int) -> bool:
 def decide(weighed: Weighed, spec: Spec) -> Decision | None:
     """Decide about the moduli, where the numbers suffice."""
     found = decide_by_angles(spec, bound_ratio(*weighed.cosines))
-    if found is None or found.closed_by:
+    if found is None:
+        systems, ratio = fewest_of(spec), None
+        if systems:
+            ratio = weighed.largest_ratio(systems[-1][1], magnitude_bits(spec.k))
+        return None if ratio is None else decide_by_ratio(spec, ratio)
+    if found.closed_by:
         return found
     return decide_by_errors(spec, found.rho, weighed.largest_error())
 

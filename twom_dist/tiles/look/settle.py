@@ -37,14 +37,15 @@ class Decision(NamedTuple):
 
     Attributes
     ----------
-    system : ResidueSystem
+    system : ResidueSystem, or None
+        None is the native product.
     rho : float
     closed_by : str
         As of `Spec`; empty where measured rounding errors may allow this system, and
         the next one is needed if they do not.
     """
 
-    system: ResidueSystem
+    system: ResidueSystem | None
     rho: float
     closed_by: str
 
@@ -103,8 +104,8 @@ def suffice(spec: Spec, rho: Any, largest: Any) -> Any:
     return rho * bound <= sqrt(spec.k) * spec.unit_roundoff * (1 - 2.0**-40)
 
 
-def settle_by_ratio(spec: Spec, ratio: float) -> Spec:
-    """Settle the moduli by the largest rho^2 of open pairs, 0 without any.
+def decide_by_ratio(spec: Spec, ratio: float) -> Decision:
+    """Decide by the largest rho^2 of open pairs, 0 without any.
 
     The native product stands in where no residue system suffices.
     """
@@ -113,7 +114,7 @@ def settle_by_ratio(spec: Spec, ratio: float) -> Spec:
     if systems and ratio <= systems[-1][1]:
         system, ratio = systems[-1]
     if system is not None:
-        return spec.settle(system, sqrt(ratio), "pairs")
+        return Decision(system, sqrt(ratio), "pairs")
     if spec.words == 2:
         raise AccuracyError(
             "the matrices need more bits than any residue system has",
@@ -122,4 +123,9 @@ def settle_by_ratio(spec: Spec, ratio: float) -> Spec:
         )
     # The search ends at the first pair beyond all moduli, whichever that is.
     least = longest_ratio(*given, spec.unit_roundoff)
-    return spec.settle(None, sqrt(least), "beyond")
+    return Decision(None, sqrt(least), "beyond")
+
+
+def settle_by_ratio(spec: Spec, ratio: float) -> Spec:
+    """Settle the moduli by the largest rho^2 of open pairs."""
+    return spec.settle(*decide_by_ratio(spec, ratio))

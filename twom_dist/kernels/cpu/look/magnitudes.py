@@ -154,11 +154,11 @@ def _cut_to_digits(x, digits, lo, hi, out):  # type: ignore[no-untyped-def]
                 high[t] = np.uint8(row[t] != 0)
         elif digits == 1:
             for t in range(row.size):
-                high[t] = _scale(np.uint32(row[t]), np.uint32(6))
+                high[t] = scale(np.uint32(row[t]), np.uint32(6))
         else:
             low = out[1, i]
             for t in range(row.size):
-                whole = _scale(np.uint32(row[t]), np.uint32(13))
+                whole = scale(np.uint32(row[t]), np.uint32(13))
                 high[t], low[t] = whole >> np.uint32(7), whole & np.uint32(127)
 
 
@@ -175,7 +175,7 @@ def _turn_rows(x, lo, hi, out):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _scale(x, bits):  # type: ignore[no-untyped-def]
+def scale(x, bits):  # type: ignore[no-untyped-def]
     """floor(x 2^bits) of a magnitude, (128 + its low 7 bits) 2^(field - 134).
 
     A zero has the field 0: nothing is left of it.
@@ -266,7 +266,7 @@ def _scale_rows(x, bits, lo, hi, out):  # type: ignore[no-untyped-def]
     for i in range(lo, hi):
         row, to = x[i], out[i]
         for t in range(row.size):
-            to[t] = np.float64(np.int32(_scale(np.uint32(row[t]), np.uint32(bits))))
+            to[t] = np.float64(np.int32(scale(np.uint32(row[t]), np.uint32(bits))))
 
 
 @kernel
@@ -281,7 +281,7 @@ def _bound_pairs(x, y, rows, columns, few, bits, lo, hi, sums, terms):  # type: 
         total, largest = np.uint64(0), np.int32(-(1 << 20))
         for t in range(a.size):
             i, j = np.uint32(a[t]), np.uint32(b[t])
-            total += np.uint64(_scale(i, up)) * np.uint64(_scale(j, up))
+            total += np.uint64(scale(i, up)) * np.uint64(scale(j, up))
             term = np.int32((i >> np.uint32(7)) + (j >> np.uint32(7))) - np.int32(254)
             meet = i != 0 and j != 0
             largest = max(largest, term if meet else np.int32(-(1 << 20)))

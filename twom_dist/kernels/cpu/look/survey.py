@@ -69,6 +69,11 @@ class Look(NamedTuple):
     pieces: list[tuple[Callable[..., None], tuple[Any, ...]]]
     work: int
 
+    @property
+    def length(self) -> int:
+        """Entries of a row."""
+        return int(self.entries.shape[1 if self.across else 2])
+
     def surveyed(self, totals: bool = True) -> Surveyed:
         """Return the findings."""
         (squares, magnitudes), ends = self.sums, self.extremes

@@ -22,6 +22,7 @@ from .norms import (
     square_sums_inner,
     square_sums_outer,
 )
+from .pairs import find_largest_ratio
 from .survey import Look, cut_rows, look
 
 
@@ -35,12 +36,14 @@ def weigh(
 ) -> Weighed:
     """Look at all rows, and reduce what is found; see `kernels.survey.Weigh`."""
     found = look(operands, norm_bits, columns)
-    (x, *_, y), k = (found[0], *found), operands[0].shape[1]
+    (x, *_, y), k = (found[0], *found), found[0].length
     given = x.sums, y.sums, x.extremes, y.extremes
     left, right, *sums = _summarise(*given, k, column_bits(k))
     largest_error = partial(_find_largest_error, found, rule)
     surveyed = partial(_list_surveyed, found)
-    return Weighed((left, right), sums if columns else None, largest_error, surveyed)
+    largest_ratio = partial(find_largest_ratio, found, norm_bits)
+    of_columns = sums if columns else None
+    return Weighed((left, right), of_columns, largest_error, surveyed, largest_ratio)
 
 
 def _list_surveyed(found: Sequence[Look]) -> list[Surveyed]:
