@@ -13,7 +13,7 @@ from ..problem.choice import Choice
 from ..typing import as_integer
 from .arrays import promote, reduce_operand, reduce_to
 from .letters import Sizes, Term, find_sizes, reduce_each
-from .weights import Factor, join
+from .weights import Factor, join, join_vectors
 
 # Each step lists positions, among the operands left, that it contracts; its result is
 # put last, as in paths of opt_einsum and NumPy.
@@ -44,7 +44,10 @@ def contract_network(
         )
         for x, reduction in zip(operands, reductions, strict=True)
     ]
-    path = _find_path([(x.array, x.term) for x in left], output, optimize)
+    path = _as_path(optimize, len(left))
+    if path is None:
+        left = join_vectors(left)
+        path = _find_path([(x.array, x.term) for x in left], output, optimize)
     _check_path(path, len(left))
     for positions in path:
         taken = [left.pop(i) for i in sorted(positions, reverse=True)][::-1]
@@ -70,13 +73,20 @@ def _kept(a: Term, b: Term, wanted: set[str]) -> Term:
     return tuple(x for x in letters if x in wanted)
 
 
-def _find_path(left: Sequence[tuple[Any, Term]], output: Term, optimize: Any) -> Steps:
+def _as_path(optimize: Any, count: int) -> Steps | None:
+    """Return the path that is asked for, or None if one is to be found."""
     if optimize is False:
-        return _in_order(len(left))
+        return _in_order(count)
     if isinstance(optimize, list | tuple):
         given = optimize[1:] if "einsum_path" in optimize[:1] else optimize
         if all(isinstance(step, list | tuple) for step in given):
             return given
+    return None
+
+
+def _find_path(left: Sequence[tuple[Any, Term]], output: Term, optimize: Any) -> Steps:
+    if len(left) == 2:
+        return _in_order(2)
     terms, shapes = tuple(t for _, t in left), tuple(x.shape for x, _ in left)
     optimize = "auto" if optimize is True or optimize is None else optimize
     if optimize == "auto" and len(terms) == 3:

@@ -5,7 +5,7 @@ product is one of int8, it is ``gemm(A, B, diag=w)``, and otherwise that of ``A 
 Several vectors on one letter are multiplied first.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
@@ -78,6 +78,25 @@ def join(a: Factor, b: Factor, kept: Term, output: Term, choice: Choice) -> Fact
             return Factor(contract_pair(*pair, diag=diag), kept)
     x, y = a.multiplied(), b.multiplied()
     return Factor(contract_pair(x, y, (a.term, b.term), kept, choice), kept)
+
+
+def join_vectors(factors: Sequence[Factor]) -> list[Factor]:
+    """Multiply vectors on one letter, beside matrices: paths may leave them apart."""
+    found: list[Factor] = []
+    if all(len(x.term) < 2 for x in factors):
+        return [*factors]
+    places: dict[Term, int] = {}
+    for x in factors:
+        if x.vector is None or x.term not in places:
+            if x.vector is not None:
+                places[x.term] = len(found)
+            found.append(x)
+            continue
+        place = places[x.term]
+        y = found[place]
+        product = _multiply(y.vector, x.vector, x=x)
+        found[place] = Factor(y.array * x.array, x.term, product)
+    return found
 
 
 def _is_weight(vector: Factor, x: Factor, kept: Term, output: Term) -> bool:

@@ -56,18 +56,20 @@ def test_the_bits_are_those_of_a_diagonal(dtype, kind, options):
 
 
 def test_several_vectors_are_multiplied_first():
-    # So large that no path multiplies A and B entry by entry first.
-    a, b = (
-        random_matrix(50, 40, "complex64"),
-        random_matrix(40, 30, "complex64", seed=1),
-    )
-    w, v = random_matrix(2, 40, "float32", seed=2)
+    a = random_matrix(M, K, "complex64")
+    b = random_matrix(K, N, "complex64", seed=1)
+    w, v = random_matrix(2, K, "float32", seed=2)
     expected = td.gemm(a, b, diag=w * v, **OPTIONS)
     given = {"ik": a, "k": w, "k ": v, "kj": b}
     for order in permutations(given):
         arrays = [given[x] for x in order]
         found = td.einsum(f"{','.join(order)}->ij", *arrays, **OPTIONS)
         assert same_bits(found, expected), order
+    # Where opt_einsum's path would multiply A and A^H entry by entry.
+    for order in ("ik,k,k,jk", "jk,k,k,ik"):
+        x, y = (a, a.conj()) if order.startswith("ik") else (a.conj(), a)
+        found = td.einsum(f"{order}->ij", x, w, v, y, **OPTIONS)
+        assert same_bits(found, td.herk(a, diag=w * v, **OPTIONS)), order
     # Each on its own side; and in double precision, as the result is.
     sides = {"optimize": [(0, 1), (0, 1), (0, 1)], **OPTIONS}  # A w, v B
     found = td.einsum("ik,k,k,kj->ij", a, w, v, b, **sides)
