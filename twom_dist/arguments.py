@@ -84,8 +84,10 @@ def check_arguments(
             raise ArgumentError(problem, text, "unknown-option")
     if len(given) > len(placed) and Parameter.VAR_POSITIONAL not in kinds:
         problem = f"{name} takes {len(placed)} arguments by position, not {len(given)}"
-        remedy = f"Give {', '.join(placed)}; all else by name" if placed else ""
-        raise ArgumentError(problem, remedy, "two-b")
+        remedy = f"Give {', '.join(placed)}; all else by name"
+        if not placed:
+            remedy = f"Give by name {', '.join(named)}"
+        raise ArgumentError(problem, remedy, "by-position")
     if twice := [x for x in placed[: len(given)] if x in options]:
         text = "Leave out one of them"
         raise ArgumentError(f"{name} is given {twice[0]} twice", text, "twice")

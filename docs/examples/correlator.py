@@ -23,7 +23,9 @@ BLOCK = 1024
 def correlate(source, target):
     """Compute the visibilities that the target lacks."""
     voltage = xr.open_zarr(source)["voltage"]
-    # Samples that fill no block are left out.
+    # Chunks of whole blocks; samples that fill no block are left out.
+    whole = voltage.chunksizes["time"][0] // BLOCK * BLOCK
+    voltage = voltage.chunk(time=max(BLOCK, whole))
     blocks = voltage.coarsen(time=BLOCK, boundary="trim")
     blocks = blocks.construct(time=("block", "time"))
     options = {"dim": ["time", "pol"], "rows": "antenna", "pairs": "cplx"}
@@ -33,10 +35,13 @@ def correlate(source, target):
         print(td.plan(td.xarray.herk, blocks, **options))
         done = np.zeros(visibility.sizes["block"], bool)
         layout = visibility.to_dataset(name="visibility").assign(done=("block", done))
+        layout.attrs["samples"] = BLOCK
         layout.to_zarr(f"{target}.part", mode="w", compute=False)
         os.rename(f"{target}.part", target)
-    done = xr.open_zarr(target)["done"].values
-    stop = 0
+    begun = xr.open_zarr(target)
+    done, stop = begun["done"].values, 0
+    if (len(done), begun.attrs["samples"]) != (visibility.sizes["block"], BLOCK):
+        sys.exit(f"{target} was begun for other blocks: remove it, or name another one")
     for size in visibility.chunksizes["block"]:
         start, stop = stop, stop + size
         if done[start:stop].all():
@@ -47,6 +52,7 @@ def correlate(source, target):
         told = ("block", np.ones(size, bool))
         xr.Dataset({"done": told}).to_zarr(target, region=region)
         print(f"{stop} of {len(done)} blocks", flush=True)
+    print(f"{target} is complete")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,10 @@ import numpy as np
 
 from ..moduli.accuracy import componentwise_bound, error_bound, product_rounding
 from ..tiles.spec import Spec
+from .show import round_up
+
+# What errors of exact products are relative to.
+_EXACT = "|C|_ij"
 
 
 class ErrorBound(NamedTuple):
@@ -14,12 +18,13 @@ class ErrorBound(NamedTuple):
     value: float
     relative_to: str
 
-
-def show_exact(bound: ErrorBound) -> str:
-    """Return the bound of an exact product as plans and explanations show it."""
-    if bound.value:
-        return f"{bound.value:.1e} {bound.relative_to}: exact sums, rounded once"
-    return "0 for alpha = 1: integers, multiplied exactly"
+    def __str__(self) -> str:
+        shown = f"{round_up(self.value, 2):.1e} {self.relative_to}"
+        if self.relative_to != _EXACT:
+            return shown
+        if self.value:
+            return f"{shown}: exact sums, rounded once"
+        return "0 for alpha = 1: integers, multiplied exactly"
 
 
 def bound_error(spec: Spec, by_entries: bool) -> ErrorBound:
@@ -35,7 +40,7 @@ def bound_error(spec: Spec, by_entries: bool) -> ErrorBound:
     if spec.exact:
         # Sums are exact; a result in single precision rounds them.
         double = np.finfo(spec.dtype).bits == 64
-        return ErrorBound(0.0 if double else spec.unit_roundoff, "|C|_ij")
+        return ErrorBound(0.0 if double else spec.unit_roundoff, _EXACT)
     rows = by_entries or system is None
     if not spec.diag:
         return ErrorBound(bound, "(|A| |B|)_ij" if rows else "||a_i|| ||b_j||")

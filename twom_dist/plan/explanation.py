@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import dataclass, fields, replace
-from decimal import ROUND_CEILING, Context
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,8 @@ from ..errors import AccuracyWarning, warn_caller
 from ..moduli import NONFINITE_ROW, ZERO_ROW
 from ..tiles.interpreter import Found
 from ..tiles.spec import SIDES, Spec
-from .error_bounds import ErrorBound, bound_error, show_exact
-from .show import Rows, as_html, as_text, name_count
+from .error_bounds import ErrorBound, bound_error
+from .show import Rows, as_html, as_text, name_count, round_up
 
 
 @dataclass(frozen=True, repr=False)
@@ -93,14 +92,11 @@ class Explanation:
         return as_html(f"Accuracy of {self.routine}", self._list_rows())
 
     def _list_rows(self) -> Rows:
-        bound = f"{_round_up(self.error_bound, 2):.1e} {self.relative_to}"
-        if self.relative_to == "|C|_ij":
-            bound = show_exact(ErrorBound(self.error_bound, self.relative_to))
         rows = [
             ("routine", self.routine),
             ("asked for", self.asked),
             ("taken", self._show_moduli()),
-            ("error bound", bound),
+            ("error bound", str(ErrorBound(self.error_bound, self.relative_to))),
         ]
         if self.choice:
             rows.insert(2, ("chosen", self.choice))
@@ -126,7 +122,7 @@ class Explanation:
             "errors": "sums of rows and of their rounding errors",
             "pairs": "products of magnitudes",
         }
-        most = f"at most {_round_up(self.rho, 3):.3g} for all pairs"
+        most = f"at most {round_up(self.rho, 3):.3g} for all pairs"
         return f"{most}: {what}, by {ways[self.closed_by]}"
 
     def _show_moduli(self) -> str:
@@ -184,12 +180,6 @@ _NATIVE = (
 def warn_of_native() -> None:
     """Warn that the product is the native one."""
     warn_caller(_NATIVE, AccuracyWarning)
-
-
-def _round_up(x: float, digits: int) -> float:
-    """Round to some digits, never down."""
-    context = Context(prec=digits, rounding=ROUND_CEILING)
-    return float(context.create_decimal_from_float(x))
 
 
 def _count_on_diagonal(spec: Spec) -> int:

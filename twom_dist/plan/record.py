@@ -13,7 +13,7 @@ from ..tiles.grid import Grid
 from ..tiles.spec import Spec
 from .cluster import Cluster
 from .count import Counts, count
-from .error_bounds import bound_error, show_exact
+from .error_bounds import bound_error
 from .footprint import WorkerMemory
 from .show import Rows, as_html, as_text, name_count
 
@@ -257,13 +257,9 @@ class Plan:
         (m, n, k), (mt, nt, kt), (mb, nb, kb) = self.shape, self.tiles, self.tile_shape
         moduli = name_count(self.num_moduli, "modulus", "moduli")
         moduli += f", {self.modulus_bits:.1f} bits"
-        found = bound_error(self.spec, self.spec.by_entries)
-        bound = f"{found.value:.1e} {found.relative_to}"
         if self.by_entries:
             each = f"{self.operations_per_modulus:.2g} ops a modulus"
             moduli += f", expected: the data decide; {each}"
-        if self.spec.exact:
-            bound = show_exact(found)
         wave = f"the first of a job in {self.waves} waves, {_WHY_WAVES}"
         return [
             ("routine", self.routine + (f", {self.uplo}" if self.uplo else "")),
@@ -271,7 +267,7 @@ class Plan:
             *([("stack", self._show_stack())] if self.stack else []),
             *([("wave", wave)] if self.waves > 1 else []),
             ("method", self.method + (f", {moduli}" if self.num_moduli else "")),
-            ("error bound", bound),
+            ("error bound", str(bound_error(self.spec, self.spec.by_entries))),
             ("tiles", f"{mt} x {nt} of C, {kt} along k; up to {mb} x {nb} x {kb}"),
             ("tasks", self._show_tasks()),
             (
@@ -279,7 +275,7 @@ class Plan:
                 f"{self.num_int8_gemms} of tiles, {self.int8_operations:.3g} ops",
             ),
             ("workers", self._show_workers()),
-            ("idle workers", f"{self.idle_workers}"),
+            *([] if self._in_tasks else [("idle workers", f"{self.idle_workers}")]),
             *([("inputs", self._show_reads())] if self.streams else []),
             *([("chunks", self._show_cuts())] if self.chunk_reads > 1 else []),
             ("moved", f"{format_bytes(self.bytes_moved)}, {self._show_moved()}"),

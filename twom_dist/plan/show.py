@@ -1,6 +1,7 @@
 """Tables, as text for a terminal and as HTML for a notebook; counts in words."""
 
 from collections.abc import Sequence
+from decimal import ROUND_CEILING, Context
 from html import escape
 
 from dask.utils import format_time
@@ -41,6 +42,12 @@ def name_count(number: int, noun: str, several: str = "") -> str:
     '2 moduli'
     """
     return f"{number} {noun if number == 1 else several or f'{noun}s'}"
+
+
+def round_up(x: float, digits: int) -> float:
+    """Round to some digits, never down."""
+    context = Context(prec=digits, rounding=ROUND_CEILING)
+    return float(context.create_decimal_from_float(x))
 
 
 def show_seconds(seconds: float) -> str:

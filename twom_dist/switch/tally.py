@@ -12,10 +12,11 @@ _MOST = 10
 # Threads of the program's own have no block; autoray looks a function up once in a
 # process.
 _UNSEEN = (
-    "no product was seen. None is of NumPy arrays alone (call td.matmul), in threads "
-    "that the program starts (have them run contextvars.copy_context().run), or by "
-    "functions that were imported or looked up before, as autoray, cotengra and quimb "
-    "do (give these backend='twom_dist')."
+    "no product was seen. Not seen are those of NumPy arrays alone (call td.matmul), "
+    "those in threads that the program starts (have them run "
+    "contextvars.copy_context().run), and those by functions that were imported or "
+    "looked up before, as autoray, cotengra and quimb do (give these "
+    "backend='twom_dist')."
 )
 
 

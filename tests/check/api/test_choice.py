@@ -93,7 +93,7 @@ def test_what_is_given_is_a_routine():
             assert "td." in caught.value.remedy
     with raises(PlanError, "routine"):
         td.Product((3, 3), routine="herk")
-    with raises(ArgumentError, "two-b"):
+    with raises(ArgumentError, "by-position"):
         td.explain(td.gemm, *[(3, 3)] * 4)
 
 
@@ -102,7 +102,7 @@ def test_python_s_own_errors_become_sentences():
     for code, call in (
         ("unknown-option", lambda: td.syrk(a, tile=3)),
         ("unknown-option", lambda: td.integers.gemm(a, a, accuracy=1e-3)),
-        ("two-b", lambda: td.zherk(a, a, a)),
+        ("by-position", lambda: td.zherk(a, a, a)),
         ("twice", lambda: td.gemm(a, a, B=a)),
         ("no-b", lambda: td.gemm(a)),
         ("no-dim", lambda: td.xarray.herk(a)),

@@ -107,7 +107,7 @@ def test_the_option_that_was_meant_may_be_that_of_the_plan():
     with raises(ArgumentError, "unknown-option") as caught:
         td.plan(td.gemm, (3, 4), (4, 5), n_worker=3)
     assert caught.value.remedy.startswith("Give n_workers, if that is meant. ")
-    with raises(ArgumentError, "two-b"):
+    with raises(ArgumentError, "by-position"):
         td.matmul(np.eye(2), np.eye(2), np.eye(2))
 
 

@@ -31,7 +31,7 @@ def test_the_correlator_goes_on_where_it_stopped(here, capsys, monkeypatch):
     shape = {"channel": 2, "antenna": 3, "time": 3 * 1024 + 5, "pol": 2, "cplx": 2}
     numbers = np.random.default_rng(1).integers(-128, 128, [*shape.values()], np.int8)
     voltage = xr.DataArray(numbers, {"channel": [1.4, 1.5]}, [*shape])
-    cut = voltage.chunk({"channel": 1, "time": 1024})
+    cut = voltage.chunk({"channel": 1, "time": 1500})  # no whole blocks
     cut.to_dataset(name="voltage").to_zarr("v.zarr")
     program = runpy.run_path(str(EXAMPLES / "correlator.py"))["correlate"]
     write = xr.Dataset.to_zarr
@@ -49,8 +49,13 @@ def test_the_correlator_goes_on_where_it_stopped(here, capsys, monkeypatch):
             program("v.zarr", "r.zarr")
     assert "1 of 3 blocks" in capsys.readouterr().out
     program("v.zarr", "r.zarr")
-    assert capsys.readouterr().out == "2 of 3 blocks\n3 of 3 blocks\n"
+    end = "r.zarr is complete\n"
+    assert capsys.readouterr().out == f"2 of 3 blocks\n3 of 3 blocks\n{end}"
     program("v.zarr", "r.zarr")
+    assert capsys.readouterr().out == end
+    cut.isel(time=slice(2048)).to_dataset(name="voltage").to_zarr("less.zarr")
+    with pytest.raises(SystemExit, match="begun for other blocks"):
+        program("less.zarr", "r.zarr")
     found = xr.open_zarr("r.zarr")["visibility"]
     x = numbers.astype("f8").view("c16")[:, :, : 3 * 1024, :, 0].reshape(2, 3, 3, -1)
     x = x.swapaxes(1, 2)
