@@ -38,12 +38,11 @@ def as_key(value: Any, name: str) -> Any:
     """Return a factor as caches find it: a NaN as the same object as the last one."""
     if type(value) is int:
         return value
-    numbers = float, complex, np.inexact
-    return (
-        as_number(value, name)
-        if isinstance(value, numbers) and value != value
-        else value
-    )
+    # An array cannot be compared with 0.
+    odd = getattr(value, "ndim", 0) > 0
+    if isinstance(value, float | complex | np.inexact):
+        odd = bool(value != value)
+    return as_number(value, name) if odd else value
 
 
 def check_beta(routine: Routine, beta: complex | None, C: Any) -> complex:

@@ -302,6 +302,14 @@ def test_numbers_of_every_type_are_taken():
         assert not np.isfinite(td.gemm(a + 0j, a, alpha=infinite)[0, 0])
 
 
+@cases("name", ("alpha", "beta"))
+def test_a_factor_that_is_an_array_is_refused(name):
+    a, factors = np.eye(3), {"alpha": 1.0, "beta": 1.0}
+    factors[name] = np.ones(2)
+    with raises(ArgumentError, "scalar"):
+        td.gemm(a, a, C=a, **factors, out=np.empty((3, 3)))
+
+
 def test_a_number_beyond_doubles_is_called_one():
     with raises(ArgumentError, "scalar") as caught:
         td.gemm([[1.0]], [[1.0]], alpha=10**400)
