@@ -5,6 +5,7 @@ floating-point dask arrays where a block is read. Of 32 bits on, integers in mem
 looked at for their largest magnitude, which NumPy's int64 hides.
 """
 
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ def find_largest(
 
     Parameters
     ----------
-    x : (..., rows, columns) array in memory
+    x : (..., rows, columns) array in memory, or a vector or a number
     name : str
         How errors call the matrix.
     limit : int
@@ -84,6 +85,7 @@ def find_largest(
     xp, found = namespace(x), 0
     if not x.size:
         return found
+    x = x if x.ndim else x.reshape(1)
     rows = x.reshape(-1, x.shape[-1])
     step = max(1, _AT_ONCE[family_of(x)] // x.shape[-1])
     for start in range(0, len(rows), step):
@@ -112,9 +114,10 @@ def _find_first(
     xp = namespace(parts)
     taken = (xp.abs(parts) <= limit) & (xp.rint(parts) == parts)
     row, column = divmod(int(taken.argmin()), parts.shape[-1])
-    place = [*map(int, np.unravel_index(start + row, x.shape[:-1]))]
-    place[-1] += origin[0]
-    place.append(origin[1] + column // (parts.shape[-1] // x.shape[-1]))
+    entry = (start + row) * x.shape[-1] + column // (parts.shape[-1] // x.shape[-1])
+    place = [*map(int, np.unravel_index(entry, x.shape))]
+    # Vectors have no row.
+    place[-2:] = map(add, place[-2:], origin[-x.ndim :])
     return ", ".join(map(str, place)), parts[row, column].item()
 
 

@@ -213,6 +213,21 @@ def test_products_become_integers_and_pairs_of_them(pairs, lazily):
             np.asarray(td.integers.to_integers(give(np.full((4, 4), wrong))))
 
 
+@cases("lazily", (False, True))
+def test_vectors_and_numbers_become_integers(lazily):
+    def give(x):
+        return da.from_array(np.array(x)) if lazily else x
+
+    for x, own in ((3.0, 3), (3 - 4j, [3, -4]), ([1.0, -2.0], [1, -2])):
+        found = np.asarray(td.integers.to_integers(give(x)))
+        assert found.dtype == "int64"
+        assert found.tolist() == own
+    for x, place in ((0.5, "C[0]"), ([1.0, 0.5], "C[1]"), ([1j, 0.5j], "C[1]")):
+        with raises(PlanError, "not-integer") as caught:
+            np.asarray(td.integers.to_integers(give(x)))
+        assert place in str(caught.value)
+
+
 def test_other_arrays_and_dtypes_are_refused():
     for given, dtype in ((np.eye(2), "int16"), (np.eye(2), "no"), ([[1]], "int64")):
         with raises(ArgumentError, "dtype"):
