@@ -14,6 +14,8 @@ PAUSE, SPILL, TARGET = 0.8, 0.7, 0.6
 # Share of a worker's limit for the process and the tiles of a product of dask arrays:
 # above it dask pauses the worker. Without workers the rest of a machine is for others.
 PRODUCT_SHARE = PAUSE
+# Share of a small machine that tiles get at least: the process is there already.
+_LEAST_SHARE = 1 / 8
 # Share of a device's free memory, or of its pool: CuPy's pool rounds allocations up,
 # and there are gaps between blocks. By reasoning; not measured.
 DEVICE_SHARE = 0.8
@@ -77,6 +79,8 @@ class MemoryBudget:
             tiles = DEVICE_SHARE * self.limit
         else:
             tiles = PRODUCT_SHARE * self.limit - self.taken_bytes
+            if self.kind == "machine":
+                tiles = max(tiles, _LEAST_SHARE * self.limit)
         return max(1, int(tiles / WAVE_SHARE if self.stretched else tiles))
 
     @property
@@ -112,4 +116,6 @@ class MemoryBudget:
             limit = tiles / DEVICE_SHARE
         else:
             limit = (tiles + self.taken_bytes) / PRODUCT_SHARE
+            if self.kind == "machine":
+                limit = min(limit, tiles / _LEAST_SHARE)
         return ceil(limit / _MIB) * _MIB

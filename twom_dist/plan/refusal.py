@@ -37,15 +37,13 @@ def refuse(
     assert budget.tile_bytes is not None
     room = "no room" if budget.tile_bytes == 1 else format_bytes(budget.tile_bytes)
     most, acts = budget.most_bytes, "spills" if budget.kind == "job" else "pauses"
-    taken = (
-        f" (dask {acts} at {format_bytes(most)}, and the process takes "
-        f"{format_bytes(budget.taken_bytes)})"
-    )
-    taken = "" if budget.kind == "device" else taken
-    holders = "devices" if budget.kind == "device" else "workers"
-    have, fullest = f"{holders} of {{}} have", f"the fullest of {workers}"
-    if budget.kind == "machine":
-        have, fullest = "this machine of {} has", "the product"
+    taken = f"the process takes {format_bytes(budget.taken_bytes)}"
+    taken = f" (dask {acts} at {format_bytes(most)}, and {taken})"
+    have, fullest = "workers of {} have", f"the fullest of {workers}"
+    if budget.kind == "device":
+        have, taken = "devices of {} have", ""
+    elif budget.kind == "machine":
+        have, fullest, taken = "this machine of {} has", "the product", ""
     problem = (
         f"not enough memory: {have.format(format_bytes(budget.limit))} {room} for "
         f"tiles{taken}, and {fullest} needs "
