@@ -112,11 +112,11 @@ def matmul(
 
 def _matmul(choice: Choice, out: Any, x1: Any, x2: Any) -> Any:
     (a, b), out, give_back = as_operands((x1, x2), ("x1", "x2"), out, unsized=True)
+    terms, output = matmul_terms(a.shape, b.shape)
     if is_unsized(a) or is_unsized(b):
         if out is not None:
             check_out(out, (a, b), (), a.dtype)
         return multiply_unsized(a, b, choice)
-    terms, output = matmul_terms(a.shape, b.shape)
     if out is not None:
         front = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         shape = (*front, *a.shape[-2:-1], *(b.shape[-1:] if b.ndim > 1 else ()))

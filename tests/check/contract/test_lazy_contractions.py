@@ -161,3 +161,7 @@ def test_rows_and_columns_of_unknown_number():
     ):
         with raises(PlanError, code):
             td.matmul(*operands, out=np.empty((3, 5)) if code == "out" else None)
+    # matmul has no op that would fit.
+    with raises(PlanError, "shapes") as caught:
+        td.matmul(lazy, y[:5])
+    assert "x1" in caught.value.problem
