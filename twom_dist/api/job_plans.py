@@ -10,6 +10,7 @@ from ..plan import Cluster, Plan, find_chunks, lay_out
 from ..problem.matrices import check_single
 from ..problem.matrices import outline as describe
 from ..problem.problem import Problem
+from ..run.advice import advise_method, advise_op
 from ..store import StoredMatrix
 
 # Times that the memory of workers is doubled, to find what would cut no chunk.
@@ -41,7 +42,16 @@ def plan_job(
     cuts = layout.read_chunks(stored)
     uncut = _find_uncut(posed, cluster, stored) if cuts > 1 and chunks is None else 0
     waves = len(layout.waves)
-    return replace(first, waves=waves, chunk_reads=cuts, uncut_bytes=uncut)
+    notes = [*advise_op(posed), *advise_method(posed, client)]
+    if layout.num_computed == 1 and first.tiles[2] > 1:
+        notes.append("C is one tile: a stopped job multiplies from the beginning")
+    return replace(
+        first,
+        waves=waves,
+        chunk_reads=cuts,
+        uncut_bytes=uncut,
+        notes=tuple(notes),
+    )
 
 
 def _find_uncut(posed: Problem, cluster: Cluster, stored: tuple[int, int, int]) -> int:

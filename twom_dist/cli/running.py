@@ -19,16 +19,21 @@ def run_job(
 ) -> None:
     """Run a job on workers that are there, or start some, and print its summary."""
     from ..jobs import begin, compute
+    from ..run.advice import advise_method, advise_op
     from .workers import find_workers
 
     with ExitStack() as stack:
         client, cluster = stack.enter_context(find_workers(job.engine, **options))
+        if not quiet:
+            # Before the output is refused for its size.
+            _say_all(advise_op(job))
         running = begin(job, cluster, chunks, client=client, tell=say)
         run = stack.enter_context(running)
         report = None
         if not quiet:
             total, done = run.layout.num_computed, len(run.finished())
             say(_tell_start(total, done, cluster, client) + _tell_look(run))
+            _say_all(advise_method(run.job, client))
             report = stack.enter_context(follow(total, done, client, cluster.workers))
         enter = report or (lambda _: None)
         summary = compute(run, client, report, begin_work(), enter)
@@ -37,6 +42,11 @@ def run_job(
     elif not quiet:
         text = f"{summary}\n{summary.explanation}" if verbose else summary
         show(text, done=True)
+
+
+def _say_all(sentences: list[str]) -> None:
+    for sentence in sentences:
+        say(sentence)
 
 
 def _tell_start(total: int, done: int, cluster: Any, client: Any) -> str:

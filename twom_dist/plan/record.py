@@ -60,10 +60,11 @@ class Plan:
         Parts of a job on files that are computed one after the other; all other figures
         are those of the first.
     chunk_reads : float
-        Times that tiles of a job read each chunk of a file which they cut; 1 where they
-        cut none.
+        Times that tiles of a job read each chunk that they cut; 1 where they cut none.
     uncut_bytes : int
         Memory limit of workers with which they would cut none; 0 if unknown.
+    notes : tuple of str
+        Advice: what would be faster or smaller, or would be lost.
     """
 
     spec: Spec
@@ -81,6 +82,7 @@ class Plan:
     waves: int = 1
     chunk_reads: float = 1.0
     uncut_bytes: int = 0
+    notes: tuple[str, ...] = ()
     # All other attributes are figures.
     _PARTS: ClassVar = ("spec", "grid", "cluster", "memory", "mirrors", "cramped")
 
@@ -220,8 +222,7 @@ class Plan:
 
         It is relative to ``(|A| |B|)_ij`` if the entries determine the moduli,
         otherwise to ``||a_i|| ||b_j||``. For an exact product it is 0, or in single
-        precision relative to the result. For a rank-2k update
-        it holds for each of the two products.
+        precision relative to the result. Rank-2k updates: of each of the two products.
         """
         return bound_error(self.spec, self.spec.by_entries).value
 
@@ -260,6 +261,7 @@ class Plan:
         if self.by_entries:
             each = f"{self.operations_per_modulus:.2g} ops a modulus"
             moduli += f", expected: the data decide; {each}"
+        products = f"{self.num_int8_gemms} of tiles, {self.int8_operations:.3g} ops"
         wave = f"the first of a job in {self.waves} waves, {_WHY_WAVES}"
         return [
             ("routine", self.routine + (f", {self.uplo}" if self.uplo else "")),
@@ -270,16 +272,14 @@ class Plan:
             ("error bound", str(bound_error(self.spec, self.spec.by_entries))),
             ("tiles", f"{mt} x {nt} of C, {kt} along k; up to {mb} x {nb} x {kb}"),
             ("tasks", self._show_tasks()),
-            (
-                "int8 products",
-                f"{self.num_int8_gemms} of tiles, {self.int8_operations:.3g} ops",
-            ),
+            ("int8 products", products),
             ("workers", self._show_workers()),
             *([] if self._in_tasks else [("idle workers", f"{self.idle_workers}")]),
             *([("inputs", self._show_reads())] if self.streams else []),
             *([("chunks", self._show_cuts())] if self.chunk_reads > 1 else []),
             ("moved", f"{format_bytes(self.bytes_moved)}, {self._show_moved()}"),
             ("peak of a worker", self._show_peak()),
+            *(("note", x) for x in self.notes),
         ]
 
     @property
@@ -331,7 +331,7 @@ class Plan:
         return f"cut by tiles, and read whole for each: {times}; {remedy}"
 
     def _show_moved(self) -> str:
-        moved = [] if self.streams else ["entries of op(A) and op(B)"]
+        moved = ["entries of op(A) and op(B)"] * (not self.streams)
         return " and ".join(moved + ["residues of C"] * (self.layers > 1)) or "nothing"
 
     def _show_workers(self) -> str:

@@ -147,14 +147,19 @@ def by_workers_chip(terms: Terms, *matrices: Any) -> Terms:
     if client is None or client.asynchronous:
         return terms
     engine = engine_of(choice.engine, family_of(lazy[0]._meta))
-    known = vars(client).setdefault("_twom_chips", {})
+    return terms._replace(choice=replace(choice, chip=chip_of_workers(client, engine)))
+
+
+def chip_of_workers(client: Any, engine: str) -> Chip | None:
+    """Ask a client's workers once for the chip of most; None without an answer."""
+    known: dict[str, Chip | None] = vars(client).setdefault("_twom_chips", {})
     if engine not in known:
         workers = [x["address"] for x in list_workers(client)]
         if not workers:
-            return terms
+            return None
         told = client.sync(_gather_chips, client, workers, engine)
         known[engine] = most_common(told)
-    return terms._replace(choice=replace(choice, chip=known[engine]))
+    return known[engine]
 
 
 async def _gather_chips(client: Any, workers: list[str], engine: str) -> list[Chip]:

@@ -12,6 +12,8 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import IO
 
+from dask.utils import format_bytes
+
 from ..errors import StoreError
 from . import _tree as tree
 from ._errors import store_errors
@@ -156,8 +158,8 @@ class Unfinished(Place):
         free_bytes = shutil.disk_usage(folder).free
         if needed_bytes > free_bytes:
             raise StoreError(
-                f"the output needs {needed_bytes} bytes, but {folder!r} has only "
-                f"{free_bytes} free",
+                f"the output needs {format_bytes(needed_bytes)}, but {folder!r} has "
+                f"only {format_bytes(free_bytes)} free",
                 "Free some space or choose another folder",
                 "disk-full",
             )

@@ -123,7 +123,9 @@ def test_a_plan_is_that_of_the_job(call, a, b, command, shape, tile, options, th
     assert (waves > 1) == (tile == 90)
     expected = json.loads(layout.plan(layout.waves[0], cluster).to_json())
     code, out, _ = call("plan", *command, *flags, "--json")
-    assert (code, json.loads(out)) == (0, {**expected, "waves": waves})
+    # Advice depends on the CPU.
+    found = {**json.loads(out), "notes": []}
+    assert (code, found) == (0, {**expected, "waves": waves})
     code, out, _ = call("plan", *command, *flags)
     assert (code, f" in {waves} waves, " in out) == (0, waves > 1)
 
