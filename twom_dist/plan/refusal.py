@@ -17,6 +17,7 @@ from .show import name_count
 _TRIED = 2**17
 # Factors that are tried: of workers, and by which sides of tiles are divided.
 _FACTORS = (2, 4, 8)
+_DIVISORS = (*_FACTORS, 16, 32)
 # Smaller tiles spend most of their time on the way.
 _LEAST_SIDE = 64
 
@@ -97,16 +98,31 @@ def _find_ways(plan: Plan, need: Callable[[_Sizes, int], float]) -> Iterator[str
             others = name_count(fewer, "worker")
             yield f"start {others} of {limit // 2**20} MiB instead of {workers}"
             break
-    largest = max(map(max, sizes))
-    for side in (-(-largest // factor) for factor in _FACTORS):
+    for side in _divide(max(map(max, sizes))):
         cut = _cut(sizes, side, whole=plan.streams or not budget.stretched)
         if side >= _LEAST_SIDE and need(cut, workers) <= usable:
             if budget.stretched:
                 yield f"use tiles of {side}"
             else:
-                ways = f"A.rechunk({side}), of a file da.from_array(A, chunks={side})"
-                yield f"use chunks of {side} along both axes: {ways}"
+                rows, columns = (min(side, max(own)) for own in (sizes[0], sizes[2]))
+                own = (rows, columns) if plan.spec.op_a == "N" else (columns, rows)
+                made = f"where they are made: A = da.from_array(A, chunks={own})"
+                yield f"use chunks of {side} at most, {made}"
             break
+
+
+def _divide(largest: int) -> Iterator[int]:
+    """Divide the largest side, evenly where a number close by does: files are chunked.
+
+    Examples
+    --------
+    >>> list(_divide(1600)), next(_divide(1563))
+    ([800, 400, 200, 100, 50], 521)
+    """
+    for factor in _DIVISORS:
+        most = -(-largest // factor)
+        even = (x for x in range(most, most // 2, -1) if largest % x == 0)
+        yield next(even, most)
 
 
 def _needed(plan: Plan, leaving: bool) -> WorkerMemory:
