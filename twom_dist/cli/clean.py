@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import click
-from dask.utils import format_bytes, format_time
+from dask.utils import format_bytes
 
 from ..errors import StoreError
 from .failures import DONE, EPILOG, FAILED
@@ -65,7 +65,9 @@ def _handle(place: Any, yes: bool) -> dict[str, Any]:
 
 
 def _show(left: dict[str, Any]) -> str:
-    size, age = format_bytes(left["bytes"]), format_time(left["idle_seconds"])
+    from ..plan.show import show_seconds
+
+    size, age = format_bytes(left["bytes"]), show_seconds(left["idle_seconds"])
     state = "removed" if left["removed"] else left["obstacle"]
     text = f"{left['folder']}: {size}, last changed {age} ago"
     return f"{text}; {state}" if state else text

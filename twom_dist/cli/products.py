@@ -75,12 +75,12 @@ _WORKER_OPTIONS = [
         "--insecure",
         "Do not encrypt: every user of this machine can then run programs as you.",
     ),
+    CHUNKS_OPTION,
 ]
 # Those that a later run need not repeat.
 _RUN_OPTIONS = [
     *SCHEDULER_OPTIONS,
     flag("--dashboard", "Serve dask's dashboard on port 8787."),
-    CHUNKS_OPTION,
     flag("--verbose", "Say how accurate the result is, and why."),
     flag("--quiet", "Print nothing but errors and what --json prints."),
     *COMMON_OPTIONS,

@@ -42,8 +42,11 @@ def _list_rows(found: Any, now: float) -> dict[str, str]:
 
     rows = {"output": found.path, "state": found.state}
     if found.state == "finished":
+        if not found.routine:
+            rows["state"] += ", or of another program: it has no notes of ours"
         return rows
-    if found.state == "running":
+    running = found.state == "running"
+    if running:
         rows["state"] += f" on {found.host}" if found.host else ""
         if found.since is not None:
             rows["state"] += f", for {show_seconds(max(0, now - found.since))}"
@@ -51,19 +54,22 @@ def _list_rows(found: Any, now: float) -> dict[str, str]:
         rows["state"] = "not finished; without locks here, only new tiles show a run"
     if not found.tiles:
         return rows | {"tiles": "none yet: the job looks at its inputs"}
-    # Tiles tell of a run that multiplies.
-    if found.state == "running" and found.phase not in ("", "multiplying"):
+    if running and found.phase:
         rows["phase"] = found.phase
     rows["tiles"] = f"{found.done} of {found.tiles}"
     if found.last is not None:
         rows["tiles"] += f", the last {show_seconds(max(0, now - found.last))} ago"
     if found.tiles_per_second is not None:
         rows["speed"] = _show_speed(found.tiles_per_second)
-    if found.done == found.tiles and "phase" not in rows:
+    multiplies = rows.get("phase", "multiplying") == "multiplying"
+    if found.done == found.tiles and multiplies:
         rows["left"] = "the file itself is to be written"
     elif found.seconds_left is not None:
-        rows["left"] = show_seconds(found.seconds_left)
-    if found.state != "running":
+        left = show_seconds(found.seconds_left)
+        rows["left"] = left if running else f"would take {left}"
+    elif running:
+        rows["left"] = "unknown before the first tile of this run"
+    if not running:
         rows["continue"] = found.command or _AGAIN
     return rows
 

@@ -159,8 +159,8 @@ def _describe_finished(path: str | os.PathLike[str], name: str) -> Status:
             raise
         raise StoreError(
             f"{name!r} is not there, and no job has left a tile of it",
-            "Check its name and folder; a job that ends before its first tile keeps "
-            "nothing",
+            "Check its name and folder. A job that is queued, or failed at once, has "
+            "left nothing: see the log of its batch job",
             "no-job",
         ) from error
     made = matrix.provenance().get("made", {})

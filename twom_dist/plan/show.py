@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from decimal import ROUND_CEILING, Context
 from html import escape
 
-from dask.utils import format_time
-
 # Each row is a tuple of cells, the first of which are short.
 Rows = Sequence[tuple[str, ...]]
 
 # No colours: the notebook's own fit its dark and its light theme.
 _LEFT = 'style="text-align: left"'
+_UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
 def as_text(rows: Rows) -> str:
@@ -51,14 +50,19 @@ def round_up(x: float, digits: int) -> float:
 
 
 def show_seconds(seconds: float) -> str:
-    """Show a time: seconds up to ten minutes, then minutes, hours and days.
+    """Show a time by its largest unit and the next smaller one.
 
     Examples
     --------
-    >>> show_seconds(599.6), show_seconds(602)
-    ('600 s', '10m 2s')
+    >>> show_seconds(59.4), show_seconds(602), show_seconds(100_000)
+    ('59s', '10m 2s', '1d 3h')
     """
-    return f"{seconds:.0f} s" if seconds < 600 else str(format_time(seconds))
+    whole = round(seconds)
+    units = [x for x in _UNITS if x[0] <= whole] or _UNITS[-1:]
+    (size, name), *_ = units
+    text = f"{whole // size}{name}"
+    below = [f" {whole % size // part}{x}" for part, x in units[1:2]]
+    return text + "".join(below)
 
 
 def as_html(title: str, rows: Rows) -> str:

@@ -84,7 +84,7 @@ def test_a_log_has_the_first_tile_and_then_a_line_now_and_then(capsys, monkeypat
         report(Progress(2, 9, 10**9, 2.0))
         time.sleep(0.1)
         assert capsys.readouterr().err == ""
-    assert lines[-1] == "twom-dist: 1 of 9 tiles, 1.0 GFLOP/s, 8 s left\n"
+    assert lines[-1] == "twom-dist: 1 of 9 tiles, 1.0 GFLOP/s, 8s left\n"
 
 
 def test_on_a_terminal_one_line_changes_and_goes(capsys, monkeypatch):
@@ -98,7 +98,7 @@ def test_on_a_terminal_one_line_changes_and_goes(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "left"), [(3.0, "6 s"), (299.0, "598 s"), (301.0, "10m 2s")]
+    ("seconds", "left"), [(3.0, "6s"), (299.0, "9m 58s"), (301.0, "10m 2s")]
 )
 def test_the_time_left_is_that_of_the_tiles_of_this_run(seconds, left):
     # Three of nine were there, and one took so long.

@@ -20,6 +20,7 @@ from tests.support.jobs import OUTPUTS, at, multiply, stop_after
 from twom_dist.api.files import multiply_files, update_files
 from twom_dist.cli import main
 from twom_dist.cli.spelling import spell_command
+from twom_dist.cli.status import _list_rows
 from twom_dist.errors import StoreError
 from twom_dist.jobs import driver, state
 from twom_dist.jobs.state import find_status
@@ -56,6 +57,7 @@ def test_a_stopped_job_says_what_continues_it(call, files):
     given = ["--alpha", "2j", "--op-b", "T", "--accuracy", "1e-13", "--no-equilibrate"]
     given += ["--n-workers", "0", "--memory-limit", str(2**31)]
     typed = ["gemm", "A.zarr", "A.zarr", "-o", "C.npy", *given]
+    given += ["--chunks", "16"]
     typed += ["--overwrite", "--chunks", "16"]
     with pytest.MonkeyPatch.context() as patch:
         # The third tile finds the disk full.
@@ -64,8 +66,9 @@ def test_a_stopped_job_says_what_continues_it(call, files):
     assert code == 1, err
     code, out, _ = call("status", "C.npy")
     assert code == 1
-    _, stopped, *_, last = out.splitlines()
+    _, stopped, *rows, last = out.splitlines()
     assert stopped.split() == ["state", "stopped"]
+    assert re.search(r"^left +would take \d+s$", "\n".join(rows), re.M)
     command = shlex.split(last.removeprefix("continue"))
     folder = os.getcwd()
     assert command[:4] == ["twom-dist", "gemm", *[f"{folder}/A.zarr"] * 2]
@@ -239,3 +242,15 @@ def test_other_files_and_damaged_notes(call, files):
     np.save("C.npy", np.eye(2))
     assert find_status("C.npy").state == "finished"
     assert read("C.npy").shape == (2, 2)
+
+
+def test_a_matrix_that_no_job_made_is_said_to_have_no_notes(call, files):
+    code, out, _ = call("status", "A.zarr")
+    assert (code, out.count("it has no notes of ours")) == (0, 1)
+
+
+def test_a_run_without_a_tile_says_that_it_has_no_estimate():
+    run = state.Status("C.zarr", "running", 2, 30, phase="multiplying")
+    rows = _list_rows(run, 0.0)
+    assert (rows["phase"], rows["tiles"]) == ("multiplying", "2 of 30")
+    assert rows["left"] == "unknown before the first tile of this run"

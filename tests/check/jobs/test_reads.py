@@ -86,7 +86,7 @@ def test_a_text_tells_of_speed_and_time(monkeypatch):
     assert str(found) == "multiplying"
     now[0] = 10.0
     found.add(2**28)
-    told = "multiplying, 256.00 MiB of 1.00 GiB read, 25.60 MiB/s, 30 s left"
+    told = "multiplying, 256.00 MiB of 1.00 GiB read, 25.60 MiB/s, 30s left"
     assert str(found) == told
     found.add(2**30)
     assert f" of {format_bytes(2**31)} read" in str(found)
