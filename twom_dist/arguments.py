@@ -25,9 +25,13 @@ _MEANT = {
     "tol": "accuracy",
     "rtol": "accuracy",
     "overwrite_c": "out",
+    "weights": "diag",
+    "diagonal": "diag",
 }
 # What exact products do not take, but those of DataArrays.
 _SCALARS = ("alpha", "beta")
+# What only plans and clusters take.
+_WORKERS = ("n_workers", "threads_per_worker", "memory_limit")
 _PLACED = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 _NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
@@ -78,6 +82,9 @@ def check_arguments(
                 text += f"; {caller.__name__} itself takes {', '.join(own)}"
             if option in _SCALARS and name.startswith("integers."):
                 text = f"Scale the product, or call td.xarray's, which takes it. {text}"
+            if option in _WORKERS:
+                start = f"td.local_cluster({option}=...)"
+                text = f"The workers are those of the client: start {start}. {text}"
             if meant := _find_meant(option, [*named, *own]):
                 text = f"Give {meant}, if that is meant. {text}"
             problem = f"{name} takes no {option!r}"

@@ -28,8 +28,9 @@ def check_diagonal(routine: Routine, diag: Any, k: int, dtype: np.dtype[Any]) ->
         return np.finfo(dtype).dtype.str
     if routine.hermitian:
         raise ArgumentError(
-            f"with a complex diag the result of {routine.name} would not be Hermitian",
-            "Give its real part, or call td.gemm or td.syrk",
+            f"diag is {diag.dtype}, and with a complex one the result of "
+            f"{routine.name} would not be Hermitian",
+            "Give diag.real, or call td.gemm or td.syrk",
             "diag-complex",
         )
     return dtype.str

@@ -18,6 +18,11 @@ _MEMBER = re.compile(
 _INSIDE = re.compile(
     r"(?P<path>.*?\.zarr)/+(?P<member>.*[^/])/*", re.IGNORECASE | re.DOTALL
 )
+# Spellings of other programs: path.h5:member, path.h5/member.
+_MISSPELT = re.compile(
+    r"(?P<path>.*?\.(?:zarr|npz|h5|hdf5))[:/](?P<member>[^:/].*)",
+    re.IGNORECASE | re.DOTALL,
+)
 _FILE_URL = re.compile(r"(?:file|local)://(?=/)", re.IGNORECASE)
 
 
@@ -47,11 +52,14 @@ def parse_location(path: str | os.PathLike[str]) -> Location:
         file, member = match["path"], match["member"]
     name = _find_format(file)
     if name not in _FORMATS:
+        meant = _MISSPELT.fullmatch(text)
         given = f"ends in '.{name}'" if name else "has no suffix"
         raise StoreError(
             f"{file.partition('::')[0]!r} {given}, but matrices are stored as .zarr, "
             ".npy, .npz, .h5 or .hdf5",
-            "Rename or convert it",
+            meant.expand(r"Write \g<path>::\g<member>")
+            if meant
+            else "Rename or convert it",
             "path-suffix",
         )
     if member is not None:

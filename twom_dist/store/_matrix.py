@@ -19,7 +19,7 @@ from ._tree import Stamp
 _DTYPE = re.compile(r"b1|[iu][1248]|f[48]|c8|c16")
 _MAX_LISTED = 10
 # Numbers of axes of arrays that containers list; a vector may be a matrix of one row.
-MATRIX_AXES, VECTOR_AXES = (2,), (1, 2)
+MATRIX_AXES, VECTOR_AXES, ALL_AXES = (2,), (1, 2), range(65)
 
 
 @dataclass(frozen=True)
@@ -176,13 +176,18 @@ def list_names(names: Sequence[str]) -> str:
     return listed if left <= 0 else f"{listed} and {left} more"
 
 
-def name_member(location: Location, list_matrices: Callable[[], list[str]]) -> Location:
-    """Fill in the name of a container's only 2-D array if the user names none."""
+def name_member(location: Location, find_arrays: Callable[..., list[str]]) -> Location:
+    """Fill in the name of a container's only 2-D array if the user names none.
+
+    `find_arrays`: names matrices, or the arrays of other numbers of axes.
+    """
     if location.member is not None:
         return location
-    found, name = list_matrices(), repr(str(location))
+    found, name = find_arrays(), repr(str(location))
     if not found:
-        raise StoreError(f"{name} holds no 2-D array", "", "no-matrix")
+        others = list_names(find_arrays(ALL_AXES)) or "nothing"
+        problem = f"{name} holds no 2-D array, but {others}"
+        raise StoreError(problem, "", "no-matrix")
     if len(found) > 1:
         raise StoreError(
             f"{name} holds {len(found)} 2-D arrays, {list_names(found)}",
@@ -196,6 +201,7 @@ def refuse_member(location: Location, arrays: list[str]) -> StoreError:
     """Return the error for a member that is missing or not an array."""
     if location.member is None:
         problem = f"{str(location)!r} does not say which of its arrays is meant"
+        problem += f": {list_names(arrays)}" if any(arrays) else ""
         return StoreError(problem, "Name it as 'path::member'", "no-member")
     held = list_names(arrays) if any(arrays) else "nothing that has a name"
     problem = f"{str(location)!r} names no array of the container, which holds {held}"

@@ -5,7 +5,7 @@ import os
 import re
 import warnings
 from collections.abc import Container
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha256
 from itertools import product
 from typing import Any, Self
@@ -44,7 +44,7 @@ class ZarrMatrix(StoredMatrix):
             )
         node = _open_node(_folder(location))
         if isinstance(node, zarr.Group):
-            location = name_member(location, lambda: _find_arrays(location.path))
+            location = name_member(location, partial(_find_arrays, location.path))
             if not tree.is_url(location.path):
                 tree.check_metadata(_folder(location))
             node = _open_node(_folder(location))

@@ -124,7 +124,8 @@ class Unfinished(Place):
             return
         if self.location.member is not None:
             raise StoreError(
-                f"{target!r} exists, and no member is added to an existing container",
+                f"{target!r} exists, and no member is added to an existing container, "
+                "nor is one replaced",
                 "Name a container that does not exist yet",
                 "container-exists",
             )
@@ -172,11 +173,12 @@ class Unfinished(Place):
         """
         folder = os.path.dirname(self.folder)
         if not (os.path.isdir(folder) and os.access(folder, _ALL_RIGHTS)):
-            raise StoreError(
-                f"{folder!r} is not a folder that can be read and written to",
-                "Create it, change its permissions or choose another",
-                "no-folder",
-            )
+            problem = f"there is no folder {folder!r}"
+            remedy = "Create it or choose another"
+            if os.path.lexists(folder):
+                problem = f"{folder!r} is not a folder that can be read and written to"
+                remedy = "Change its permissions or choose another"
+            raise StoreError(problem, remedy, "no-folder")
         path = self.lock_path
         with store_errors(self.folder, "written"):
             make_own_folder(self.folder)

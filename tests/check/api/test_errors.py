@@ -11,11 +11,13 @@ import twom_dist as td
 from tests.support.cases import cases
 from tests.support.expect import raises
 from twom_dist import errors
-from twom_dist.errors import PlanError
+from twom_dist.errors import TwomError
 
 NAMED = [getattr(errors, name) for name in errors.__all__]
 # A warning is the other.
 KINDS = [kind for kind in NAMED if issubclass(kind, errors.TwomError)]
+
+EYES = np.eye(2), np.eye(2)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -57,9 +59,16 @@ def test_a_worker_sends_an_error_as_it_is(kind):
         ("takes one matrix", "no-beta", lambda: td.plan(td.herk, (4, 3), (4, 3))),
         ("syrk", "op", lambda: td.herk(np.eye(3), op="T")),
         ("her2k", "op", lambda: td.syr2k(np.eye(3), np.eye(3), op="C")),
+        ("Give diag", "unknown-option", lambda: td.gemm(*EYES, weights=[1, 2])),
+        ("Give diag", "unknown-option", lambda: td.herk(EYES[0], diagonal=[1, 2])),
+        (
+            "td.local_cluster(n_workers=...)",
+            "unknown-option",
+            lambda: td.update_files(td.herk, "A.npy", "C.npy", n_workers=2),
+        ),
     ],
 )
 def test_refusals_name_what_was_given_and_meant(named, code, call):
-    with raises(PlanError, code) as caught:
+    with raises(TwomError, code) as caught:
         call()
     assert named in str(caught.value)

@@ -104,8 +104,9 @@ def test_plans_and_explanations(matrices):
 def test_refusals(matrices):
     zarr.open_group("w.zarr", mode="w")["w"] = matrices[2]
     for path in ("w.npz", "w.h5", "w.zarr"):
-        with raises(StoreError, "no-member"):
+        with raises(StoreError, "no-member") as unnamed:
             read_vector(path)
+        assert "w'" in unnamed.value.problem.partition(" is meant: ")[2]
         with raises(StoreError, "no-such-member") as refused:
             read_vector(f"{path}::misspelt")
         assert "w'" in refused.value.problem.partition(" holds ")[2]

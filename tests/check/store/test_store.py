@@ -113,6 +113,28 @@ def test_paths_that_name_no_matrix(path, code):
             find(path)
 
 
+@pytest.mark.parametrize("path", ["data.h5:g/B", "data.h5/g/B"])
+def test_a_member_in_the_spelling_of_others_is_corrected(path):
+    with raises(StoreError, "path-suffix") as caught:
+        open_matrix(path)
+    assert caught.value.remedy == "Write data.h5::g/B"
+
+
+@pytest.mark.parametrize("name", ["t.zarr", "t.h5", "t.npz"])
+def test_a_container_without_a_matrix_says_what_it_holds(here, name):
+    voltage = np.zeros((1, 2, 3, 4))
+    if name == "t.zarr":
+        zarr.open_group(name, mode="w")["voltage"] = voltage
+    elif name == "t.npz":
+        np.savez(name, voltage=voltage)
+    else:
+        with h5py.File(name, "w") as file:
+            file["voltage"] = voltage
+    with raises(StoreError, "no-matrix") as caught:
+        open_matrix(name)
+    assert caught.value.problem.endswith("no 2-D array, but 'voltage'")
+
+
 @pytest.mark.parametrize("path", ["s.zarr::g/A", "s.zarr/g/A", "s.zarr//g/A/"])
 def test_a_member_is_named_as_ours_or_as_zarrs(here, path):
     save("s.zarr::g/A", make_matrix())
