@@ -51,7 +51,8 @@ _OPTIONS = [
     option(
         "--memory-limit",
         SIZE,
-        "Memory limit of each worker, e.g. 16GiB [default: none].",
+        "Memory limit of each worker, e.g. 16GiB [default: as gemm would set here, and "
+        "none for given workers].",
     ),
     CHUNKS_OPTION,
     *COMMON_OPTIONS,
@@ -95,10 +96,12 @@ def plan(
     if ROUTINES[routine].matrices == 2 or b or shape_b:
         asked["b"] = _find("B", b, shape_b)
     job = update_files if ROUTINES[routine].triangle else multiply_files
-    threads = threads_per_worker
+    threads, on_device = threads_per_worker, options["engine"] == "cuda"
     if n_workers is None:
         own = choose_workers(None, threads, memory_limit)
         n_workers, threads = own.workers, own.threads
+        # That of a GPU is not known here.
+        memory_limit = memory_limit if on_device else own.memory.limit
     found = plan_routine(
         job,
         n_workers=n_workers,

@@ -15,6 +15,7 @@ from tests.support.places import ROOT
 from twom_dist import jobs
 from twom_dist.cli import failures
 from twom_dist.cli.options import NUMBER, SHAPE
+from twom_dist.cluster.local import choose_workers
 from twom_dist.plan import Cluster
 from twom_dist.plan.memory import MemoryBudget
 
@@ -100,6 +101,15 @@ def test_info_describes_a_matrix(call):
     assert code == 0
     for part in ("40 x 20", "complex64", "16 x 16", "6.25 kiB"):
         assert part in out
+
+
+def test_a_plan_without_workers_is_that_of_the_workers_that_would_start(call, a, b):
+    command = ("plan", "gemm", "A.npy", "B.npy", "--json")
+    own = choose_workers()
+    flags = ("--n-workers", str(own.workers), "--threads-per-worker", str(own.threads))
+    flags += ("--memory-limit", str(own.memory.limit))
+    assert call(*command) == call(*command, *flags)
+    assert "for tiles" in call(*command[:-1])[1]
 
 
 @pytest.mark.parametrize("threads", [1, 3])
