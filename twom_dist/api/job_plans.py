@@ -1,6 +1,7 @@
 """Plans of jobs on files: their first wave, and how many there are."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ..jobs import budget_for_job
@@ -13,8 +14,9 @@ from ..problem.problem import Problem
 from ..run.advice import advise_method, advise_op
 from ..store import StoredMatrix
 
-# Times that the memory of workers is doubled, to find what would cut no chunk.
-_DOUBLINGS = 8
+# Times that the memory of workers is doubled, to find what would cut no chunk, and that
+# the last step is halved.
+_DOUBLINGS, _HALVINGS = 8, 5
 
 
 def plan_job(
@@ -59,11 +61,20 @@ def _find_uncut(posed: Problem, cluster: Cluster, stored: tuple[int, int, int]) 
 
     Tiles cut some, too, so that every worker gets a few.
     """
-    more = cluster.memory.limit or 0
-    for _ in range(_DOUBLINGS if more else 0):
-        more *= 2
-        larger = replace(cluster, memory=replace(cluster.memory, limit=more))
-        layout = lay_out(posed.spec, posed.shape, larger, chunks=stored)
-        if layout.read_chunks(stored) == 1:
-            return more
-    return 0
+    least = cluster.memory.limit or 0
+    cuts = partial(_cuts_chunks, posed, cluster, stored)
+    limits = (least << n for n in range(1, _DOUBLINGS + 1) if least)
+    more = next((limit for limit in limits if not cuts(limit)), 0)
+    least = more // 2
+    for _ in range(_HALVINGS if more else 0):
+        middle = (least + more) // 2
+        least, more = (middle, more) if cuts(middle) else (least, middle)
+    return -(-more // 2**20) * 2**20
+
+
+def _cuts_chunks(
+    posed: Problem, cluster: Cluster, stored: tuple[int, int, int], limit: int
+) -> bool:
+    larger = replace(cluster, memory=replace(cluster.memory, limit=limit))
+    layout = lay_out(posed.spec, posed.shape, larger, chunks=stored)
+    return layout.read_chunks(stored) > 1

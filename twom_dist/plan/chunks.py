@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import lcm
 from typing import Any
 
@@ -16,6 +17,9 @@ from .cluster import Cluster
 # worker should get: tasks take some 0.1 s or more on one core.
 LARGEST_TILE = 2048
 TILES_PER_WORKER = 4
+# Side of a tile on a GPU: a task takes some 35 ms for k = 32768 at the 127 TF/s that
+# tiles of 4096 reach on an H200 (benchmarks/results/gpu.jsonl); dask spends 1 on it.
+DEVICE_TILE = 4096
 # Smaller tiles make tasks too short for dask's overhead on each.
 SMALLEST_TILE = 256
 # Most tiles of all matrices, if they are smaller than those that are chosen: dask's
@@ -153,6 +157,28 @@ def choose_tile_shape(
         for chunk, *sizes in zip(chunks, shape, largest, slots, strict=True)
     )
     return mb, nb, kb
+
+
+def list_tile_shapes(
+    spec: Spec, shape: Shape, cluster: Cluster, chunks: Shape, *, square: bool
+) -> list[Shape]:
+    """List the shapes of tiles that are tried, the largest first."""
+    side = DEVICE_TILE if spec.engine == "cuda" else LARGEST_TILE
+    sides = [side]
+    while sides[-1] > SMALLEST_TILE:
+        sides.append(sides[-1] // 2)
+    choose = partial(choose_tile_shape, shape, cluster, chunks=chunks, square=square)
+    *larger, last = choose(side, whole=True), *map(choose, sides)
+    # Half of k reads A and B no more often, as half of m and n does.
+    return [*(y for x in larger for y in (x, _halve_k(x, chunks))), last]
+
+
+def _halve_k(tile_shape: Shape, chunks: Shape) -> Shape:
+    mb, nb, kb = tile_shape
+    half = max(SMALLEST_TILE, -(-kb // 2))
+    if half >= kb:
+        return tile_shape
+    return mb, nb, _align(half, chunks[2], half)
 
 
 def find_chunks(spec: Spec, a: Any, b: Any) -> Shape:

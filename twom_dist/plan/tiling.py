@@ -16,15 +16,14 @@ from ..tiles.spec import Spec
 from .chunks import (
     LARGEST_TILE,
     MANY_TILES,
-    SMALLEST_TILE,
     TILES_PER_WORKER,
     Shape,
     check_tile,
-    choose_tile_shape,
     count_chunk_reads,
     count_tiles,
     cut_evenly,
     cut_sizes,
+    list_tile_shapes,
 )
 from .cluster import Cluster
 from .planner import make_plan
@@ -33,9 +32,6 @@ from .waves import Wave, cut_rectangle, cut_triangle
 
 # mnk up to which one tile is enough: some 0.2 s of work.
 SMALL_PRODUCT = 1024**3
-# Side of a tile on a GPU: a task takes some 35 ms for k = 32768 at the 127 TF/s that
-# tiles of 4096 reach on an H200 (benchmarks/results/gpu.jsonl); dask spends 1 on it.
-DEVICE_TILE = 4096
 # Smaller tiles are read again sooner than dask passes them on: those of 64 x 64 x 20000
 # in tiles of 64 took 0.7 s held and 0.3 s read again, .npy in memory, on two cores.
 HELD_BYTES = 2**22
@@ -192,7 +188,7 @@ def _choose_stream(spec: Spec, shape: Shape, cluster: Cluster, chunks: Shape) ->
             return None
         return _lay_out_stream(spec, shape, tile_shape, cluster)
 
-    sizes = _list_tile_shapes(spec, shape, cluster, chunks, square=True)
+    sizes = list_tile_shapes(spec, shape, cluster, chunks, square=True)
     return _first_layout(sizes, lay_out)
 
 
@@ -214,20 +210,8 @@ def _choose_tiles(spec: Spec, shape: Shape, cluster: Cluster, chunks: Shape) -> 
         enough = len(layout.waves) == 1 or usual >= slots or smallest
         return layout if enough else None
 
-    sizes = _list_tile_shapes(spec, shape, cluster, chunks, square=triangle)
+    sizes = list_tile_shapes(spec, shape, cluster, chunks, square=triangle)
     return _first_layout(sizes, lay_out)
-
-
-def _list_tile_shapes(
-    spec: Spec, shape: Shape, cluster: Cluster, chunks: Shape, *, square: bool
-) -> list[Shape]:
-    """List the shapes of tiles that are tried, the largest first."""
-    side = DEVICE_TILE if spec.engine == "cuda" else LARGEST_TILE
-    sides = [side]
-    while sides[-1] > SMALLEST_TILE:
-        sides.append(sides[-1] // 2)
-    choose = partial(choose_tile_shape, shape, cluster, chunks=chunks, square=square)
-    return [choose(side, whole=True), *map(choose, sides)]
 
 
 def _first_layout(

@@ -110,7 +110,7 @@ def test_a_plan_of_files_minds_their_chunks(tmp_path, monkeypatch, capsys):
         zarr.create_array(
             f"{name}.zarr", shape=(8000, 8000), chunks=(700, 700), dtype="c16"
         )
-    memory = 1000 * MIB
+    memory = 1600 * MIB
     cluster = budget_for_job(Cluster(4, 1, MemoryBudget(memory)))
     layout = open_job(td.gemm.ask("A.zarr", "B.zarr"), "C.zarr").lay_out(cluster)
     flags = ("--n-workers", "4", "--memory-limit", str(memory), "--json")
