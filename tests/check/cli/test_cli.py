@@ -18,6 +18,7 @@ from twom_dist.cli.options import NUMBER, SHAPE
 from twom_dist.cluster.local import choose_workers
 from twom_dist.plan import Cluster
 from twom_dist.plan.memory import MemoryBudget
+from twom_dist.run import advice
 
 ROUTINES = ["gemm", "herk", "syrk", "her2k", "syr2k"]
 BY_SHAPE = ("--shape-a", "8000,4000", "--shape-b", "4000x80")
@@ -101,6 +102,17 @@ def test_info_describes_a_matrix(call):
     assert code == 0
     for part in ("40 x 20", "complex64", "16 x 16", "6.25 kiB"):
         assert part in out
+
+
+def test_a_job_says_as_it_begins_what_would_be_faster_or_smaller(call, monkeypatch):
+    monkeypatch.setattr(advice, "_LEAST_PRODUCT", 0)
+    np.save("T.npy", np.ones((80, 8)))
+    code, _, err = call("herk", "T.npy", "-o", "C.npy", *HERE)
+    smaller, _, faster = err.splitlines()
+    told = "C is 80 x 80, 50.00 kiB; with op C it would be 8 x 8"
+    assert (code, smaller) == (0, f"twom-dist: {told}")
+    assert faster.startswith("twom-dist: method 'auto' would be native")
+    assert call("herk", "T.npy", "-o", "D.npy", *HERE, "--quiet")[2] == ""
 
 
 def test_a_plan_without_workers_is_that_of_the_workers_that_would_start(call, a, b):
