@@ -40,10 +40,12 @@ def refuse(
     most, acts = budget.most_bytes, "spills" if budget.kind == "job" else "pauses"
     taken = f"the process takes {format_bytes(budget.taken_bytes)}"
     taken = f" (dask {acts} at {format_bytes(most)}, and {taken})"
-    have, fullest = "workers of {} have", f"the fullest of {workers}"
+    holder = "worker"
     if budget.kind == "device":
-        have, taken = "devices of {} have", ""
-    elif budget.kind == "machine":
+        holder, taken = "device", ""
+    have = f"{holder}s of {{}} have"
+    fullest = f"the fullest of {name_count(workers, holder)}"
+    if budget.kind == "machine":
         have, fullest, taken = "this machine of {} has", "the product", ""
     problem = (
         f"not enough memory: {have.format(format_bytes(budget.limit))} {room} for "
