@@ -22,7 +22,7 @@ def machine_memory() -> int:
 def group_limits(groups: Path, mounted: Path) -> Iterator[int]:
     """List the memory limits of control groups, of both versions, and of all above."""
     try:
-        lines = groups.read_text().splitlines()
+        lines = os.fsdecode(groups.read_bytes()).splitlines()
     except OSError:
         return
     for line in lines:

@@ -55,3 +55,5 @@ def test_the_narrowest_group_is_the_limit(tmp_path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{text}\n")
     assert sorted(group_limits(groups, mounted)) == [3000, 4000, 5000]
+    groups.write_bytes(b"0::/slurm/job/\xff\n")
+    assert [*group_limits(groups, mounted)] == [3000, 5000]
