@@ -37,6 +37,7 @@ KINDS = tuple(
     for dtype in dtypes
     for routine in routines
 )
+_revision = 0
 _answers: ContextVar[list[str] | None] = ContextVar("twom-dist-answers", default=None)
 
 
@@ -140,8 +141,15 @@ def tell_sizes(chip: Chip) -> str:
     return f"int8 {'; '.join(told)}; else native"
 
 
+def state() -> tuple[Any, ...]:
+    """Return what choices hang on beside the product: settings, and measurements."""
+    return setting("blas-below"), setting("crossovers"), _revision
+
+
 def forget() -> None:
     """Find everything anew, after another measurement."""
+    global _revision
+    _revision += 1
     _least.cache_clear()
 
 

@@ -168,12 +168,14 @@ def list_tile_shapes(
     while sides[-1] > SMALLEST_TILE:
         sides.append(sides[-1] // 2)
     choose = partial(choose_tile_shape, shape, cluster, chunks=chunks, square=square)
-    *larger, last = choose(side, whole=True), *map(choose, sides)
-    # Half of k reads A and B no more often, as half of m and n does.
-    return [*(y for x in larger for y in (x, _halve_k(x, chunks))), last]
+    return [choose(side, whole=True), *map(choose, sides)]
 
 
-def _halve_k(tile_shape: Shape, chunks: Shape) -> Shape:
+def halve_k(tile_shape: Shape, chunks: Shape) -> Shape:
+    """Return tiles of half of k, in whole chunks or even parts of them.
+
+    A and B are read no more often for them; half of m and n would double it.
+    """
     mb, nb, kb = tile_shape
     half = max(SMALLEST_TILE, -(-kb // 2))
     if half >= kb:

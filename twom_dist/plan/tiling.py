@@ -23,6 +23,7 @@ from .chunks import (
     count_tiles,
     cut_evenly,
     cut_sizes,
+    halve_k,
     list_tile_shapes,
 )
 from .cluster import Cluster
@@ -189,7 +190,7 @@ def _choose_stream(spec: Spec, shape: Shape, cluster: Cluster, chunks: Shape) ->
         return _lay_out_stream(spec, shape, tile_shape, cluster)
 
     sizes = list_tile_shapes(spec, shape, cluster, chunks, square=True)
-    return _first_layout(sizes, lay_out)
+    return _first_layout(sizes, chunks, lay_out)
 
 
 def _choose_tiles(spec: Spec, shape: Shape, cluster: Cluster, chunks: Shape) -> Layout:
@@ -211,19 +212,19 @@ def _choose_tiles(spec: Spec, shape: Shape, cluster: Cluster, chunks: Shape) -> 
         return layout if enough else None
 
     sizes = list_tile_shapes(spec, shape, cluster, chunks, square=triangle)
-    return _first_layout(sizes, lay_out)
+    return _first_layout(sizes, chunks, lay_out)
 
 
 def _first_layout(
-    sizes: list[Shape], lay_out: Callable[[Shape, bool], Layout | None]
+    sizes: list[Shape], chunks: Shape, lay_out: Callable[[Shape, bool], Layout | None]
 ) -> Layout:
     """Return the first layout that fits; `lay_out` is told which is the last one."""
     for tile_shape in sizes[:-1]:
-        try:
-            if layout := lay_out(tile_shape, False):
-                return layout
-        except MemoryLimitError:
-            continue
+        for one in (tile_shape, halve_k(tile_shape, chunks)):
+            with suppress(MemoryLimitError):
+                if layout := lay_out(one, False):
+                    return layout
+                break
     layout = lay_out(sizes[-1], True)
     assert layout is not None
     return layout

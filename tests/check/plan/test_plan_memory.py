@@ -133,6 +133,13 @@ def test_a_plan_of_files_minds_their_chunks(tmp_path, monkeypatch, capsys):
     assert (alone.n_workers, alone.spec.alpha) == (1, 2)
 
 
+def test_tiles_that_do_not_fit_lose_half_of_k_first():
+    cluster = budget_for_job(Cluster(2, 1, MemoryBudget(600 * MIB)))
+    layout = lay_out((300, 300, 60_000), "c16", cluster, chunks=(300, 300, 2000))
+    assert layout.tile_shape == (300, 300, 1000)
+    assert layout.read_chunks((300, 300, 2000)) == 2
+
+
 def test_a_plan_of_more_waves_than_anybody_would_wait_for_is_refused():
     with raises(MemoryLimitError, "many-waves"):
         lay_out((1_000_000,) * 3, "c16", Cluster(4, 1, MemoryBudget(64 * MIB)))
