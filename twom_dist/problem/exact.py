@@ -58,10 +58,7 @@ class Integers:
         for name, x in (("A", A), ("B", B)):
             if x is not None and x.dtype.kind not in "biu" and not is_floating(x.dtype):
                 problem = f"an exact product takes integers, and {name} is {x.dtype}"
-                remedy = (
-                    "Convert it with astype, or call the routine of td that has this "
-                    "name"
-                )
+                remedy = "Convert it with astype, or call this name in td itself"
                 raise ArgumentError(problem, remedy, "exact-dtype")
         a, b = (outline(x) for x in (A, A if B is None else B))
         return cls(a, b, choice.pairs)

@@ -72,7 +72,7 @@ def header_of(x: Any, name: str) -> Header:
     if x.dtype.kind not in "biu":
         raise ArgumentError(
             f"{name} has dtype {x.dtype}, but pairs are of integers",
-            "Convert it with astype; or call the routine of td that has this name, "
+            "Convert it with astype; or call the routine of this name in td itself, "
             "with complex numbers in place of x: x.astype('f4').view('c8')[..., 0]",
             "pairs-dtype",
         )

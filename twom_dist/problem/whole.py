@@ -126,7 +126,7 @@ def _refusal(text: str, part: float, dtype: Any, limit: int) -> PlanError:
     exact = largest_whole(dtype)
     if not (np.isfinite(part) and part == np.rint(part)):
         problem = f"{text}, which is not an integer"
-        remedy = "Round the matrix first, or call the routine of td that has this name"
+        remedy = "Round it first; the routines of td itself take any numbers"
     elif abs(part) > exact:
         bits = exact.bit_length() - 1
         problem = f"{text}, and {dtype} does not hold all integers beyond 2^{bits}"
