@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from resource import RUSAGE_SELF, getrusage
 from typing import Any
 from unittest import mock
@@ -23,10 +24,11 @@ import twom_dist as td
 from benchmarks.harness import Report
 from twom_dist.kernels.cpu import engine as cpu
 from twom_dist.kernels.cpu.products.multiply import own_products
+from twom_dist.run import eager
 
 STAGES = (
     *("largest_exponents", "square_sums", "row_sums", "column_exponents"),
-    *("error_sums", "choose_exponents", "encode", "multiply", "decode"),
+    *("weigh", "error_sums", "choose_exponents", "encode", "multiply", "decode"),
     *("close_diagonal", "mirror_tile"),
 )
 # Functions that the engine calls inside a stage.
@@ -59,6 +61,13 @@ class Stages:
     def watch(self, products: bool) -> Iterator[None]:
         """Time all stages of the CPU engine."""
         with ExitStack() as stack:
+            # Small products would be computed at once, with no stage apart.
+            limit = eager._limit_tiles
+
+            def by_stages(problem: Any) -> Any:
+                return replace(limit(problem), at_once=None)
+
+            stack.enter_context(mock.patch.object(eager, "_limit_tiles", by_stages))
             for owner, names in ((cpu.CpuEngine, STAGES), (cpu, INSIDE)):
                 for name in names:
                     given, static = getattr(owner, name), vars(owner)[name]
