@@ -10,8 +10,8 @@ import dask
 import numpy as np
 import numpy.typing as npt
 
-from .arguments import checked
 from .errors import ArgumentError, PlanError
+from .problem.arguments import checked
 
 __all__ = ["random_matrix", "residual", "sampled_errors"]
 

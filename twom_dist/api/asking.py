@@ -9,10 +9,10 @@ from functools import wraps
 from inspect import cleandoc, signature
 from typing import Any, Concatenate, TypeVar, cast
 
-from ..arguments import check_arguments, name_routine
 from ..errors import PlanError, shown
 from ..interop import labelled
 from ..interop.dlpack import adopt
+from ..problem.arguments import check_arguments, name_routine
 from ..problem.call import Call, Terms
 from ..problem.dtypes import DTYPES
 from ..problem.pairs import check_told, is_stack

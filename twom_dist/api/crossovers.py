@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import checked
 from ..crossover import kept, table
 from ..crossover.chips import chip_of
 from ..crossover.choose import KINDS, forget
 from ..errors import EngineUnavailableError
 from ..kernels.registry import ENGINES, get_engine
+from ..problem.arguments import checked
 from ..problem.choice import choose
 from ..testing import random_matrix
 from ..typing import EngineName

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from inspect import signature
 from typing import Any
 
-from ..arguments import name_routine
 from ..errors import ArgumentError, PlanError
 from ..interop.stored import find_path, is_on_disk
 from ..jobs import JobSummary, check_call, open_job, run_job
 from ..jobs.driver import Report
 from ..jobs.job import Path
+from ..problem.arguments import name_routine
 from ..problem.call import Call
 from ..tiles.routine import ROUTINES
 from .asking import ask

@@ -12,13 +12,13 @@ from typing import Any, Literal, get_args
 import numpy as np
 from dask.system import CPU_COUNT
 
-from ..arguments import checked
 from ..crossover import kept
 from ..crossover.chips import chip_of
 from ..crossover.choose import tell_sizes
 from ..errors import EngineUnavailableError, TwomError
 from ..kernels.family import convert
 from ..plan.show import Rows, as_html, as_text, name_count
+from ..problem.arguments import checked
 from ..problem.call import Terms
 from ..problem.choice import Choice
 from ..problem.problem import of_arrays

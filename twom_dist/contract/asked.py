@@ -11,8 +11,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-from ..arguments import checked
 from ..errors import PlanError
+from ..problem.arguments import checked
 from ..problem.call import Call
 from ..problem.dtypes import letter_of
 from ..typing import as_integer

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from ..api.types import as_contraction, as_einsum
-from ..arguments import checked
 from ..crossover.choose import is_small
 from ..errors import PlanError
 from ..interop.traced import compute_or_trace
 from ..kernels.family import deliver
 from ..moduli.accuracy import AUTO_METHOD
+from ..problem.arguments import checked
 from ..problem.choice import Choice
 from ..problem.matrices import check_out
 from ..typing import Accuracy, EngineName, Method

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import checked
 from ..errors import AccuracyError, ArgumentError, portable_errors, shown
 from ..interop.dlpack import adopt
 from ..interop.labelled import is_labelled, map_values
 from ..kernels.family import empty_block, family_of, namespace
+from ..problem.arguments import checked
 from ..problem.matrices import as_array, is_dask
 from ..problem.whole import find_largest, is_floating, largest_whole
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import checked
 from ..errors import ArgumentError, PlanError, portable_errors
 from ..interop.dlpack import adopt
 from ..kernels.family import Family, empty_block, family_of
+from ..problem.arguments import checked
 from ..problem.call import Terms
 from ..problem.choice import Choice
 from ..problem.exact import LARGEST_RESULT, describe_tiles, shortest_exact

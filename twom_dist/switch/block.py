@@ -13,10 +13,10 @@ from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from types import TracebackType
 from typing import Any, Self
 
-from ..arguments import checked
 from ..crossover.choose import listen
 from ..errors import ArgumentError, TwomError
 from ..moduli.accuracy import NATIVE_METHOD
+from ..problem.arguments import checked
 from ..problem.choice import Choice
 from ..problem.problem import check_possible
 from ..typing import Accuracy, EngineName, Method, as_flag

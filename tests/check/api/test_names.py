@@ -9,8 +9,8 @@ import pytest
 import twom_dist as td
 from tests.support.cases import cases
 from tests.support.expect import raises
-from twom_dist.arguments import name_routine
 from twom_dist.errors import ArgumentError, PlanError
+from twom_dist.problem.arguments import name_routine
 
 SPACES = {"": td, "integers": td.integers, "twofold": td.twofold, "xarray": td.xarray}
 ROUTINES = {

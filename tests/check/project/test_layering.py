@@ -23,7 +23,6 @@ PACKAGE = "twom_dist"
 # module counts.
 LAYERS = (
     ("errors", "typing", "config"),
-    ("arguments",),
     ("moduli",),
     ("kernels.family", "kernels.at_once", "kernels.operands", "kernels.survey"),
     ("kernels.room",),
@@ -49,7 +48,7 @@ AT_MOST: dict[str, tuple[str, ...]] = {
     "moduli": ("errors", "typing"),
     "kernels": ("errors", "typing", "config", "moduli"),
     "api.types": ("typing", "problem.call"),
-    "testing": ("errors", "arguments"),
+    "testing": ("errors", "problem.arguments"),
     "store": ("errors", "typing"),
 }
 # Engines are loaded by their names; what is inside them is for those who examine it.

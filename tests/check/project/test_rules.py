@@ -10,7 +10,7 @@ from twom_dist import errors
 
 PACKAGE = ROOT / "twom_dist"
 # The top level, packages apart.
-TOP = {"__init__", "__main__", "arguments", "config", "errors", "testing", "typing"}
+TOP = {"__init__", "__main__", "config", "errors", "testing", "typing"}
 # Rooms of the first level, and more would be a hall.
 MOST_ROOMS = 24
 MOST_PARAMETERS = 8

@@ -6,7 +6,7 @@ from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, ParamSpec, TypeVar
 
-from .errors import ArgumentError, shown
+from ..errors import ArgumentError, shown
 
 P = ParamSpec("P")
 R = TypeVar("R")
