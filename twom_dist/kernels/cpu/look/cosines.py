@@ -9,9 +9,7 @@ from ..compiled import kernel
 from ..layout import read_only
 from ..threads import ranges, run_each
 from . import norms
-
-# Sums of positive numbers may be added in any order.
-_ANY_ORDER = {"reassoc", "contract", "nsz"}
+from .dots import multiply_rows
 
 
 def smallest_cosines(
@@ -86,29 +84,20 @@ def _divide_real(x, factor1, factor2, lo, hi, out):  # type: ignore[no-untyped-d
             row[t] = np.float32(np.abs(np.float64(source[t])) * f1 * f2)
 
 
-@kernel(fastmath=_ANY_ORDER)
+@kernel
 def _smallest(left, of_left, right, of_right, twins, lo, hi, out):  # type: ignore[no-untyped-def]
     """Keep the smallest product of two rows of each matrix, of 4 x 2 at a time."""
     for matrix in range(lo, hi):
         x, y, smallest = left[matrix], right[matrix], out[matrix]
         rows = np.flatnonzero(of_left[matrix])
         columns = np.flatnonzero(of_right[matrix])
-        m, n, k = rows.size, columns.size, x.shape[1]
+        m, n = rows.size, columns.size
         for i in range(0, m, 4):
             # Past the last row and column there they are again.
             a, b = x[rows[i]], x[rows[min(i + 1, m - 1)]]
             c, d = x[rows[min(i + 2, m - 1)]], x[rows[min(i + 3, m - 1)]]
             for j in range(i if twins else 0, n, 2):
                 p, q = y[columns[j]], y[columns[min(j + 1, n - 1)]]
-                s0 = s1 = s2 = s3 = t0 = t1 = t2 = t3 = np.float32(0)
-                for t in range(k):
-                    s0 += a[t] * p[t]
-                    s1 += b[t] * p[t]
-                    s2 += c[t] * p[t]
-                    s3 += d[t] * p[t]
-                    t0 += a[t] * q[t]
-                    t1 += b[t] * q[t]
-                    t2 += c[t] * q[t]
-                    t3 += d[t] * q[t]
-                smallest = min(smallest, s0, s1, s2, s3, t0, t1, t2, t3)
+                s = multiply_rows(a, b, c, d, p, q)
+                smallest = min(smallest, min(s[:4]), min(s[4:]))
         out[matrix] = smallest

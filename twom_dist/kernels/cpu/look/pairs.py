@@ -13,6 +13,7 @@ import numpy as np
 from ...stack_summary import MAGNITUDE_MARGIN, MARGIN
 from ..compiled import inner, kernel
 from ..threads import run_each
+from .dots import multiply_rows
 from .entries import relative_magnitudes
 from .magnitudes import scale
 from .norms import column_factors
@@ -21,8 +22,6 @@ from .survey import Look, cut_rows
 # Entries of both operands met: beyond, an int8 product gains more than calls take. And
 # the longest rows whose sums of digits are exact: k 90^2 < 2^24.
 _MOST, _LONGEST = 2**24, 2048
-# Sums of integers below 2^24 may be added in any order.
-_ANY_ORDER = {"reassoc", "contract", "nsz"}
 
 
 def find_largest_ratio(
@@ -105,26 +104,6 @@ def _bound_pair(x, y, of_x, of_y, i, j, limit, bits):  # type: ignore[no-untyped
     return above / (lower * lower)
 
 
-@inner(fastmath=_ANY_ORDER)
-def _multiply_digits(x, y, i, j, last, end, out):  # type: ignore[no-untyped-def]
-    """Multiply four rows of x and two of y; past the last there it is again."""
-    a, b = x[i], x[min(i + 1, last)]
-    c, d = x[min(i + 2, last)], x[min(i + 3, last)]
-    p, q = y[j], y[min(j + 1, end)]
-    s0 = s1 = s2 = s3 = t0 = t1 = t2 = t3 = np.float32(0)
-    for t in range(p.size):
-        s0 += a[t] * p[t]
-        s1 += b[t] * p[t]
-        s2 += c[t] * p[t]
-        s3 += d[t] * p[t]
-        t0 += a[t] * q[t]
-        t1 += b[t] * q[t]
-        t2 += c[t] * q[t]
-        t3 += d[t] * q[t]
-    out[0, 0], out[1, 0], out[2, 0], out[3, 0] = s0, s1, s2, s3
-    out[0, 1], out[1, 1], out[2, 1], out[3, 1] = t0, t1, t2, t3
-
-
 @kernel
 def _bound_all(left, right, twins, numbers, lo, hi):  # type: ignore[no-untyped-def]
     """Return the largest bound above the limit, of rows lo..hi with all others.
@@ -133,13 +112,17 @@ def _bound_all(left, right, twins, numbers, lo, hi):  # type: ignore[no-untyped-
     """
     k, unit, limit, factor, bits = numbers
     of_x, of_y = _weigh_rows(left[2], k, unit), _weigh_rows(right[2], k, unit)
-    sums, found, n = np.empty((4, 2), np.float32), 0.0, len(right[0])
+    found, n = 0.0, len(right[0])
+    x, y, last = left[1], right[1], hi - 1
     for i in range(lo, hi, 4):
+        # Past the last row there it is again.
+        a, b = x[i], x[min(i + 1, last)]
+        c, d = x[min(i + 2, last)], x[min(i + 3, last)]
         for j in range(i if twins else 0, n, 2):
-            _multiply_digits(left[1], right[1], i, j, hi - 1, n - 1, sums)
+            sums = multiply_rows(a, b, c, d, y[j], y[min(j + 1, n - 1)])
             for p in range(min(4, hi - i)):
                 for q in range(min(2, n - j)):
-                    s = np.float64(sums[p, q])
+                    s = np.float64(sums[4 * q + p])
                     both = of_x[0, i + p] * of_y[0, j + q]
                     # As `find_open` asks.
                     if (s * s) * factor < both and both > 0.0:
