@@ -42,7 +42,8 @@ def multiply_files(
         on disk, or at a URL, and h5py's files open with mode "r".
     output : str or os.PathLike
         The file to write, in one of the same formats; "data.h5::C" names the member of
-        a container (default: "matrix"). Never one of the inputs. An existing output is
+        a container (default: "matrix"), which is added to an HDF5 file that exists.
+        Never the file of an input. An existing output is
         unchanged until the new one is complete. If the job is stopped, the same job
         continues it from the tiles that are on disk.
     c : optional
@@ -57,8 +58,9 @@ def multiply_files(
         for every tile that has a part of it: give a multiple of its side. A job that is
         continued keeps its tiles, unless with overwrite.
     overwrite : bool
-        Whether to replace a matrix at `output`, but not a container that holds other
-        arrays nor what is at a URL, and to start anew where the job was stopped before.
+        Whether to replace a matrix at `output`, and to start anew where the job was
+        stopped before. Of an HDF5 file a named member alone is replaced; another
+        container that holds other arrays, and what is at a URL, never is.
     refuse_missing : bool
         Whether to refuse inputs that lack chunks, which zarr reads as its fill value.
         By default they are counted, and only an array without any chunk is refused.

@@ -2,6 +2,8 @@
 
 import json
 import math
+import os
+import shutil
 from zipfile import ZIP_STORED, ZipFile
 
 from numpy.lib import format as npy_format
@@ -23,7 +25,9 @@ def export(output: Output, location: Location, path: str) -> str:
         return output.store
     member = location.member or DEFAULT_MEMBER
     if location.format == "hdf5":
-        _write_hdf5(output, path, member)
+        if others := _count_bytes_beside(location):
+            shutil.copyfile(location.path, path)
+        _write_hdf5(output, path, member, "r+" if others else "w")
     elif location.format == "npy":
         _write_npy(output, path)
     else:
@@ -38,9 +42,15 @@ def export(output: Output, location: Location, path: str) -> str:
 def export_bytes(output: Output, location: Location) -> int:
     """Return the disk space that `export` takes in addition to the output's own."""
     if location.format == "hdf5":
-        return output.nbytes
+        return output.nbytes + _count_bytes_beside(location)
     copies = {"zarr": 0, "npy": 1, "npz": 2}[location.format]
     return copies * math.prod(output.shape) * output.dtype.itemsize
+
+
+def _count_bytes_beside(location: Location) -> int:
+    """Return the size of a file that a named member is added to; 0 if there is none."""
+    there = location.member is not None and os.path.exists(location.path)
+    return os.path.getsize(location.path) if there else 0
 
 
 def _write_npy(output: Output, path: str) -> None:
@@ -63,14 +73,19 @@ def _write_npy(output: Output, path: str) -> None:
                 stream.write(line.data)
 
 
-def _write_hdf5(output: Output, path: str, member: str) -> None:
-    """Create the file with one dataset, whose chunks are the tiles or parts of them."""
+def _write_hdf5(output: Output, path: str, member: str, mode: str) -> None:
+    """Write a dataset, in the place of an old one, in chunks of tiles or parts of them.
+
+    `mode`: "w" makes the file, and "r+" keeps what else it holds.
+    """
     import h5py
 
     chunks = tuple(min(side, _LONGEST) for side in output.tile)
     # Without a chunk cache a full disk shows here and not when the file is closed:
     # HDF5 cannot close a file whose cached chunks it cannot write.
-    with h5py.File(path, "w", rdcc_nbytes=0) as file:
+    with h5py.File(path, mode, rdcc_nbytes=0) as file:
+        if member in file:
+            del file[member]
         dataset = file.create_dataset(
             member,
             shape=output.shape,

@@ -16,6 +16,7 @@ from dask.utils import format_bytes
 
 from ..errors import StoreError
 from . import _tree as tree
+from ._beside import MEMBER, check_member, holding, is_of_another
 from ._errors import store_errors
 from ._export import export, export_bytes
 from ._location import parse_location
@@ -90,7 +91,8 @@ class Unfinished(Place):
                         "unfinished-damaged",
                     ) from error
             else:
-                return output, manifest
+                if not is_of_another(self.location, manifest):
+                    return output, manifest
         return None
 
     def keep(self, look: bytes) -> None:
@@ -123,12 +125,7 @@ class Unfinished(Place):
         if not tree.exists(target):
             return
         if self.location.member is not None:
-            raise StoreError(
-                f"{target!r} exists, and no member is added to an existing container, "
-                "nor is one replaced",
-                "Name a container that does not exist yet",
-                "container-exists",
-            )
+            return check_member(self.location, overwrite, self.folder)
         if not overwrite:
             raise StoreError(
                 f"{target!r} exists",
@@ -139,10 +136,13 @@ class Unfinished(Place):
         replaceable = (os.path.isdir if form == "zarr" else os.path.isfile)(target)
         with store_errors(target, "read"):
             if not replaceable or matrix_class(form).list_others(target):
+                remedy = "Move it away or choose another name"
+                if form == "hdf5":
+                    remedy += f"; a member, such as {target}::C, replaces no other"
                 raise StoreError(
                     f"{target!r} is not just a {form} matrix, and whatever else it is "
                     "or holds would be lost",
-                    "Move it away or choose another name",
+                    remedy,
                     "output-holds-others",
                 )
 
@@ -221,7 +221,7 @@ class Unfinished(Place):
     def start(self, output: Output, manifest: Manifest) -> None:
         """Remove earlier files; create the array, and reserve room for its export."""
         self._clear()
-        output.create(manifest)
+        output.create(manifest | {MEMBER: self.location.member})
         if room := export_bytes(output, self.location):
             with store_errors(self.location, "written"), open(self._room, "wb") as file:
                 os.posix_fallocate(file.fileno(), 0, room)
@@ -235,7 +235,10 @@ class Unfinished(Place):
         """
         output.complete()
         path = os.path.join(self.folder, os.path.basename(self.location.path))
-        with store_errors(self.location, "written"):
+        with (
+            store_errors(self.location, "written"),
+            holding(self.location) as check_same,
+        ):
             tree.remove(self._room)
             # An earlier run may have left a file there, or somebody a link.
             tree.remove(path)
@@ -244,6 +247,7 @@ class Unfinished(Place):
             # Since the first check the target may have become something else.
             self._check_target(overwrite)
             commit()
+            check_same()
             publish(finished, self.location.path)
         # The output is in place, so a failure to clean up is not an error.
         with suppress(StoreError):
