@@ -212,11 +212,12 @@ start_scheduler() {
     done
 }
 
-# PBS does not pass the job's environment to tasks on other nodes.
+# PBS does not pass the job's environment to tasks on other nodes. Object stores want
+# secrets, so they go by a file for you alone, and never on a command line.
 write_settings() {
     local names
     mapfile -t names < <(compgen -e | grep -E \
-        '^(PATH|LD_LIBRARY_PATH|VIRTUAL_ENV|(CONDA|CUPY|DASK|NUMBA|OMP|PYTHON|RMM|UCX)[A-Z_0-9]*)$')
+        '^(PATH|LD_LIBRARY_PATH|VIRTUAL_ENV|(AWS|AZURE|CONDA|CUPY|DASK|FSSPEC|GCSFS|GOOGLE|NUMBA|OMP|PYTHON|RMM|UCX|ZARR)[A-Z_0-9]*)$')
     directory=$PWD
     (umask 077 && set -C && declare -p directory scheduler_address certificates protocol probe_gpus \
         option cpus memory "${names[@]}" >"$folder/settings.sh") || fail "cannot write '$logs/settings.sh'"

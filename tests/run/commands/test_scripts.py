@@ -57,6 +57,33 @@ def test_a_copy_of_the_pbs_script_finds_the_others(folder, monkeypatch, below):
     assert out.startswith("pbs.sh [OPTION VALUE]...")
 
 
+def test_workers_get_the_settings_of_object_stores_in_a_file_of_ours(tmp_path):
+    """As on nodes of PBS, which start them without the job's environment."""
+    secrets = {
+        "AWS_SECRET_ACCESS_KEY": "a 'quoted' $secret",
+        "AZURE_STORAGE_KEY": "two\nlines",
+        "FSSPEC_S3_KEY": "x",
+        "GOOGLE_APPLICATION_CREDENTIALS": "/home/me/key.json",
+    }
+    write = """source "$0/common.sh"; folder=$1 logs=$1
+    directory='' scheduler_address='' protocol=''; write_settings"""
+    done = subprocess.run(
+        ["bash", "-uc", write, CLUSTER, tmp_path],
+        env={"PATH": os.environ["PATH"], "HISTFILE": "mine", **secrets},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    settings = tmp_path / "settings.sh"
+    assert settings.stat().st_mode & 0o777 == 0o600
+    assert "HISTFILE" not in settings.read_text()
+    source = "declare -A option=() cpus=() memory=() certificates=(); source $0; env -0"
+    found = subprocess.check_output(["bash", "-c", source, settings], env={}, text=True)
+    assert (
+        secrets.items() <= dict(x.split("=", 1) for x in found[:-1].split("\0")).items()
+    )
+
+
 REFUSALS = [
     ((), "no command given, such as: herk"),
     (("--fast", "1", *HERK), "--fast does not exist; see --help"),
