@@ -20,7 +20,7 @@ from ..typing import Cell
 from .job import Job
 
 # From one text to the next, and from one that is recorded with the output.
-TEXT_SECONDS, RECORD_SECONDS = 1.0, 30.0
+TEXT_SECONDS, RECORD_SECONDS = 1.0, 5.0
 
 # Jobs that run in threads of this process, by topic.
 _listeners: dict[str, list[Callable[[int], None]]] = {}
