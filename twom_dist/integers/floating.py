@@ -106,14 +106,16 @@ def _convert_block(x: Any, name: str, dtype: str, block_id: Any = ()) -> Any:
 def _convert(x: Any, name: str, dtype: str, block: Any = None) -> tuple[Any, int]:
     """Convert an array in memory."""
     largest = find_largest(x, name, largest_whole(x.dtype), block=block)
-    if largest > np.iinfo(dtype).max:
+    shape, parts = x.shape, x
+    if x.dtype.kind == "c":
+        dense = namespace(x).ascontiguousarray(x)
+        shape, parts = (*shape, 2), dense.view(dense.real.dtype)
+    bounds = np.iinfo(dtype)
+    # The least integer has no counterpart above zero.
+    if largest > bounds.max and (largest > -bounds.min or parts.max() == largest):
         problem = f"{name} has a part of magnitude {largest}, which {dtype} cannot hold"
         raise AccuracyError(problem, "Use int64", "exact-range")
-    if x.dtype.kind != "c":
-        return x.astype(dtype), largest
-    dense = namespace(x).ascontiguousarray(x)
-    parts = dense.view(dense.real.dtype).reshape(*x.shape, 2)
-    return parts.astype(dtype), largest
+    return parts.reshape(shape).astype(dtype), largest
 
 
 def with_imaginary(x: Any) -> Any:

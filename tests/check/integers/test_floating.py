@@ -208,6 +208,13 @@ def test_products_become_integers_and_pairs_of_them(pairs, lazily):
     assert np.asarray(td.integers.to_integers(large))[0, 0] == 2**31
     with raises(AccuracyError, "exact-range"):
         np.asarray(td.integers.to_integers(large, dtype="int32"))
+    least = np.full((4, 4), -(2.0**31))
+    for lowest, kept in ((least, least), (least * (1 + 1j), np.stack([least] * 2, -1))):
+        found = td.integers.to_integers(give(lowest), dtype="int32")
+        assert (np.asarray(found) == kept).all()
+    for beyond in (least - 1, least - 1j * least):
+        with raises(AccuracyError, "exact-range"):
+            np.asarray(td.integers.to_integers(give(beyond), dtype="int32"))
     for wrong in (0.5, np.nan, np.inf, 2.0**54):
         with raises(PlanError, "not-integer"):
             np.asarray(td.integers.to_integers(give(np.full((4, 4), wrong))))
