@@ -1,9 +1,11 @@
-"""The calls that contractions make, for plans and explanations.
+"""The calls that contractions make, for plans and explanations, and for blocks.
 
-A contraction that is asked runs as far as its products, and there notes the calls.
+A contraction that is asked runs as far as its products, and there notes the calls. One
+that is watched is called by the witness.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
@@ -12,7 +14,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numpy as np
 
 from ..errors import PlanError
-from ..problem.arguments import checked
+from ..problem.arguments import check_arguments
 from ..problem.call import Call
 from ..problem.dtypes import letter_of
 from ..typing import as_integer
@@ -44,6 +46,24 @@ _asking: ContextVar[Asking | None] = ContextVar("twom-dist-asking", default=None
 current = _asking.get
 
 
+# Calls a contraction, given it with its arguments, and counts it.
+Witness = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+_witnesses: list[Witness] = []
+
+
+@contextmanager
+def watched(witness: Witness) -> Iterator[None]:
+    """Have all contractions of this process called by a witness while this lasts.
+
+    There is one witness, who knows which calls are its own.
+    """
+    _witnesses.append(witness)
+    try:
+        yield
+    finally:
+        _witnesses.pop()
+
+
 class _Asked(np.ndarray[Any, Any]):
     """An array for which no contraction takes a short cut."""
 
@@ -64,9 +84,26 @@ def contraction(function: Callable[P, R]) -> Callable[P, R]:
         call = _take_one(function.__name__, asking)
         return call._replace(out=out, terms=call.terms._replace(letter=letter))
 
-    made: Any = checked(function)
+    # `problem.arguments.checked`, but for the witness: another call would be felt.
+    @wraps(function)
+    def called(*args: Any, **options: Any) -> Any:
+        try:
+            if _witnesses:
+                return _call_witness(function, args, options)
+            return function(*args, **options)
+        except TypeError:
+            check_arguments(function, args, options)
+            raise
+
+    made: Any = called
     made.ask = ask
     return cast(Callable[P, R], made)
+
+
+def _call_witness(function: Any, args: Any, options: Any) -> Any:
+    # Another thread may have ended the last block.
+    [witness] = _witnesses[:1] or [lambda function, args, more: function(*args, **more)]
+    return witness(function, args, options)
 
 
 def _prepare(name: str, given: Sequence[Any]) -> tuple[str | None, bool, list[Any]]:

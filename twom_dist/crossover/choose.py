@@ -106,7 +106,10 @@ def listen() -> Iterator[list[str]]:
 def is_small(dtype: np.dtype[Any], shape: Shape) -> bool:
     """Tell whether all products of NumPy arrays of this shape are native."""
     least = _least(dtype.char, setting("crossovers"))
-    return measure(shape) < least and setting("blas-below") is None
+    native = measure(shape) < least and setting("blas-below") is None
+    if native and (answers := _answers.get()) is not None:
+        answers.append(tell_choice("cpu", "gemm", dtype, shape, None, decisive=""))
+    return native
 
 
 @cache

@@ -1,6 +1,6 @@
 """The blocks in which products are ours; see decision 40."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import (
     AbstractContextManager,
     ContextDecorator,
@@ -13,6 +13,7 @@ from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from types import TracebackType
 from typing import Any, Self
 
+from ..contract.asked import watched
 from ..crossover.choose import listen
 from ..errors import ArgumentError, TwomError
 from ..moduli.accuracy import NATIVE_METHOD
@@ -20,7 +21,7 @@ from ..problem.arguments import checked
 from ..problem.choice import Choice
 from ..problem.problem import check_possible
 from ..typing import Accuracy, EngineName, Method, as_flag
-from .calls import Read, check_operands
+from .calls import Read, check_dtype, check_operands, is_contracted
 from .places import replaced
 from .tally import Tally
 
@@ -94,7 +95,7 @@ class Block(ContextDecorator):
 
 @contextmanager
 def _enter(block: _Entry) -> Iterator[None]:
-    with replaced(_answer):
+    with replaced(_answer), watched(_witness):
         token = _entered.set(block)
         try:
             yield
@@ -156,8 +157,8 @@ def use(
     two counts. Functions of dask.array are replaced while a block is open anywhere; a
     name that was imported before (``from dask.array import matmul``), or that autoray
     has looked up, stays what it was. Products that CuPy's functions compute inside
-    theirs are CuPy's. `matmul`, `tensordot`, `einsum` and the backend "twom_dist" keep
-    options of their own, and are not counted.
+    theirs are CuPy's. `matmul`, `tensordot` and `einsum` of this package, `numpy` and
+    the backend "twom_dist" are counted, too, and keep options of their own.
 
     Examples
     --------
@@ -224,10 +225,40 @@ def _multiply(
         # Before the library, which may refuse it, too; its error shows ours before it.
         block.seen.add("left", f"left: {name}, since {error}")
         return original(*args, **more)
-    if block.native:
-        block.seen.add("native", "native, since method='blas' was given")
-    elif answers and all(answers):
-        block.seen.add("native", f"{answers[0]}. {_ALL_THE_SAME}")
-    else:
-        block.seen.add("ours")
+    _count(block.seen, answers, block.native)
     return found
+
+
+def _witness(
+    function: Callable[..., Any], args: tuple[Any, ...], more: Mapping[str, Any]
+) -> Any:
+    """Compute a call of our own, by its own options, and count it."""
+    block = _current()
+    if block is None:
+        return function(*args, **more)
+    token = _entered.set(None)
+    try:
+        with listen() as answers:
+            found = function(*args, **more)
+    finally:
+        _entered.reset(token)
+    name = function.__name__
+    if not is_contracted(name, args, more):
+        return found
+    try:
+        check_dtype(found)
+    except TwomError as error:
+        block.seen.add("left", f"left: {name}, since {error}")
+    else:
+        _count(block.seen, answers, more.get("method") == NATIVE_METHOD)
+    return found
+
+
+def _count(seen: Tally, answers: Sequence[str], native: bool) -> None:
+    """Count a product that we have computed, given why its parts are native."""
+    if native:
+        seen.add("native", "native, since method='blas' was given")
+    elif answers and all(answers):
+        seen.add("native", f"{answers[0]}. {_ALL_THE_SAME}")
+    else:
+        seen.add("ours")

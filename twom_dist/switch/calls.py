@@ -117,6 +117,13 @@ EXPRESSIONS: Mapping[str, Read] = {
 _FUNCTIONS = {getattr(np, name): read for name, read in READERS.items()}
 
 
+def is_contracted(name: str, args: tuple[Any, ...], more: Mapping[str, Any]) -> bool:
+    """Tell whether a call of our own contracts anything."""
+    read = READERS.get(name)
+    named = {option: x for option, x in more.items() if option in ("a", "b", "axes")}
+    return read is None or read(args, named) is not None
+
+
 def check_operands(operands: Sequence[Any]) -> None:
     """Refuse what our functions would convert, or multiply without int8."""
     cupy_array = getattr(sys.modules.get("cupy"), "ndarray", None)
@@ -131,7 +138,18 @@ def check_operands(operands: Sequence[Any]) -> None:
         raise ArgumentError(problem, remedy, "families")
     dtypes = [x.dtype for x in operands]
     others = [x for x in dtypes if x.kind not in "biufc"]
-    dtype = others[0] if others else np.result_type(*dtypes)
+    _check_dtype(others[0] if others else np.result_type(*dtypes))
+
+
+def check_dtype(found: Any) -> None:
+    """Refuse a product that ours have multiplied without int8, by its dtype."""
+    dtype = getattr(found, "dtype", None)
+    # Other libraries have dtypes of their own, and only those that we take.
+    if isinstance(dtype, np.dtype):
+        _check_dtype(dtype)
+
+
+def _check_dtype(dtype: np.dtype[Any]) -> None:
     if dtype.char not in PRODUCT_KINDS:
         problem = f"{dtype} is not multiplied through int8"
         remedy = "Convert it with astype"

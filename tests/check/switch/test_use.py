@@ -115,7 +115,7 @@ def test_our_own_functions_are_as_they_are():
     with td.use(strict=True, **OPTIONS) as used:
         assert is_ours(td.matmul(a, b, method="blas"))
         assert (td.matmul(integers, integers).compute() == 4).all()
-    assert counts(used) == (0, 0, 0)
+    assert counts(used) == (0, 1, 1)
 
 
 # --- what is left -------------------------------------------------------------------
@@ -234,3 +234,39 @@ def test_options_are_checked_as_a_block_is_entered():
     with td.use(num_moduli=30) as used:
         _ = a @ b, a.real @ b.real
     assert counts(used) == (1, 0, 1)
+
+
+# --- contractions of ours that a library may call -------------------------------------
+
+OWN = [
+    (lambda: td.matmul(A, B, **OPTIONS), (1, 0, 0)),
+    (lambda: td.einsum("ij,jk->ik", a, b, method="2m"), (1, 0, 0)),
+    (lambda: td.numpy.linalg.tensordot(b=B, axes=1, a=A), (0, 1, 0)),
+    # Once, though it calls matmul.
+    (lambda: td.numpy.dot(A, B), (0, 1, 0)),
+    (lambda: td.numpy.vecdot(A, A), (0, 1, 0)),
+    (lambda: td.matmul([[1.0]], [[2.0]]), (0, 1, 0)),
+    (lambda: td.matmul(A, B, method="blas"), (0, 1, 0)),
+    (lambda: td.matmul(np.eye(3, dtype=int), np.eye(3, dtype=int)), (0, 0, 1)),
+    (lambda: td.einsum("ij->ji", A), (0, 0, 0)),
+    (lambda: td.tensordot(A, B, 0), (0, 0, 0)),
+    (lambda: td.explain(td.matmul, A, B), (0, 0, 0)),
+    (lambda: td.gemm(A, B), (0, 0, 0)),
+]
+
+
+@cases(("call", "counted"), OWN)
+def test_our_own_contractions_are_counted_by_their_own_options(call, counted):
+    with td.use(method="4m") as outer, td.use() as used:
+        found = call()
+    assert (counts(outer), counts(used)) == ((0, 0, 0), counted)
+    if used.left:
+        assert "1 left: matmul, since int64 is not multiplied" in str(used)
+    if isinstance(found, np.ndarray):
+        assert same_bits(found, call())
+
+
+def test_an_error_of_our_own_contraction_counts_nothing():
+    with td.use() as used, raises(ArgumentError, "unknown-option"):
+        td.matmul(A, B, tol=1)
+    assert counts(used) == (0, 0, 0)
