@@ -5,7 +5,7 @@ plans, explanations, prepared products and jobs use it without computing it.
 """
 
 from collections.abc import Callable, Mapping
-from functools import wraps
+from functools import partial, wraps
 from inspect import cleandoc, signature
 from typing import Any, Concatenate, TypeVar, cast
 
@@ -40,6 +40,12 @@ _SYMMETRIC = {
     '"C"': '"T"',
 }
 
+# Functions of other libraries, by name, and those of ours that multiply the same.
+_SAME = {
+    **{name: f"td.{name}" for name in ("einsum", "matmul", "tensordot", *ROUTINES)},
+    **{x + name: f"td.{x}{name}" for name in ROUTINES for x in DTYPES},
+    **{name: f"td.numpy.{name}" for name in ("dot", "vecdot")},
+}
 # What plans and explanations take instead of functions that run or hold routines.
 _INSTEAD = {
     "integers.matmul": "Give td.integers.gemm with the same matrices",
@@ -161,6 +167,16 @@ def _vary(routine: F, name: str, text: str, change: Callable[[Terms], Terms]) ->
     return cast(F, _computing(ask))
 
 
+def unwrap(
+    routine: Any, matrices: tuple[Any, ...], options: Mapping[str, Any]
+) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """Return the routine of a functools.partial object, with all of its arguments."""
+    while isinstance(routine, partial):
+        matrices = (*routine.args, *matrices)
+        routine, options = routine.func, {**routine.keywords, **options}
+    return routine, matrices, {**options}
+
+
 def ask(
     routine: Any,
     matrices: tuple[Any, ...],
@@ -194,7 +210,7 @@ def _refuse(routine: Any, caller: str) -> PlanError:
         problem = f"{routine!r} is not one of the routines"
         return PlanError(problem, f"Give the function td.{routine}", "routine")
     name = name_routine(routine) if callable(routine) else shown(routine)
-    ours = getattr(routine, "__module__", "").startswith(
+    ours = (getattr(routine, "__module__", None) or "").startswith(
         f"{__package__.split('.')[0]}."
     )
     usual = (
@@ -202,4 +218,12 @@ def _refuse(routine: Any, caller: str) -> PlanError:
         "td.integers.gemm, td.twofold.herk or td.xarray.gemm"
     )
     remedy = _INSTEAD.get(name, usual) if ours else usual
+    if isinstance(routine, partial):
+        name = f"functools.partial of {name_routine(routine.func)}"
+        remedy = "Give the function itself, and its arguments with the others"
+    # SciPy's are told as "function zgemm". Jobs have functions of their own.
+    elif caller in ("plan", "explain") and not ours and name.split()[-1] in _SAME:
+        remedy = f"Give {_SAME[name.split()[-1]]}, with the same matrices"
+        library = getattr(routine, "__module__", None) or "another library"
+        name = f"{name} of {library.split('.')[0].strip('_')}"
     return PlanError(f"{name} is not one of the routines", remedy, "routine")

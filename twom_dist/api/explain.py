@@ -16,7 +16,7 @@ from ..run.collection import look_at_arrays
 from ..run.lazy import align, align_diagonal
 from ..tiles.grid import cut_strips
 from ..tiles.spec import Spec
-from .asking import ask
+from .asking import ask, unwrap
 from .files import ask_job
 from .given import is_header, take_matrices
 
@@ -58,6 +58,7 @@ def explain(
     >>> found.num_moduli, found.equilibrated
     (15, 29)
     """
+    routine, matrices, options = unwrap(routine, matrices, options)
     job = ask_job(routine, matrices, options)
     call = job or ask(routine, matrices, options, explain)
     call = take_matrices(call, dtype, reading=True)

@@ -20,7 +20,7 @@ from ..problem.target import Exact
 from ..problem.whole import look_at
 from ..run.client import by_workers_chip, current_cluster
 from ..tiles.grid import Chunks
-from .asking import ask
+from .asking import ask, unwrap
 from .files import ask_job
 from .given import is_header, take_matrices
 from .job_plans import plan_job
@@ -49,7 +49,8 @@ def plan(
         routine of ``integers``, ``twofold`` or ``xarray``. Or a contraction, `matmul`,
         `tensordot` or `einsum`, that makes one product, with all that it takes: the
         gemm or the update that it calls is planned. Or `multiply_files` or
-        `update_files`: then the first wave of their job is planned.
+        `update_files`: then the first wave of their job is planned. A functools.partial
+        object counts as its function with all arguments.
     *matrices : array, tuple of int, or path
         As the routine takes them: arrays, their shapes as stored, before op (of pairs,
         with the 2 at the end), or files that `multiply_files` reads. Of stacks, one
@@ -96,6 +97,7 @@ def plan(
     >>> herk.num_int8_gemms / gemm.num_int8_gemms
     0.5
     """
+    routine, matrices, options = unwrap(routine, matrices, options)
     job = ask_job(routine, matrices, options)
     call = take_matrices(job or ask(routine, matrices, options, plan), dtype)
     posed = _pose(call)

@@ -1,10 +1,14 @@
 """Plans and explanations of every public routine, by the name that its caller uses."""
 
+import operator
 import re
+from functools import partial
 from inspect import signature
 
+import dask.array as da
 import numpy as np
 import pytest
+from scipy.linalg.blas import zgemm
 
 import twom_dist as td
 from tests.support.cases import cases
@@ -24,8 +28,15 @@ NO_ROUTINES = {
     "transpose": td.transpose,
     "Product": td.Product,
     "'gemm'": "gemm",
-    "dot": np.dot,
+    "<lambda>": lambda A, B: A @ B,
 }
+OF_OTHERS = [
+    (np.dot, "dot of numpy", "td.numpy.dot"),
+    (np.matmul, "matmul of numpy", "td.matmul"),
+    (da.einsum, "einsum of dask", "td.einsum"),
+    (operator.matmul, "matmul of operator", "td.matmul"),
+    (zgemm, "function zgemm of another library", "td.zgemm"),
+]
 WAYS = {"plan": td.plan, "explain": td.explain}
 
 
@@ -119,6 +130,27 @@ def test_what_is_no_routine_is_refused_in_its_name(name, way):
     assert caught.value.problem == f"{name} is not one of the routines"
     assert "Give " in caught.value.remedy
     assert name not in caught.value.remedy.split()
+
+
+@cases("way", WAYS)
+@cases(("function", "name", "instead"), OF_OTHERS)
+def test_functions_of_others_are_refused_with_the_same_of_ours(
+    function, name, instead, way
+):
+    with raises(PlanError, "routine") as caught:
+        WAYS[way](function, (3, 4), (4, 5))
+    assert caught.value.problem == f"{name} is not one of the routines"
+    assert caught.value.remedy == f"Give {instead}, with the same matrices"
+
+
+@cases("way", WAYS)
+def test_a_partial_object_is_its_function_with_all_arguments(way):
+    chosen = partial(partial(td.gemm, (30, 40), num_moduli=9), op_b="T", num_moduli=12)
+    found = WAYS[way](chosen, (20, 40))
+    assert found == WAYS[way](td.gemm, (30, 40), (20, 40), op_b="T", num_moduli=12)
+    with raises(PlanError, "routine") as caught:
+        td.update_files(partial(td.herk), "A.npy", "C.npy")
+    assert caught.value.problem.startswith("functools.partial of herk is not one")
 
 
 def test_matmul_is_explained_as_the_routine_that_it_calls():
