@@ -1,5 +1,6 @@
 """Plans of jobs on files: their first wave, and how many there are."""
 
+from bisect import bisect_left
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,9 +15,9 @@ from ..problem.problem import Problem
 from ..run.advice import advise_method, advise_op
 from ..store import StoredMatrix
 
-# Times that the memory of workers is doubled, to find what would cut no chunk, and that
-# the last step is halved.
-_DOUBLINGS, _HALVINGS = 8, 5
+# Times that the memory of workers is doubled to find what would cut no chunk, and the
+# steps of each time: one is 2 %.
+_DOUBLINGS, _STEPS = 8, 32
 
 
 def plan_job(
@@ -61,15 +62,14 @@ def _find_uncut(posed: Problem, cluster: Cluster, stored: tuple[int, int, int]) 
 
     Tiles cut some, too, so that every worker gets a few.
     """
-    least = cluster.memory.limit or 0
+    least = cluster.memory.limit
+    if not least:
+        return 0
+    # Bisected, since a job of many small tiles may take seconds to lay out.
+    limits = [int(least * 2 ** (n / _STEPS)) for n in range(1, _DOUBLINGS * _STEPS + 1)]
     cuts = partial(_cuts_chunks, posed, cluster, stored)
-    limits = (least << n for n in range(1, _DOUBLINGS + 1) if least)
-    more = next((limit for limit in limits if not cuts(limit)), 0)
-    least = more // 2
-    for _ in range(_HALVINGS if more else 0):
-        middle = (least + more) // 2
-        least, more = (middle, more) if cuts(middle) else (least, middle)
-    return -(-more // 2**20) * 2**20
+    found = bisect_left(limits, True, key=lambda limit: not cuts(limit))
+    return 0 if found == len(limits) else -(-limits[found] // 2**20) * 2**20
 
 
 def _cuts_chunks(
