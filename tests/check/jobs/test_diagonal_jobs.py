@@ -14,7 +14,6 @@ from tests.support.expect import raises
 from tests.support.stored import save
 from twom_dist.cli import main
 from twom_dist.errors import ArgumentError, StoreError
-from twom_dist.plan import tiling
 from twom_dist.store import open_matrix, read_vector
 
 # Not looked for, which takes longest.
@@ -60,9 +59,8 @@ def test_bits_are_those_of_arrays_in_memory(matrices):
             assert same_bits(np.load("C.npy"), expected)
 
 
-def test_tasks_that_read_their_tiles(matrices, monkeypatch):
+def test_tasks_that_read_their_tiles(matrices, streaming):
     a, b, w = matrices
-    monkeypatch.setattr(tiling, "_read_least", lambda ways, given, _: ways[0](*given))
     td.update_files(td.herk, "A.zarr", "C.npy", diag=w, chunks=8)
     assert same_bits(np.load("C.npy"), td.herk(a, diag=w))
     td.multiply_files("A.zarr", "B.npy", "D.npy", diag=w, chunks=8)

@@ -21,14 +21,6 @@ K, N = 300, 24
 
 
 @pytest.fixture
-def streaming(monkeypatch):
-    """Have every job read its inputs as it multiplies them."""
-    monkeypatch.setattr(
-        tiling, "_read_least", lambda ways, given, chunks: ways[0](*given)
-    )
-
-
-@pytest.fixture
 def phases(monkeypatch):
     """List the phases of a job: the bytes that it read, and was to read."""
     made, begin = [], Reads.begin

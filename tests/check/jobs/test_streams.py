@@ -15,18 +15,12 @@ from tests.support.layouts import lay_out
 from tests.support.stored import save
 from twom_dist.api.files import multiply_files, update_files
 from twom_dist.errors import MemoryLimitError, StoreError
-from twom_dist.plan import Cluster, tiling
+from twom_dist.plan import Cluster
 from twom_dist.plan.memory import MemoryBudget
 from twom_dist.store.reader import StoredMatrix
 
 MIB = 2**20
 M, K = 40, 130
-
-
-@pytest.fixture
-def streaming(monkeypatch):
-    """Have every job read its inputs as it multiplies them."""
-    monkeypatch.setattr(tiling, "_read_least", lambda ways, given, _: ways[0](*given))
 
 
 @pytest.fixture
