@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import h5py
 import numpy as np
 import pytest
 
@@ -14,6 +15,7 @@ from tests.support.places import ROOT
 from tests.support.stored import left_behind, save
 
 OUTPUTS = ("C.zarr", "C.npy", "C.h5")
+MEMBER = "D.h5::g/D"
 KILLS = 3
 # A process that has imported everything forks each run, and kills it after a part of
 # the time that a whole run takes: at the start, among the tiles, or while it exports.
@@ -69,19 +71,26 @@ def test_jobs_that_are_killed_again_and_again(tmp_path, monkeypatch, old):
     np.save("A.npy", a)
     for name in OUTPUTS if old else ():
         save(name, np.eye(48) + 0j)
-    command = [sys.executable, "-c", SCRIPT, str(KILLS), str(old), *OUTPUTS]
+    outputs = (*OUTPUTS, MEMBER) if old else OUTPUTS
+    if old:
+        with h5py.File("D.h5", "w") as file:
+            file["g/D"], file["beside"] = np.eye(48) + 0j, a
+    command = [sys.executable, "-c", SCRIPT, str(KILLS), str(old), *outputs]
     own = {"PYTHONPATH": str(ROOT), "PATH": "", "OPENBLAS_NUM_THREADS": "1"}
     environment = os.environ | own
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     new = td.gemm(a, a, num_moduli=16)
-    for name in OUTPUTS if old else ():
+    for name in outputs if old else ():
         # Each run has started anew, and the last may have ended before it was killed.
         found = read(name)
         assert same_bits(found, np.eye(48) + 0j) or same_bits(found, new)
         options = {"chunks": 16, "num_moduli": 16, "overwrite": True}
         td.multiply_files("A.npy", "A.npy", name, **options)
-    for name in OUTPUTS:
-        for path in tmp_path.glob(f"*{name}"):
-            assert same_bits(read(str(path)), new)
+    for name in outputs:
+        file, _, member = name.partition("::")
+        for path in tmp_path.glob(f"*{file}"):
+            assert same_bits(read(f"{path}::{member}" if member else str(path)), new)
+    if old:
+        assert same_bits(read("D.h5::beside"), a)
     assert left_behind(tmp_path) == []
