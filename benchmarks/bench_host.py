@@ -104,9 +104,17 @@ def _idle_kernel(kernel: Any) -> Any:
 
 
 @numba.njit(nogil=True)
-def _idle_look(x, a, b, bits, form, lo, hi, place, largest, sums, ends):  # type: ignore[no-untyped-def]
+def _idle_look(x, a, b, bits, form, largest, sums, ends, lo, hi, place):  # type: ignore[no-untyped-def]
     """Find numbers below 1."""
     largest[:] = 0
+
+
+@numba.njit(nogil=True)
+def _idle_weigh(  # type: ignore[no-untyped-def]
+    given, exponents, known, scaling, form, weights, cut, lo, hi, found, out
+):
+    """Choose exponents of rows that are finite."""
+    exponents[:] = 0
 
 
 @contextmanager
@@ -125,6 +133,8 @@ def idle_cpu(vnni: bool) -> Iterator[None]:
         "_bound_all": lambda *given: 100.0,
         "_look_along": _idle_look,
         "_look_across": _idle_look,
+        "_weigh_packed": _idle_weigh,
+        "_weigh_groups": _idle_weigh,
     }
     with ExitStack() as stack:
         stack.enter_context(dask.config.set({"twom-dist.threads": 1}))

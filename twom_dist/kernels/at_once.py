@@ -1,12 +1,26 @@
 """The AtOnce protocol: a product of one tile by one call, if an engine has it."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ..moduli import ResidueSystem, ScalingRule
 from ..typing import Array, Uplo
 
-Known = tuple[Array, Array]
+
+class Known(NamedTuple):
+    """Findings of a look at the rows of an operand.
+
+    Attributes
+    ----------
+    largest, squares : array
+        As `Engine.choose_exponents` takes them.
+    entries : object
+        The operand as the engine that has looked at it reads it, or None.
+    """
+
+    largest: Array
+    squares: Array
+    entries: Any = None
 
 
 class AtOnce(Protocol):
@@ -58,8 +72,7 @@ class AtOnce(Protocol):
         shifts : ((k,) int32, (k,) int32), optional
             Exponents of the columns of x and of y, as for `Engine.largest_exponents`;
             none for stacks.
-        known : one or two of (largest, squares), optional
-            Of the rows of x, and of y, as `Engine.choose_exponents` takes them; an
-            engine may find them again.
+        known : one or two of Known, optional
+            Of x, and of y; an engine may find it again.
         """
         ...

@@ -5,6 +5,7 @@ from typing import NamedTuple, Protocol
 
 from ..moduli import ScalingRule
 from ..typing import Array
+from .at_once import Known
 
 
 class Surveyed(NamedTuple):
@@ -45,14 +46,14 @@ class Weighed(NamedTuple):
 
     Attributes
     ----------
-    cosines : (float, float)
+    cosines, columns : (float, float), three integers or None
         Of `Summary`, of both sides.
-    columns : three integers, or None
-        Of `Summary`.
     largest_error : callable
         Returns the largest of `Looks.error_sums` of all rows, if there is a rule.
     surveyed : callable
         Returns the findings for each operand, where they are.
+    known : sequence of Known
+        Of each operand, if it is worth telling a product at once; else none.
     largest_ratio : callable
         Takes a limit, and `bits` of `bound_pairs`. Returns the largest bound of rho^2
         above the limit of all pairs of rows that their angles leave open, 0 without
@@ -63,6 +64,7 @@ class Weighed(NamedTuple):
     columns: Sequence[int] | None
     largest_error: Callable[[], float]
     surveyed: Callable[[], list[Surveyed]]
+    known: Sequence[Known] = ()
     largest_ratio: Callable[[float, int], float | None] = lambda *_: None
 
 
@@ -103,7 +105,6 @@ class Looks(Protocol):
     ----------
     waits : bool
         Whether the host waits for answers, so that one wait is worth more stages.
-    weigh : Weigh
     """
 
     waits: bool

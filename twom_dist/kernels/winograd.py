@@ -22,7 +22,6 @@ References
 """
 
 from collections.abc import Sequence
-from math import inf
 
 import numpy as np
 
@@ -70,7 +69,7 @@ def choose_levels(
     """
     wanted = level_setting("winograd-levels", MOST_LEVELS)
     if wanted is None:
-        if min(shape) < min(crossovers, default=inf):
+        if not crossovers or min(shape) < min(crossovers):
             return 0  # at once: no size exceeds the smallest side
         size = 1 / sum(1 / side for side in shape)
         wanted = sum(size >= crossover for crossover in crossovers)

@@ -1,6 +1,6 @@
 """Target accuracy <-> moduli, and the error bound that a residue system guarantees."""
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import floor, frexp, inf, isqrt, log2, sqrt
 from typing import Any, Literal
 
@@ -42,6 +42,7 @@ NAMED_BITS = {
 }
 
 
+@cache
 def unit_roundoff(dtype: Any, words: int = 1) -> float:
     """Return u of float32 and complex64, of float64 and complex128, or of two words."""
     if words == 2:

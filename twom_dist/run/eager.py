@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..kernels.at_once import Known
 from ..kernels.family import namespace
 from ..kernels.limits import TileLimits, Update, host_limits
 from ..kernels.room import empty
@@ -91,7 +92,7 @@ def _multiply_at_once(
     out, shifts = _contiguous(problem.out), shifts_of_both(rows, spec)
     known = None
     if measured is not None:
-        known = [(t.largest, t.squares) for t in measured.values()]
+        known = [Known(t.largest, t.squares) for t in measured.values()]
     return multiply(x, y, c=c, out=out, shifts=shifts, known=known)
 
 

@@ -29,8 +29,7 @@ class WeighedRecipe:
     def __init__(self, problem: Problem) -> None:
         self.spec, self.adds = problem.spec, problem.c is not None
         self._twins, self._weigh = problem.spec.twins, plan_weighing(problem.spec)
-        self._waits = load_engine(problem.spec).waits
-        self._guesses = self._waits and max(problem.shape) < BELOW
+        self._guesses = load_engine(problem.spec).waits and max(problem.shape) < BELOW
         # One reference, which threads may replace.
         self._last: tuple[ResidueSystem | None, Callable[..., Array] | None]
         self._last = None, None
@@ -68,12 +67,12 @@ class WeighedRecipe:
         def launch() -> None:
             nonlocal found
             # Others may take less memory.
-            if multiply is not None and self._guesses:
+            if multiply is not None:
                 with suppress(MemoryLimitError, MemoryError):
                     found = multiply(x, y, c=c)
 
         given = [x] if self._twins else [x, y]
-        weighed = self._weigh(given, meanwhile=launch)
+        weighed = self._weigh(given, meanwhile=launch if self._guesses else None)
         decision = None if may_shift(weighed, spec.k) else decide(weighed, spec)
         if decision is None or decision.system is None:
             return eager.compute(pose(), weighed)
@@ -84,9 +83,7 @@ class WeighedRecipe:
             return eager.compute(pose(), weighed)
         if found is not None:
             return found
-        # A device reads faster than it is told what is known.
-        known = None if self._waits else [t[:2] for t in weighed.surveyed()]
-        return multiply(x, y, c=c, out=out, known=known)
+        return multiply(x, y, c=c, out=out, known=weighed.known or None)
 
 
 def _find_multiply(problem: Problem, settled: Spec) -> Callable[..., Array] | None:

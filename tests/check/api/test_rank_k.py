@@ -51,13 +51,13 @@ def test_one_encoding_of_a_tile_serves_both_sides(tiled, monkeypatch):
     from twom_dist.kernels.cpu.encode import encode
 
     encoded = []
-    plan_rows = encode.plan_rows
+    plan = encode._plan
 
-    def count(shape, *args):
-        encoded.append(shape)
-        return plan_rows(shape, *args)
+    def count(shapes, *args):
+        encoded.extend(shapes)
+        return plan(shapes, *args)
 
-    monkeypatch.setattr(encode, "plan_rows", count)
+    monkeypatch.setattr(encode, "_plan", count)
     A, B = matrix(1), matrix(2)
     for routine in (herk, syrk):
         routine(A)

@@ -15,7 +15,7 @@ from .decode.decode import decode_tile
 from .decode.mirrors import fill_mirrors
 from .encode.encode import encode_rows
 from .encoded import BYTE, SIDES, as_whole
-from .look.norms import choose_exponents, finite_exponents
+from .look.norms import finite_exponents
 from .products.multiply import multiply_planes
 from .threads import limit_threads, num_threads
 
@@ -44,25 +44,23 @@ def multiply_at_once(
     end = prod(of_rows)
     first = 0 if twin is not None else end
     # In one line: those of columns, unless they are the rows', after those of rows.
-    if known is None:
-        line = np.zeros(first + prod(of_columns), np.int32)
-    else:
-        own = [choose_exponents(*t, rule).reshape(-1) for t in known]
-        # Planes of an update may not serve both sides, but its exponents do.
-        line = own[0] if twin is not None else np.concatenate((own[0], own[-1]))
+    line = np.empty(first + prod(of_columns), np.int32)
+    rows, columns = line[:end], line[first:]
     of_x, of_y = shifts or (None, None)
-    operands = [(x, line[:end], conjugate[0], of_x)]
+    # Planes of an update may not serve both sides, but what is known does.
+    own, other = (None, None) if known is None else (known[0], known[-1])
+    operands = [(x, rows, conjugate[0], of_x, own)]
     if twin is None:
-        operands.append((y, line[first:], conjugate[1], of_y))
+        operands.append((y, columns, conjugate[1], of_y, other))
     triangle: Uplo = "full"
     if uplo is not None:
         triangle = "upper" if uplo == "upper" else "lower"
     few = hermitian and system.num_hermitian_products < system.num_products
-    columns = of_columns[-1]
-    shape = system.num_products, end // of_rows[-1], of_rows[-1], as_whole(columns)
+    width = of_columns[-1]
+    shape = system.num_products, end // of_rows[-1], of_rows[-1], as_whole(width)
     # Settings and cores are asked once for all stages.
     with limit_threads(num_threads()):
-        encoded = encode_rows(operands, system, None if known else rule)
+        encoded = encode_rows(operands, system, rule)
         left, right = encoded[0], encoded[-1]
         if twin is not None:
             right = engine.reorder(left, twin)
@@ -72,12 +70,12 @@ def multiply_at_once(
             fill_mirrors(system, residues, SIDES[triangle])
         # The planes' memory serves the result.
         del encoded, left, right
-        tile = np.empty((*of_rows, columns), dtype) if out is None else out
+        tile = np.empty((*of_rows, width), dtype) if out is None else out
         finite, all_are = finite_exponents(line)
         given = residues, finite[:end], finite[first:], system
         decode_tile(*given, alpha, beta, c, SIDES[triangle], 1, tile)
     if not all_are:
-        exponents = line[:end].reshape(of_rows), line[first:].reshape(of_columns)
+        exponents = rows.reshape(of_rows), columns.reshape(of_columns)
         fill = find_fill(x, y, *exponents, conjugate)
         assert fill is not None
         apply_fill(fill, tile, alpha, beta, c)

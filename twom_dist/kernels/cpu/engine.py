@@ -237,7 +237,7 @@ class CpuEngine:
         shifts: Array | None = None,
     ) -> CpuEncoded:
         """Quantise and write the planes in the layout of the side."""
-        rows = x, exponents.reshape(-1), conjugate, shifts
+        rows = x, exponents.reshape(-1), conjugate, shifts, None
         return encode_rows([rows], system)[0]
 
     def reorder(self, encoded: CpuEncoded, planes: tuple[int, ...]) -> CpuEncoded:

@@ -8,6 +8,8 @@ from numpy.lib.stride_tricks import as_strided
 
 from ...typing import Array
 
+# An operand as (matrices, m, n, parts), and whether it is that transposed.
+Entries = tuple[Array, bool]
 # Real types by the character of the type whose parts have it.
 _REAL = {x: np.dtype(x.lower()) for x in "fdFD"}
 
@@ -52,13 +54,19 @@ def as_parts(x: Array) -> Array:
     return x.view(x.real.dtype).reshape(*x.shape, parts)
 
 
-def listed_parts(x: Array) -> Array:
-    """View C-contiguous (..., m, n), an input, as (matrices, m, n, parts)."""
+def list_entries(x: Array) -> Entries:
+    """View an input (..., m, n) as (matrices, m, n, parts), or as its transpose.
+
+    Tell whether it is that.
+    """
+    x, across = straighten(x)
     dtype, shape = x.dtype, x.shape
-    shape = (1, *shape) if len(shape) == 2 else (prod(shape[:-2]), *shape[-2:])
-    view = x.view(real_type(dtype)).reshape((*shape, 2 if dtype.kind == "c" else 1))
+    count = 1 if len(shape) == 2 else prod(shape[:-2])
+    whole = count, *shape[-2:], 2 if dtype.kind == "c" else 1
+    # By one call, not by a view of a view: small products take all the time for these.
+    view: Array = np.ndarray(whole, _REAL[dtype.char], x)
     view.setflags(write=False)
-    return view
+    return view, across
 
 
 def tall(x: Array) -> Array:

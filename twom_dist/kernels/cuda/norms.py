@@ -7,7 +7,6 @@ import numpy as np
 
 from ...moduli import ZERO_ROW, ScalingRule
 from ...typing import Array
-from ..at_once import Known
 from ..survey import Surveyed
 from .launch import (
     Device,
@@ -220,7 +219,7 @@ def add_errors(
     sums: Sequence[Array],
     *,
     exponents: Sequence[Array] = (),
-    known: Sequence[Known] = (),
+    known: Sequence[tuple[Array, Array]] = (),
     rule: ScalingRule | None = None,
     shifts: Sequence[Array | None] = (),
     places: Array | None = None,

@@ -12,8 +12,8 @@ follows is IEEE operations, each rounded by itself, and margins above their erro
 all engines and tilings find the same bounds, and these hold.
 """
 
-from collections.abc import Sequence
-from math import inf
+from collections.abc import Callable, Sequence
+from math import inf, sqrt
 from typing import Any
 
 import numpy as np
@@ -31,19 +31,22 @@ def find_cosines(measured: Measured, k: int) -> Array:
     return stack_summary.find_cosines(squares, totals, k)
 
 
-def find_sines(cosines: Any) -> Any:
+def find_sines(cosines: Any, root: Callable[[Any], Any] = np.sqrt) -> Any:
     """Bound ``sin t`` of rows from above, by bounds of ``cos t`` from below."""
-    return np.sqrt((1 - cosines) * (1 + cosines)) * (1 + MARGIN)
+    return root((1 - cosines) * (1 + cosines)) * (1 + MARGIN)
 
 
-def add_angles(left: Any, right: Any) -> Any:
-    """Bound ``cos(t + t')`` from below: it grows with both cosines."""
-    return left * right - find_sines(left) * find_sines(right) - MARGIN
+def add_angles(left: Any, right: Any, root: Callable[[Any], Any] = np.sqrt) -> Any:
+    """Bound ``cos(t + t')`` from below: it grows with both cosines.
+
+    `root`: that of numbers, or of arrays.
+    """
+    return left * right - find_sines(left, root) * find_sines(right, root) - MARGIN
 
 
 def bound_ratios(left: Any, right: Any) -> Array:
     """Bound rho^2 of pairs from above, by cosines of both sides; inf beyond pi/2."""
-    cosines = add_angles(*map(np.asarray, (left, right)))
+    cosines = add_angles(np.asarray(left), np.asarray(right))
     squares = np.square(np.maximum(cosines, 0.0))
     found = np.full(squares.shape, np.inf)
     np.divide(1 + MARGIN, squares, out=found, where=squares > 0)
@@ -52,7 +55,7 @@ def bound_ratios(left: Any, right: Any) -> Array:
 
 def bound_ratio(left: float, right: float) -> float:
     """Bound rho^2 of one pair, as `bound_ratios` does."""
-    cosine = float(add_angles(left, right))
+    cosine = float(add_angles(left, right, sqrt))
     return (1 + MARGIN) / (cosine * cosine) if cosine > 0 else inf
 
 

@@ -106,6 +106,7 @@ def may_gain(columns: Any, k: int) -> Any:
         True wherever it gains, and where rounding leaves that open: the k terms of a
         sum are rounded up, by less than a unit each.
     """
-    of_a, of_b, of_both = (np.float64(x) for x in columns)
-    least = GAIN * np.maximum(of_both - k, 0)
-    return (of_a * of_b >= least * least) & (of_both > 0)
+    of_a, of_b, of_both = columns
+    gained = 1.0 * of_both - k
+    least = GAIN * gained * (gained > 0)
+    return (1.0 * of_a * of_b >= least * least) & (of_both > 0)

@@ -28,7 +28,10 @@ _USUAL = 2.75
 
 def may_save(ratios: Any, spec: Spec) -> Any:
     """Tell for which bounds of rho^2 rounding errors may save the second modulus."""
-    (fewest, first), *_ = fewest_of(spec)
+    return _may_save(ratios, *fewest_of(spec)[0])
+
+
+def _may_save(ratios: Any, fewest: ResidueSystem, first: float) -> Any:
     return (not fewest.hexagonal) & (ratios > first) & (ratios <= _USUAL * first)
 
 
@@ -52,10 +55,11 @@ class Decision(NamedTuple):
 
 def decide_by_angles(spec: Spec, ratio: float) -> Decision | None:
     """Decide by a bound of rho^2 for all pairs, if that is small enough."""
-    for system, most in fewest_of(spec):
+    systems = fewest_of(spec)
+    for system, most in systems:
         if ratio <= most:
-            if may_save(ratio, spec):
-                return Decision(fewest_of(spec)[0][0], sqrt(ratio), "")
+            if _may_save(ratio, *systems[0]):
+                return Decision(systems[0][0], sqrt(ratio), "")
             return Decision(system, sqrt(ratio), "sums")
     return None
 

@@ -29,6 +29,7 @@ _FIRST_LOW, _FIRST_HIGH = -1000, 600
 _SECOND_LOW = -1022
 
 ONE, REAL, COMPLEX, NONE = 1, 2, 3, 0
+Scalars = tuple[complex, complex]
 
 
 @dataclass(frozen=True)
@@ -310,37 +311,36 @@ def decode_tile(
     lower triangle alone, 1 for the upper one, 0 for all.
     """
     m, n, real = len(rows), out.shape[-1], real_type(out.dtype)
-    sizes = m, n, residues.shape[-1], words
-    shape, lengths, tables, pieces = _plan_tile(*sizes, system, num_threads())
+    given = (m, n, residues.shape[-1], words), (alpha, beta), system, num_threads()
+    shape, lengths, tables, pieces = _plan_tile(*given)
     flat = whole_rows(out.reshape(words, m, n)).view(real)
     c_parts = _nothing(real)
     if beta != 0:
         assert c is not None
         c_parts = flat_parts(tall(np.ascontiguousarray(c)))
-    given = (
-        *(residues.reshape(len(residues), 1, -1), rows, columns, n),
-        *(*tables, scalar_mode(alpha), complex(alpha)),
-        *(scalar_mode(beta), complex(beta), c_parts, side),
-    )
+    line = residues.reshape(len(residues), 1, -1)
 
     def decode(piece: tuple[int, int]) -> None:
-        decode_rows(*given, *piece, flat, *scratch_lines(lengths, shape))
+        given = line, rows, columns, n, *tables, c_parts, side, *piece, flat
+        decode_rows(*given, *scratch_lines(lengths, shape))
 
     run_each(decode, pieces)
 
 
 @lru_cache(maxsize=1024)
 def _plan_tile(
-    m: int, n: int, length: int, words: int, system: ResidueSystem, threads: int
+    sizes: tuple[int, ...], scalars: Scalars, system: ResidueSystem, threads: int
 ) -> tuple[Any, ...]:
     """List what tiles of a shape share: scratch, arguments of the kernel and ranges."""
+    (m, n, length, words), (alpha, beta) = sizes, scalars
     width, tables = piece_width(n, length), decode_tables(system)
     held = 2 if system.hexagonal else words
     own = tables.forms, tables.weights, tables.modulus, tables.quotient
+    scaling = scalar_mode(alpha), complex(alpha), scalar_mode(beta), complex(beta)
     return (
         (system.parts, width),
         (GROUP, system.num_digits, held, 2),
-        (width, *own, tables.digit_bits, system.hexagonal),
+        (width, *own, tables.digit_bits, system.hexagonal, *scaling),
         ranges(m, smallest=8, each=n * system.num_products // 4, threads=threads),
     )
 

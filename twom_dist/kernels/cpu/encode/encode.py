@@ -15,17 +15,18 @@ import numpy as np
 
 from ....moduli import ResidueSystem, ScalingRule, symmetric_residue
 from ....typing import Array
+from ...at_once import Known
 from ..buffers import empty
 from ..compiled import inner, kernel
 from ..encoded import BYTE, DEPTH, GROUP, CpuEncoded, as_groups
-from ..layout import listed_parts, straighten
+from ..layout import list_entries
 from ..look.norms import column_factors
 from ..products.packed import multiply_plane_bytes, reduction_table
 from ..threads import num_threads, ranges, run_each, scratch
 from ..tuning import QUANTISED
 from ..units import has_vnni
 from .quantise import FLIPPED, WORD_BITS, quantise_groups
-from .scale import find_factors, scaling_of
+from .scale import find_factors, numbers_of, scaling_of
 from .weighing import SCALE, weigh_sixteen
 
 # Entries that are weighed while they lie in L1.
@@ -93,9 +94,9 @@ def encode_tables(system: ResidueSystem) -> EncodeTables:
 
 
 # An operand, or a stack: x (..., rows, k); exponents (rows,) int32 of the rows of all
-# matrices; whether it is conjugated; shifts (k,) int32 or None. To make a class of its
-# own takes ten times as long.
-Rows = tuple[Array, Array, bool, Array | None]
+# matrices; whether it is conjugated; shifts (k,) int32 or None; what is known of the
+# rows, or None. To make a class of its own takes ten times as long.
+Rows = tuple[Array, Array, bool, Array | None, Known | None]
 
 
 def encode_rows(
@@ -105,117 +106,128 @@ def encode_rows(
 
     `rule`: if given, the exponents are chosen first, and written.
     """
-    places, tables = _places(len(system.planes)), encode_tables(system)
-    threads, scaled = num_threads(), rule is not None
-    plans = [plan_rows(rows[0].shape, system, scaled, threads) for rows in operands]
+    shapes = tuple([rows[0].shape for rows in operands])
+    scaled = rule is not None and operands[0][4] is None
+    plan = _plan(shapes, system, scaled, num_threads())
+    tables = plan.tables
     # Both in one allocation: they are given back together.
-    memory, at = empty((sum([plan.nbytes for plan in plans]),), BYTE), 0
+    memory = empty((plan.nbytes,), BYTE)
     kernel, weights = (
         (_weigh_packed, tables.bytes) if has_vnni() else (_weigh_groups, tables.floats)
     )
-    found, pieces, work = [], [], 0
-    for rows, plan in zip(operands, plans, strict=True):
-        planes = memory[at : at + plan.nbytes].reshape(plan.shape)
-        at += plan.nbytes
-        found.append(CpuEncoded(plan.rows, plan.k, planes, places, plan.stack))
-        if plan.nbytes:
-            every = *_describe(*rows, tables.form, rule), weights, plan.cut
-            for ends in plan.ranges:
-                pieces.append((every, plan.size, ends, planes))
-            work += plan.work
+    found, given = [], []
+    for rows, own in zip(operands, plan.operands, strict=True):
+        planes = memory[own.place].reshape(own.shape)
+        found.append(CpuEncoded(own.rows, own.k, planes, plan.order, own.stack))
+        given.append((*_describe(rows, tables.form, rule), weights, own.cut))
 
-    def write(piece: tuple[Any, ...]) -> None:
-        every, size, ends, planes = piece
-        kernel(*every, *ends, scratch(size, _WORDS), planes)
+    def write(piece: tuple[int, int, int]) -> None:
+        operand, lo, hi = piece
+        words = scratch(plan.operands[operand].size, _WORDS)
+        kernel(*given[operand], lo, hi, words, found[operand].planes)
 
-    run_each(write, pieces, work)
+    run_each(write, plan.pieces, plan.work)
     return found
 
 
-@cache
-def _places(count: int) -> tuple[int, ...]:
-    return tuple(range(count))
-
-
-class RowsPlan(NamedTuple):
-    """Sizes of the planes of an operand, and how its rows are shared.
+class _RowsPlan(NamedTuple):
+    """Sizes of the planes of an operand.
 
     Attributes
     ----------
     stack, rows, k : tuple of int, int, int
     shape : tuple of int
         Of the planes.
-    nbytes : int
+    place : slice
+        Their bytes, among those of all operands.
     cut : (int, int)
         Groups that are quantised together, and entries of a group.
     size : int
         Words of these groups.
-    ranges : list of (int, int)
-    work : int
-        Nanoseconds, roughly.
     """
 
     stack: tuple[int, ...]
     rows: int
     k: int
     shape: tuple[int, ...]
-    nbytes: int
+    place: slice
     cut: tuple[int, int]
     size: int
-    ranges: list[tuple[int, int]]
+
+
+class _EncodePlan(NamedTuple):
+    """Operands that are encoded together, and how their rows are shared.
+
+    Attributes
+    ----------
+    operands : list of _RowsPlan
+    tables : EncodeTables
+    order : tuple of int
+        Where the planes stand.
+    nbytes : int
+    pieces : list of (operand, first group, last group)
+    work : int
+        Nanoseconds, roughly.
+    """
+
+    operands: list[_RowsPlan]
+    tables: EncodeTables
+    order: tuple[int, ...]
+    nbytes: int
+    pieces: list[tuple[int, int, int]]
     work: int
 
 
 @lru_cache(maxsize=1024)
-def plan_rows(
-    shape: tuple[int, ...], system: ResidueSystem, scaled: bool, threads: int
-) -> RowsPlan:
-    """Plan the planes of an operand of a shape, whose exponents are to be chosen."""
-    *stack, m, k = shape
-    count, groups, words = (
-        len(system.planes),
-        prod(stack) * -(-m // GROUP),
-        -(-k // DEPTH),
-    )
-    entries, (parts, of_part, _) = words * _WORD, encode_tables(system).form
-    strip = max(1, QUANTISED // max(1, entries))
-    each = words * GROUP * (count + 4 * scaled)
-    return RowsPlan(
-        tuple(stack),
-        m,
-        k,
-        (count, groups, words, GROUP, DEPTH),
-        count * groups * entries,
-        (strip, entries),
-        strip * entries * parts * of_part,
-        ranges(groups, each=each, threads=threads),
-        groups * each,
-    )
+def _plan(
+    shapes: tuple[tuple[int, ...], ...],
+    system: ResidueSystem,
+    scaled: bool,
+    threads: int,
+) -> _EncodePlan:
+    """Plan the planes of operands of these shapes; `scaled`: norms are found, too."""
+    count, tables = len(system.planes), encode_tables(system)
+    operands: list[_RowsPlan] = []
+    pieces: list[tuple[int, int, int]] = []
+    end = work = 0
+    for operand, (*stack, m, k) in enumerate(shapes):
+        groups, words = prod(stack) * -(-m // GROUP), -(-k // DEPTH)
+        entries, (parts, of_part, _) = words * _WORD, tables.form
+        strip = max(1, QUANTISED // max(1, entries))
+        start, end = end, end + count * groups * entries
+        shape, place = (count, groups, words, GROUP, DEPTH), slice(start, end)
+        size = strip * entries * parts * of_part
+        own = _RowsPlan(tuple(stack), m, k, shape, place, (strip, entries), size)
+        operands.append(own)
+        each = words * GROUP * (count + 4 * scaled)
+        if end > start:
+            cut = ranges(groups, each=each, threads=threads)
+            pieces += [(operand, *ends) for ends in cut]
+            work += groups * each
+    return _EncodePlan(operands, tables, tuple(range(count)), end, pieces, work)
 
 
 def _describe(
-    x: Array,
-    exponents: Array,
-    conjugate: bool,
-    shifts: Array | None,
-    form: tuple[int, int, bool],
-    rule: ScalingRule | None,
+    rows: Rows, form: tuple[int, int, bool], rule: ScalingRule | None
 ) -> tuple[Any, ...]:
     """List what kernels take of an operand, its exponents and how they are chosen."""
-    source, across = straighten(x)
-    entries, scaling, columns = listed_parts(source), None, column_factors(shifts)
+    x, exponents, conjugate, shifts, known = rows
+    entries, across = (known and known.entries) or list_entries(x)
+    scaling = chosen = None
     if rule is None:
         # A copy: what other workers computed arrives read-only, a type of its own.
         exponents = exponents.astype(np.int32)
-    else:
+    elif known is None:
         scaling = scaling_of(entries, across, shifts, rule)
-    given = entries, across, *x.shape[-2:], columns
-    return given, exponents, scaling, (-1.0 if conjugate else 1.0, *form)
+    else:
+        chosen = known.largest.reshape(-1), known.squares.reshape(-1), numbers_of(rule)
+    given = entries, across, *x.shape[-2:], column_factors(shifts)
+    return given, exponents, chosen, scaling, (-1.0 if conjugate else 1.0, *form)
 
 
 @kernel
 def _weigh_packed(  # type: ignore[no-untyped-def]
-    given, exponents, scaling, form, weights, cut, lo, hi, found, out
+    given, exponents, known, scaling, form, weights, cut, lo, hi, found, out
 ):
     """Write the planes of groups lo..hi by the microkernel, a strip at a time."""
     strip, entries = cut
@@ -223,7 +235,7 @@ def _weigh_packed(  # type: ignore[no-untyped-def]
     each, flat = form[1] * form[2], out.reshape(len(out), out.size // len(out))
     for first in range(lo, hi, strip):
         last = min(hi, first + strip)
-        find_factors(given, exponents, scaling, lo, hi, first, last, factors)
+        find_factors(given, exponents, known, scaling, lo, hi, first, last, factors)
         groups = (last - first) * entries // GROUP
         words = found[: groups * each * GROUP].reshape(groups, each, GROUP)
         quantise_groups(*given, factors, *form, first, last, words)
@@ -233,7 +245,7 @@ def _weigh_packed(  # type: ignore[no-untyped-def]
 
 @kernel
 def _weigh_groups(  # type: ignore[no-untyped-def]
-    given, exponents, scaling, form, weights, cut, lo, hi, found, out
+    given, exponents, known, scaling, form, weights, cut, lo, hi, found, out
 ):
     """Write them in float64."""
     strip, entries = cut
@@ -241,7 +253,7 @@ def _weigh_groups(  # type: ignore[no-untyped-def]
     each, flat = form[1] * form[2], out.reshape(len(out), out.size // len(out))
     for first in range(lo, hi, strip):
         last = min(hi, first + strip)
-        find_factors(given, exponents, scaling, lo, hi, first, last, factors)
+        find_factors(given, exponents, known, scaling, lo, hi, first, last, factors)
         groups = (last - first) * entries // GROUP
         words = found[: groups * each * GROUP].reshape(groups, each, GROUP)
         quantise_groups(*given, factors, *form, first, last, words)

@@ -4,7 +4,7 @@ The stages that `Engine` has for this are apart, since tiles of a row combine be
 them. Where a tile is all of its rows, threads need not meet there.
 """
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -43,17 +43,25 @@ def scaling_of(
 
 @lru_cache(maxsize=256)
 def _without_shifts(dtype: Any, rule: ScalingRule) -> tuple[Any, ...]:
-    numbers = rule.power, np.uint64(rule.leading), rule.norm_bits
     columns = column_factors(None, dtype=dtype), column_factors(None)
-    return *columns, _MASKS[dtype.char], numbers
+    return *columns, _MASKS[dtype.char], numbers_of(rule)
+
+
+@cache
+def numbers_of(rule: ScalingRule) -> tuple[int, Any, int]:
+    """List what `rule_exponents` takes of a rule."""
+    return rule.power, np.uint64(rule.leading), rule.norm_bits
 
 
 @inner
-def find_factors(given, exponents, scaling, lo, hi, start, end, factors):  # type: ignore[no-untyped-def]
+def find_factors(  # type: ignore[no-untyped-def]
+    given, exponents, known, scaling, lo, hi, start, end, factors
+):
     """Find factors[t, matrix, row], two of each row of groups start..end of lo..hi.
 
-    given: x, across, rows and what else `quantise_groups` begins with; `scaling`: how
-    the exponents are chosen, which are written then, or None.
+    given: x, across, rows and what else `quantise_groups` begins with. Exponents are
+    chosen, and written, by what is `known` (the largest ones, sums of squares and
+    the rule) or by `scaling`, unless both are None.
     """
     x, across, rows = given[:3]
     if across:
@@ -65,6 +73,10 @@ def find_factors(given, exponents, scaling, lo, hi, start, end, factors):  # typ
     first = start // groups * rows + start % groups * GROUP
     last = end // groups * rows + min(rows, end % groups * GROUP)
     one, two = factors[0].reshape(-1), factors[1].reshape(-1)
+    if known is not None:
+        largest, sums, (power, leading, bits) = known
+        e = exponents[first:last]
+        rule_exponents(largest[first:last], sums[first:last], power, leading, bits, e)
     if scaling is None:
         split_powers(exponents[first:last], one[first:last], two[first:last])
     elif across:

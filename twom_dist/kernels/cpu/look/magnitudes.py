@@ -8,7 +8,7 @@ import numpy as np
 from ....moduli import NONFINITE_ROW, ZERO_ROW
 from ....typing import Array
 from ..compiled import inner, kernel
-from ..layout import flat_parts, listed, listed_parts, read_only, straighten, tall
+from ..layout import flat_parts, list_entries, listed, read_only, straighten, tall
 from ..products.int8_gemm import get_gemm, multiply_small
 from ..threads import ranges, run_each
 from ..tuning import LARGEST_K
@@ -80,11 +80,11 @@ def error_sums(
 
 def magnitudes(x: Array, largest: Array, shifts: Array | None = None) -> Array:
     """Round the magnitudes of entries, relative to their rows, to 8 bits."""
-    source, across = straighten(x)
+    own, across = list_entries(x)
     out = np.empty(x.shape, np.uint16)
     # A copy: what other workers computed arrives read-only, a type of its own.
     e, columns = largest.astype(np.int32), norms.column_factors(shifts)
-    given = listed_parts(source)[0], across, columns, e
+    given = own[0], across, columns, e
     run_each(
         lambda r: entries.relative_magnitudes(*given, *r, out),
         ranges(len(out), smallest=64 if across else 16, each=4 * out.shape[1]),

@@ -5,6 +5,8 @@ them, and each passes over the matrix. Here a few rows stay in the caches meanwh
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +15,8 @@ from ....moduli import NONFINITE_ROW, ZERO_ROW
 from ....typing import Array
 from ...survey import Surveyed
 from ..compiled import inner, kernel
-from ..layout import listed_parts, straighten
-from ..threads import ranges, run_each
+from ..layout import list_entries
+from ..threads import num_threads, ranges, run_each
 from .entries import row_sums_inner, row_sums_outer
 from .norms import (
     MASKS,
@@ -41,33 +43,35 @@ def _describe(char: str) -> tuple[Array, Any, int]:
 
 
 _FORMATS = {char: _describe(char) for char in MASKS}
+# What multiplies columns without shifts, for each real type.
+_UNSHIFTED = {
+    x: (column_factors(None, 1, np.dtype(x)), column_factors(None)) for x in MASKS
+}
 
 
 class Look(NamedTuple):
-    """Findings of an operand, and the calls that find them.
+    """Findings of an operand.
 
     Attributes
     ----------
     entries : (matrices, rows, k, parts)
         Or (matrices, k, rows, parts) if `across`.
     across : bool
-    largest : (..., rows) int32
-    sums : (2, ..., rows) int64
+    shape : tuple of int
+        (..., rows) of the operand.
+    largest : (rows of all matrices,) int32
+    sums : (2, rows of all matrices) int64
         Of squares, and of magnitudes.
     extremes : (places, 3, k) int32
         Of each matrix of a stack, or of ranges of the rows of one; or none.
-    pieces : list of (function, arguments)
-    work : int
-        Nanoseconds, roughly.
     """
 
     entries: Array
     across: bool
+    shape: tuple[int, ...]
     largest: Array
     sums: Array
     extremes: Array
-    pieces: list[tuple[Callable[..., None], tuple[Any, ...]]]
-    work: int
 
     @property
     def length(self) -> int:
@@ -76,13 +80,16 @@ class Look(NamedTuple):
 
     def surveyed(self, totals: bool = True) -> Surveyed:
         """Return the findings."""
-        (squares, magnitudes), ends = self.sums, self.extremes
+        ends, shape = self.extremes, self.shape
+        largest, squares, magnitudes = (
+            t.reshape(shape) for t in (self.largest, *self.sums)
+        )
         if not len(ends):
-            return Surveyed(self.largest, squares, magnitudes if totals else None)
+            return Surveyed(largest, squares, magnitudes if totals else None)
         if len(self.entries) == 1 and len(ends) > 1:
             ends = ends.max(axis=0)
-        ends = ends.reshape(*self.largest.shape[:-1], *ends.shape[-2:])
-        return Surveyed(self.largest, squares, magnitudes if totals else None, ends)
+        ends = ends.reshape(*shape[:-1], *ends.shape[-2:])
+        return Surveyed(largest, squares, magnitudes if totals else None, ends)
 
 
 def survey(
@@ -105,43 +112,69 @@ def look(
     shifts: Sequence[Array] | None = None,
 ) -> list[Look]:
     """Find all of `survey`, in one loop."""
-    given = shifts or [None] * len(operands)
-    each = zip(operands, given, strict=True)
-    found = [_prepare(x, e, norm_bits, columns) for x, e in each]
-    run_each(
-        _call, [x for one in found for x in one.pieces], sum(x.work for x in found)
-    )
+    found, pieces, work, threads = [], [], 0, num_threads()
+    for place, x in enumerate(operands):
+        entries, across = list_entries(x)
+        plan = _plan(x.shape, across, columns, _ENTRY * x.shape[-1], threads)
+        largest = np.empty(plan.rows, np.int32)
+        sums, extremes = (
+            np.zeros((2, plan.rows), np.int64),
+            np.empty(plan.ends, np.int32),
+        )
+        char = entries.dtype.char
+        factors = _UNSHIFTED[char]
+        if shifts is not None:
+            parts = 1 if across else entries.shape[3]
+            given = shifts[place], parts, entries.dtype
+            factors = column_factors(*given), column_factors(shifts[place])
+        own = entries, *factors, norm_bits, _FORMATS[char], largest, sums, extremes
+        function = _look_across if across else _look_along
+        pieces += [(function, own, piece) for piece in plan.pieces]
+        work += plan.work
+        found.append(Look(entries, across, x.shape[:-1], largest, sums, extremes))
+    run_each(_look, pieces, work)
     return found
 
 
-def _call(piece: tuple[Callable[..., None], tuple[Any, ...]]) -> None:
-    piece[0](*piece[1])
+def _look(piece: tuple[Callable[..., None], tuple[Any, ...], tuple[Any, ...]]) -> None:
+    function, own, where = piece
+    function(*own, *where)
 
 
-def _prepare(x: Array, shifts: Array | None, norm_bits: int, columns: bool) -> Look:
-    source, across = straighten(x)
-    entries = listed_parts(source)
-    *stack, rows, k = x.shape
-    count, real = len(entries), entries.dtype
-    largest = np.empty((*stack, rows), np.int32)
-    sums = np.zeros((2, *stack, rows), np.int64)
-    ends = cut_rows(count, rows, across, _ENTRY * k)
-    places = max(count, len(ends)) if columns else 0
-    extremes = np.empty((places, 3, k), np.int32)
-    parts = 1 if across else entries.shape[3]
-    given = (
-        *(entries, column_factors(shifts, parts, real), column_factors(shifts)),
-        *(norm_bits, _FORMATS[real.char]),
-    )
-    out = largest.reshape(-1), sums.reshape(2, -1), extremes
-    function = _look_across if across else _look_along
-    pieces = [(function, (*given, *own, *out)) for own in ends]
-    work = _ENTRY * count * rows * k
-    return Look(entries, across, largest, sums, extremes, pieces, work)
+class _LookPlan(NamedTuple):
+    """Sizes of what is found of an operand, and how its rows are shared.
+
+    Attributes
+    ----------
+    rows : int
+        Of all matrices.
+    ends : (int, int, int)
+        The shape of the extremes.
+    pieces : list of (first row, last row, place)
+    work : int
+        Nanoseconds, roughly.
+    """
+
+    rows: int
+    ends: tuple[int, int, int]
+    pieces: list[tuple[int, int, int]]
+    work: int
+
+
+@lru_cache(maxsize=1024)
+def _plan(
+    shape: tuple[int, ...], across: bool, columns: bool, each: int, threads: int
+) -> _LookPlan:
+    """Plan a look; `each`: roughly the nanoseconds of a row."""
+    *stack, rows, k = shape
+    count = prod(stack)
+    pieces = cut_rows(count, rows, across, each, threads)
+    ends = (max(count, len(pieces)) if columns else 0), 3, k
+    return _LookPlan(count * rows, ends, pieces, count * rows * each)
 
 
 def cut_rows(
-    count: int, rows: int, across: bool, each: int
+    count: int, rows: int, across: bool, each: int, threads: int | None = None
 ) -> list[tuple[int, int, int]]:
     """Cut the rows of all matrices, and number what is found of each piece's columns.
 
@@ -149,9 +182,10 @@ def cut_rows(
     """
     if count > 1:
         # Whole matrices: each has columns of its own.
-        own = ranges(count, each=rows * each)
+        own = ranges(count, each=rows * each, threads=threads)
         return [(lo * rows, hi * rows, lo) for lo, hi in own]
-    found = ranges(rows, smallest=128 if across else 16, each=each)
+    smallest = 128 if across else 16
+    found = ranges(rows, smallest=smallest, each=each, threads=threads)
     return [(*ends, place) for place, ends in enumerate(found)]
 
 
@@ -195,7 +229,7 @@ def _list_kept(largest, mask, minexp, kept, fields):  # type: ignore[no-untyped-
 
 @kernel
 def _look_along(  # type: ignore[no-untyped-def]
-    x, own_columns, columns, norm_bits, form, lo, hi, place, largest, sums, extremes
+    x, own_columns, columns, norm_bits, form, largest, sums, extremes, lo, hi, place
 ):
     """Look at rows lo..hi of the matrices of x[matrix, row, k, part].
 
@@ -238,7 +272,7 @@ def _look_along(  # type: ignore[no-untyped-def]
 
 @kernel
 def _look_across(  # type: ignore[no-untyped-def]
-    x, own_columns, columns, norm_bits, form, lo, hi, place, largest, sums, extremes
+    x, own_columns, columns, norm_bits, form, largest, sums, extremes, lo, hi, place
 ):
     """Look at rows lo..hi of the matrices of x[matrix, k, row, part]."""
     count, k, rows, parts = x.shape

@@ -11,6 +11,7 @@ import numpy as np
 
 from ....moduli import NONFINITE_ROW, ZERO_ROW, ScalingRule
 from ....typing import Array
+from ...at_once import Known
 from ...stack_summary import MARGIN, column_bits
 from ...survey import Surveyed, Weighed
 from ..compiled import inner, kernel
@@ -39,11 +40,14 @@ def weigh(
     (x, *_, y), k = (found[0], *found), found[0].length
     given = x.sums, y.sums, x.extremes, y.extremes
     left, right, *sums = _summarise(*given, k, column_bits(k))
-    largest_error = partial(_find_largest_error, found, rule)
-    surveyed = partial(_list_surveyed, found)
-    largest_ratio = partial(find_largest_ratio, found, norm_bits)
-    of_columns = sums if columns else None
-    return Weighed((left, right), of_columns, largest_error, surveyed, largest_ratio)
+    return Weighed(
+        (left, right),
+        sums if columns else None,
+        partial(_find_largest_error, found, rule),
+        partial(_list_surveyed, found),
+        [Known(x.largest, x.sums[0], (x.entries, x.across)) for x in found],
+        partial(find_largest_ratio, found, norm_bits),
+    )
 
 
 def _list_surveyed(found: Sequence[Look]) -> list[Surveyed]:

@@ -68,14 +68,13 @@ def own_products(system: ResidueSystem, hermitian: bool) -> tuple[int, ...]:
     return tuple(q for q, x in given if not hermitian or x.mirror is None)
 
 
-def _choose_levels(shape: tuple[int, int, int], count: int) -> int:
+def _choose_levels(shape: tuple[int, int, int], count: int, tiles: Array | None) -> int:
     """Choose levels of Winograd's algorithm for `count` products."""
-    m, n, k = shape
     # A thread computes whole products, with quarters of its own in the caches. With AMX
     # an eighth of them takes less time than their sums (a prediction).
     # No size exceeds the smallest side.
-    large = min(shape) >= CROSSOVERS[0] and select_tiles() is None
-    large = large and 1 / (1 / m + 1 / n + 1 / k) >= CROSSOVERS[0]
+    large = min(shape) >= CROSSOVERS[0] and tiles is None
+    large = large and 1 / sum(1 / side for side in shape) >= CROSSOVERS[0]
     few = large and available_cores() <= MOST_CORES and count >= 2 * num_threads()
     return choose_levels(shape, (GROUP, GROUP, DEPTH), CROSSOVERS if few else ())
 
@@ -95,16 +94,15 @@ def multiply_planes(
     shape, and may be `residues`.
     """
     own = own_products(system, hermitian)
-    args = left, right, system, residues, before, own
     # What follows from a product needs all of it.
-    side = 0 if hermitian else SIDES[triangle]
-    alone, tiles = len(left.stack) == 0 and side == 0, select_tiles()
-    levels = _choose_levels((left.rows, right.rows, left.k), len(own)) if alone else 0
+    side, levels, tiles = 0 if hermitian else SIDES[triangle], 0, select_tiles()
+    if side == 0 and not left.stack:
+        levels = _choose_levels((left.rows, right.rows, left.k), len(own), tiles)
     if not has_vnni():
-        multiply_blocks(*args)
+        multiply_blocks(left, right, system, residues, before, own)
     elif levels > 0:
         old = None if before is None else before[:, 0]
         where = residues[:, 0], old, own, tiles, levels
         multiply_in_quarters(left, right, system, *where)
     else:
-        multiply_packed(*args, tiles, side)
+        multiply_packed(left, right, system, residues, before, own, tiles, side)

@@ -201,15 +201,6 @@ def cut_rows(words: int, tiles: Array | None) -> tuple[int, int]:
     return max(step, nbytes // (longest * DEPTH) // step * step), longest
 
 
-@cache
-def _list_jobs(
-    system: ResidueSystem, left: Places, right: Places, own: Places
-) -> Array:
-    """Tabulate the products `own` by where their planes stand, and their residues."""
-    given = [(q, system.products[q]) for q in own]
-    return np.array([(left[t.left], right[t.right], q) for q, t in given])
-
-
 def multiply_packed(
     left: CpuEncoded,
     right: CpuEncoded,
@@ -226,30 +217,46 @@ def multiply_packed(
     `_multiply_items`; `side`: -1 for the lower triangle, 1 for the upper one, 0 for
     both.
     """
-    words, count = left.planes.shape[2], residues.shape[1]
+    words, shape = left.planes.shape[2], residues.shape
+    orders = left.order, right.order
     block, longest = cut_rows(words, tiles)
-    jobs = _list_jobs(system, left.order, right.order, own)
-    shape = -1, words, _BYTES
-    args = (
-        left.planes.reshape((len(left.planes), count, *shape)),
-        right.planes.reshape((len(right.planes), count, *shape)),
-        *(jobs, block, side, longest, product_table(system), residues),
-        *(_NOTHING if before is None else before, before is not None),
-        tiles,
-    )
-    sizes = residues.shape, len(jobs), words, block
-    run_each(lambda r: _multiply_items(*r, *args), _share(*sizes, num_threads()))
+    sizes = shape[1:], words, block
+    jobs, table, pieces = _plan(system, orders, own, *sizes, num_threads())
+    of_planes = shape[1], -1, words, _BYTES
+    x = left.planes.reshape((len(left.planes), *of_planes))
+    y = right.planes.reshape((len(right.planes), *of_planes))
+    old, add = (_NOTHING, False) if before is None else (before, True)
+
+    def multiply(piece: tuple[int, int]) -> None:
+        given = x, y, jobs, block, side, longest, table, residues, old, add, tiles
+        _multiply_items(*piece, *given)
+
+    run_each(multiply, pieces)
 
 
 @lru_cache(maxsize=1024)
-def _share(
-    shape: tuple[int, ...], jobs: int, words: int, block: int, threads: int
-) -> list[tuple[int, int]]:
-    """Cut the blocks of products of a shape into ranges."""
-    _, count, m, n = shape
+def _plan(
+    system: ResidueSystem,
+    orders: tuple[Places, Places],
+    own: Places,
+    shape: tuple[int, int, int],
+    words: int,
+    block: int,
+    threads: int,
+) -> tuple[Array, Array, list[tuple[int, int]]]:
+    """Tabulate the products `own` and what they are reduced by, and share their blocks.
+
+    A job is where the planes of a product stand, and where its residues do. `shape`:
+    (matrices, m, n).
+    """
+    given, (left, right) = [(q, system.products[q]) for q in own], orders
+    jobs = np.array([(left[t.left], right[t.right], q) for q, t in given])
+    count, m, n = shape
     # 64 multiplications a clock and more.
     each = min(block, m) * n * words * DEPTH // 400
-    return ranges(count * jobs * -(-m // block), each=each, threads=threads)
+    blocks = count * len(jobs) * -(-m // block)
+    table, pieces = product_table(system), ranges(blocks, each=each, threads=threads)
+    return jobs, table, pieces
 
 
 @kernel
