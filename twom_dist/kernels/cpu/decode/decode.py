@@ -29,7 +29,6 @@ _FIRST_LOW, _FIRST_HIGH = -1000, 600
 _SECOND_LOW = -1022
 
 ONE, REAL, COMPLEX, NONE = 1, 2, 3, 0
-Scalars = tuple[complex, complex]
 
 
 @dataclass(frozen=True)
@@ -311,8 +310,9 @@ def decode_tile(
     lower triangle alone, 1 for the upper one, 0 for all.
     """
     m, n, real = len(rows), out.shape[-1], real_type(out.dtype)
-    given = (m, n, residues.shape[-1], words), (alpha, beta), system, num_threads()
-    shape, lengths, tables, pieces = _plan_tile(*given)
+    sizes = m, n, residues.shape[-1], words
+    shape, lengths, tables, pieces = _plan_tile(*sizes, system, num_threads())
+    scaling = scalar_mode(alpha), complex(alpha), scalar_mode(beta), complex(beta)
     flat = whole_rows(out.reshape(words, m, n)).view(real)
     c_parts = _nothing(real)
     if beta != 0:
@@ -321,7 +321,7 @@ def decode_tile(
     line = residues.reshape(len(residues), 1, -1)
 
     def decode(piece: tuple[int, int]) -> None:
-        given = line, rows, columns, n, *tables, c_parts, side, *piece, flat
+        given = line, rows, columns, n, *tables, *scaling, c_parts, side, *piece, flat
         decode_rows(*given, *scratch_lines(lengths, shape))
 
     run_each(decode, pieces)
@@ -329,18 +329,16 @@ def decode_tile(
 
 @lru_cache(maxsize=1024)
 def _plan_tile(
-    sizes: tuple[int, ...], scalars: Scalars, system: ResidueSystem, threads: int
+    m: int, n: int, length: int, words: int, system: ResidueSystem, threads: int
 ) -> tuple[Any, ...]:
     """List what tiles of a shape share: scratch, arguments of the kernel and ranges."""
-    (m, n, length, words), (alpha, beta) = sizes, scalars
     width, tables = piece_width(n, length), decode_tables(system)
     held = 2 if system.hexagonal else words
     own = tables.forms, tables.weights, tables.modulus, tables.quotient
-    scaling = scalar_mode(alpha), complex(alpha), scalar_mode(beta), complex(beta)
     return (
         (system.parts, width),
         (GROUP, system.num_digits, held, 2),
-        (width, *own, tables.digit_bits, system.hexagonal, *scaling),
+        (width, *own, tables.digit_bits, system.hexagonal),
         ranges(m, smallest=8, each=n * system.num_products // 4, threads=threads),
     )
 
