@@ -67,8 +67,8 @@ def _read_dot(a: Any, b: Any) -> Asked | None:
 
 
 def _ndim(x: Any) -> int:
-    # np.ndim asks array expressions of dask for theirs, which they lack.
-    return getattr(x, "ndim", 0)
+    # np.ndim asks array expressions of dask for a function that they lack.
+    return x.ndim if hasattr(x, "ndim") else np.ndim(x)
 
 
 def _read_einsum(
@@ -121,6 +121,8 @@ def is_contracted(name: str, args: tuple[Any, ...], more: Mapping[str, Any]) -> 
     """Tell whether a call of our own contracts anything."""
     read = READERS.get(name)
     named = {option: x for option, x in more.items() if option in ("a", "b", "axes")}
+    # The third is the place of the result.
+    args = args[:2] if name == "dot" else args
     return read is None or read(args, named) is not None
 
 

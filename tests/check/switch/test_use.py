@@ -244,6 +244,10 @@ OWN = [
     (lambda: td.numpy.linalg.tensordot(b=B, axes=1, a=A), (0, 1, 0)),
     # Once, though it calls matmul.
     (lambda: td.numpy.dot(A, B), (0, 1, 0)),
+    (lambda: td.numpy.dot(A, B, np.empty((len(A), B.shape[1]), A.dtype)), (0, 1, 0)),
+    (lambda: td.numpy.dot([1.0], [2.0]), (0, 1, 0)),
+    (lambda: td.numpy.dot(2.0, [1.0]), (0, 0, 0)),
+    (lambda: td.einsum("ij,jk", [[1.0]], [[2.0]]), (0, 1, 0)),
     (lambda: td.numpy.vecdot(A, A), (0, 1, 0)),
     (lambda: td.matmul([[1.0]], [[2.0]]), (0, 1, 0)),
     (lambda: td.matmul(A, B, method="blas"), (0, 1, 0)),
