@@ -74,7 +74,7 @@ def _look_for(path: str, member: str) -> str:
         node = file
         for name in member.split("/"):
             if not isinstance(node, h5py.Group):
-                return "leads through a dataset"
+                return f"leads through a {type(node).__name__.lower()}"
             link = node.get(name, getlink=True)
             if link is None:
                 return ""
@@ -82,7 +82,7 @@ def _look_for(path: str, member: str) -> str:
             if not isinstance(link, h5py.HardLink):
                 return "is a link, or leads through one"
             node = node[name]
-        return f"is a {'dataset' if isinstance(node, h5py.Dataset) else 'group'}"
+        return f"is a {type(node).__name__.lower()}"
 
 
 @contextmanager

@@ -18,9 +18,9 @@ _MEMBER = re.compile(
 _INSIDE = re.compile(
     r"(?P<path>.*?\.zarr)/+(?P<member>.*[^/])/*", re.IGNORECASE | re.DOTALL
 )
-# Spellings of other programs: path.h5:member, path.h5/member.
+# Spellings of other programs: path.h5:member, path.h5:/member, path.h5/member.
 _MISSPELT = re.compile(
-    r"(?P<path>.*?\.(?:zarr|npz|h5|hdf5))[:/](?P<member>[^:/].*)",
+    r"(?P<path>.*?\.(?:zarr|npz|h5|hdf5))(?::|:?/)(?P<member>[^:/].*)",
     re.IGNORECASE | re.DOTALL,
 )
 _FILE_URL = re.compile(r"(?:file|local)://(?=/)", re.IGNORECASE)
@@ -92,10 +92,22 @@ def _clean_member(text: str, format_name: str, member: str) -> str:
     cleaned = member.removesuffix(".npy") if format_name == "npz" else member.strip("/")
     # A member must not lead out of its container, neither to read nor to write.
     parts = cleaned.split("/")
-    if format_name == "npy" or any(part in {"", ".", ".."} for part in parts):
+    if (
+        format_name == "npy"
+        or any(part in {"", ".", ".."} for part in parts)
+        or (format_name != "zarr" and not _is_text(cleaned))
+    ):
         raise StoreError(
             f"{text!r} names a member {member!r}, which no .{format_name} file has",
             "Write 'path::group/name', or only the path of a .npy file",
             "path-member",
         )
     return cleaned
+
+
+def _is_text(member: str) -> bool:
+    """Tell whether HDF5 and zip files can hold a name: UTF-8, which a zero ends."""
+    try:
+        return b"\0" not in member.encode()
+    except UnicodeEncodeError:
+        return False

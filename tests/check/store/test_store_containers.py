@@ -75,6 +75,7 @@ def make_company():
         file["alias"] = file["g/other"]
         file["g"].attrs["about"] = "kept"
         file["soft"] = h5py.SoftLink("/g")
+        file["type"] = np.dtype("c16")
     os.chmod("C.h5", 0o640)
 
 
@@ -94,7 +95,10 @@ def test_a_member_is_added_or_replaced_and_all_else_stays():
     for _ in range(3):
         write_output("C.h5::g/C", np.eye(6), overwrite=True)
     write_output("C.h5::new/D", 2 * np.eye(6))
-    assert list_company() == (["alias", "g", "new", "soft"], ["C", "other"])
+    assert list_company() == (
+        ["alias", "g", "new", "soft", "type"],
+        ["C", "other"],
+    )
     assert_same_bits(everything("C.h5::g/C"), np.eye(6))
     assert_same_bits(everything("C.h5::new/D"), 2 * np.eye(6))
     assert os.stat("C.h5").st_mode & 0o777 == 0o640
@@ -103,7 +107,9 @@ def test_a_member_is_added_or_replaced_and_all_else_stays():
     assert left_behind() == []
 
 
-@pytest.mark.parametrize("member", ["g", "g/other/C", "soft", "soft/C"])
+@pytest.mark.parametrize(
+    "member", ["g", "g/other/C", "soft", "soft/C", "type", "type/C"]
+)
 def test_nothing_but_a_dataset_is_replaced(member):
     make_company()
     before = contents(Path())
