@@ -1,5 +1,6 @@
 """A member of an HDF5 file that exists: others in the file stay as they are."""
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -8,9 +9,9 @@ from typing import Any
 
 from ..errors import StoreError
 from ._errors import store_errors
-from ._location import Location
+from ._location import DEFAULT_MEMBER, Location
 from ._tree import check_kind, stamp_file
-from .output import Manifest, open_output
+from .output import MANIFEST, Manifest, open_output
 
 # Name of the manifest's entry for the member that an output becomes.
 MEMBER = "member"
@@ -45,7 +46,8 @@ def check_member(location: Location, overwrite: bool, folder: str) -> None:
         )
     for store in glob(os.path.join(escape(folder), "*.zarr")):
         manifest = _read_manifest(store)
-        if manifest and is_of_another(location, manifest):
+        unfinished = manifest and not _is_there(path, manifest)
+        if unfinished and is_of_another(location, manifest):
             raise StoreError(
                 f"{folder!r} holds the unfinished output of another member",
                 "Finish that job first, or remove its tiles with twom-dist clean",
@@ -64,6 +66,14 @@ def _read_manifest(store: str) -> Manifest:
     with suppress(Exception):
         return open_output(store, "")[1]
     return {}
+
+
+def _is_there(path: str, manifest: Manifest) -> bool:
+    """Tell an output that has its name, though its run was killed before it tidied."""
+    with suppress(Exception), _open(path) as file:
+        notes = file[manifest[MEMBER] or DEFAULT_MEMBER].attrs[MANIFEST]
+        return bool(json.loads(str(notes))["id"] == manifest["id"])
+    return False
 
 
 def _look_for(path: str, member: str) -> str:

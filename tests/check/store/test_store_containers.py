@@ -160,3 +160,15 @@ def test_members_of_a_file_are_told_apart_while_they_are_made():
         Path(output.store, "zarr.json").write_text("{")
         # Nobody can continue it.
         other.check(overwrite=True)
+
+
+@pytest.mark.parametrize("name", ["C.h5::D", "C.h5"])
+def test_tiles_of_a_member_that_has_its_name_are_in_nobodys_way(monkeypatch, name):
+    """As after a kill before they were removed."""
+    with begun(name, np.eye(4)) as (place, output), monkeypatch.context() as patch:
+        patch.setattr(type(place), "remove", lambda *_: None)
+        place.finish(output, overwrite=False)
+    assert left_behind() == [".C.h5.unfinished"]
+    write_output("C.h5::E", 2 * np.eye(4))
+    assert_same_bits(everything("C.h5::E"), 2 * np.eye(4))
+    assert left_behind() == []
