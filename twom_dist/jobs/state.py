@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from socket import gethostname
 from typing import Any
@@ -82,9 +83,18 @@ def find_status(path: str | os.PathLike[str]) -> Status:
         left = None
     if left is not None:
         return _describe(name, place, signs, *left)
-    if signs.locked:
+    if signs.locked and not _makes_another(place):
         return Status(name, "running")
     return _describe_finished(path, name)
+
+
+def _makes_another(place: Place) -> bool:
+    """Tell whether a run makes another member of the file than the one asked for."""
+    if place.location.format != "hdf5":
+        return False
+    with suppress(StoreError):
+        return find_unfinished(place.location.path).find() is not None
+    return False
 
 
 def _describe(

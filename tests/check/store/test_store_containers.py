@@ -19,6 +19,7 @@ from tests.support.stored import (
     write_output,
 )
 from twom_dist.errors import StoreError
+from twom_dist.jobs.state import find_status
 from twom_dist.store import find_unfinished
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -157,6 +158,10 @@ def test_members_of_a_file_are_told_apart_while_they_are_made():
         assert other.find() is None
         with raises(StoreError, "member-unfinished"):
             other.check(overwrite=True)
+        states = [find_status(f"C.h5::{member}").state for member in ("D", "g/C")]
+        assert states == ["running", "finished"]
+        with raises(StoreError, "no-such-member"):
+            find_status("C.h5::E")
         Path(output.store, "zarr.json").write_text("{")
         # Nobody can continue it.
         other.check(overwrite=True)
