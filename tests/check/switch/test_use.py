@@ -238,6 +238,20 @@ def test_options_are_checked_as_a_block_is_entered():
 
 # --- contractions of ours that a library may call -------------------------------------
 
+
+class Exporting:
+    """An array of a library of which only DLPack is known."""
+
+    def __init__(self, x):
+        self.x = x
+
+    def __dlpack__(self, **options):
+        return self.x.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.x.__dlpack_device__()
+
+
 OWN = [
     (lambda: td.matmul(A, B, **OPTIONS), (1, 0, 0)),
     (lambda: td.einsum("ij,jk->ik", a, b, method="2m"), (1, 0, 0)),
@@ -248,6 +262,7 @@ OWN = [
     (lambda: td.numpy.dot([1.0], [2.0]), (0, 1, 0)),
     (lambda: td.numpy.dot(2.0, [1.0]), (0, 0, 0)),
     (lambda: td.einsum("ij,jk", [[1.0]], [[2.0]]), (0, 1, 0)),
+    (lambda: td.einsum("ij,jk", Exporting(A), B), (0, 1, 0)),
     (lambda: td.numpy.vecdot(A, A), (0, 1, 0)),
     (lambda: td.matmul([[1.0]], [[2.0]]), (0, 1, 0)),
     (lambda: td.matmul(A, B, method="blas"), (0, 1, 0)),
