@@ -104,14 +104,16 @@ def open_job(
                 remedy = f"Store it and give its path, or call {itself}"
             raise ArgumentError(text, remedy, "not-a-path")
     stored = {name: open_matrix(path) for name, path in paths.items()}
-    _check_output(output, stored)
+    sources = {name: matrix.path for name, matrix in stored.items()}
     diag, diag_path = call.diag, ""
     if isinstance(diag, str | os.PathLike):
-        diag_path = str(parse_location(diag))
+        location = parse_location(diag)
+        diag_path, sources["diag"] = str(location), location.path
         diag = read_vector(diag)
     elif diag is not None:
         (diag,), _ = adopt(diag=diag)
         diag = np.asarray(as_array(diag, "diag"))
+    _check_output(output, sources)
     given = {"A": stored["A"], "B": stored.get("B"), "C": stored.get("C0")}
     posed = of_headers(terms, **given, diag=diag)
     return Job(
@@ -137,11 +139,11 @@ def check_call(call: Call) -> None:
         raise PlanError(text, "Call another routine, such as td.gemm", "routine")
 
 
-def _check_output(output: Path, inputs: dict[str, StoredMatrix]) -> None:
-    """Refuse an output that would replace an input, or lie inside one."""
+def _check_output(output: Path, inputs: dict[str, str]) -> None:
+    """Refuse an output that would replace the file of an input, or lie inside it."""
     target = find_unfinished(output).location.path
-    for name, stored in inputs.items():
-        source = stored.path if "://" in stored.path else os.path.realpath(stored.path)
+    for name, path in inputs.items():
+        source = path if "://" in path else os.path.realpath(path)
         nested = any(
             f"{x}/".startswith(f"{y}/") for x, y in permutations((source, target))
         )

@@ -13,7 +13,7 @@ from tests.support.command import make
 from tests.support.expect import raises
 from tests.support.stored import save
 from twom_dist.cli import main
-from twom_dist.errors import ArgumentError, StoreError
+from twom_dist.errors import ArgumentError, PlanError, StoreError
 from twom_dist.store import open_matrix, read_vector
 
 # Not looked for, which takes longest.
@@ -112,3 +112,6 @@ def test_refusals(matrices):
         read_vector("B.npy")
     with raises(ArgumentError, "diag-complex"):
         td.update_files(td.herk, "A.zarr", "C.npy", diag=matrices[2] * 1j)
+    for diag, output in (("w.npy", "w.npy"), ("w.h5::grid/w", "w.h5::C")):
+        with raises(PlanError, "output-is-input"):
+            td.multiply_files("A.zarr", "B.npy", output, diag=diag, overwrite=True)
