@@ -46,8 +46,8 @@ def check_member(location: Location, overwrite: bool, folder: str) -> None:
         )
     for store in glob(os.path.join(escape(folder), "*.zarr")):
         manifest = _read_manifest(store)
-        unfinished = manifest and not _is_there(path, manifest)
-        if unfinished and is_of_another(location, manifest):
+        another = manifest and is_of_another(location, manifest)
+        if another and not _is_there(path, manifest):
             raise StoreError(
                 f"{folder!r} holds the unfinished output of another member",
                 "Finish that job first, or remove its tiles with twom-dist clean",
