@@ -111,7 +111,7 @@ def _idle_look(x, a, b, bits, form, largest, sums, ends, lo, hi, place):  # type
 
 @numba.njit(nogil=True)
 def _idle_weigh(  # type: ignore[no-untyped-def]
-    given, exponents, known, scaling, form, weights, cut, lo, hi, found, out
+    given, exponents, known, scaling, form, weights, cut, out, lo, hi, found
 ):
     """Choose exponents of rows that are finite."""
     exponents[:] = 0

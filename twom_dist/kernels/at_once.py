@@ -1,26 +1,27 @@
 """The AtOnce protocol: a product of one tile by one call, if an engine has it."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from ..moduli import ResidueSystem, ScalingRule
 from ..typing import Array, Uplo
 
 
-class Known(NamedTuple):
+class Known(Protocol):
     """Findings of a look at the rows of an operand.
 
-    Attributes
-    ----------
-    largest, squares : array
-        As `Engine.choose_exponents` takes them.
-    entries : object
-        The operand as the engine that has looked at it reads it, or None.
+    An engine may recognise its own, which say more.
     """
 
-    largest: Array
-    squares: Array
-    entries: Any = None
+    @property
+    def largest(self) -> Array:
+        """Return largest exponents, as `Engine.choose_exponents` takes them."""
+        ...
+
+    @property
+    def squares(self) -> Array:
+        """Return sums of squares, likewise."""
+        ...
 
 
 class AtOnce(Protocol):

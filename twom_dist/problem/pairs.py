@@ -55,9 +55,13 @@ def check_told(terms: Terms, *matrices: Any) -> None:
     )
 
 
+# Not as a union, which would be made anew for each call.
+_OURS = np.ndarray, Header
+
+
 def is_stack(x: Any) -> bool:
     """Tell arrays with axes in front; others, such as files, may refuse to be asked."""
-    ours = isinstance(x, np.ndarray | Header) or is_dask(x) or family_of(x) == "cupy"
+    ours = isinstance(x, _OURS) or is_dask(x) or family_of(x) == "cupy"
     return ours and len(x.shape) > 2
 
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..kernels.at_once import Known
 from ..kernels.family import namespace
 from ..kernels.limits import TileLimits, Update, host_limits
 from ..kernels.room import empty
@@ -90,9 +89,7 @@ def _multiply_at_once(
     multiply = tasks.call_at_once(limits.at_once, spec)
     x, y = (row.view(0, spec) for row in rows)
     out, shifts = _contiguous(problem.out), shifts_of_both(rows, spec)
-    known = None
-    if measured is not None:
-        known = [Known(t.largest, t.squares) for t in measured.values()]
+    known = None if measured is None else [*measured.values()]
     return multiply(x, y, c=c, out=out, shifts=shifts, known=known)
 
 

@@ -19,7 +19,7 @@ from ..problem.call import Terms
 from ..problem.matrices import check_place, set_apart
 from ..problem.problem import Problem, of_arrays
 from ..problem.scalars import as_key
-from ..tiles.spec import Spec, engine_named, is_straight
+from ..tiles.spec import Spec, engine_named, turned
 from ..typing import Array
 from . import eager
 from .client import by_workers_chip
@@ -44,8 +44,7 @@ class Recipe(NamedTuple):
         spec, multiply = problem.spec, eager.find_at_once(problem)
         if multiply is None:
             return None
-        turned = not is_straight("left", spec.op_a), not is_straight("right", spec.op_b)
-        return cls(spec, turned, problem.c is not None, multiply)
+        return cls(spec, turned(spec), problem.c is not None, multiply)
 
     def run(
         self,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import PlanError
-from ..kernels.at_once import AtOnce, Known
+from ..kernels.at_once import AtOnce
 from ..kernels.family import deliver, namespace
 from ..kernels.room import empty
 from ..moduli import norm_bits
@@ -194,7 +194,7 @@ def _multiply_at_once(
 ) -> None:
     """Compute products of one residue system by one call."""
     x, y = (as_rows(t, s, spec.op(s)) for t, s in zip((a, b), SIDES, strict=True))
-    known = [Known(t.largest, t.squares) for t in measured.values()] or None
+    known = [*measured.values()] or None
     call_at_once(at_once, spec)(x, y, c=c, out=out, known=known)
 
 

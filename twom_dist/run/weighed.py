@@ -15,7 +15,7 @@ from ..moduli import ResidueSystem
 from ..problem.matrices import check_place
 from ..problem.problem import Problem
 from ..tiles.look.in_memory import decide, may_shift, plan_weighing
-from ..tiles.spec import Spec, as_rows, load_engine
+from ..tiles.spec import Spec, load_engine, turned
 from ..typing import Array
 from . import eager
 
@@ -28,6 +28,7 @@ class WeighedRecipe:
 
     def __init__(self, problem: Problem) -> None:
         self.spec, self.adds = problem.spec, problem.c is not None
+        self.turned = turned(problem.spec)
         self._twins, self._weigh = problem.spec.twins, plan_weighing(problem.spec)
         self._guesses = load_engine(problem.spec).waits and max(problem.shape) < BELOW
         # One reference, which threads may replace.
@@ -58,10 +59,11 @@ class WeighedRecipe:
 
         `pose`: gives their problem, if it is to be planned.
         """
-        spec, b, c = self.spec, a if b is None else b, c if self.adds else None
+        spec, (turn_a, turn_b) = self.spec, self.turned
+        b, c = a if b is None else b, c if self.adds else None
         if out is not None:
             check_place(out, [t for t in (a, b, c) if t is not None])
-        x, y = as_rows(a, "left", spec.op_a), as_rows(b, "right", spec.op_b)
+        x, y = a.T if turn_a else a, b.T if turn_b else b
         (last, multiply), found = self._last, None
 
         def launch() -> None:
@@ -76,7 +78,7 @@ class WeighedRecipe:
         decision = None if may_shift(weighed, spec.k) else decide(weighed, spec)
         if decision is None or decision.system is None:
             return eager.compute(pose(), weighed)
-        if decision.system != last:
+        if decision.system is not last:
             multiply = _find_multiply(pose(), spec.settle(decision.system))
             self._last, found = (decision.system, multiply), None
         if multiply is None:

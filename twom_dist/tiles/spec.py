@@ -231,6 +231,11 @@ def is_straight(side: Side, op: Op) -> bool:
     return (op == "N") == (side == "left")
 
 
+def turned(spec: Spec) -> tuple[bool, bool]:
+    """Tell which of A and B are transposed by `as_rows`."""
+    return not is_straight("left", spec.op_a), not is_straight("right", spec.op_b)
+
+
 def is_conjugated(op: Op) -> bool:
     """Tell whether an op takes the complex conjugate."""
     return op == "C"

@@ -1,6 +1,7 @@
 """A product of one tile: all stages, one after the other, each by one call."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -10,7 +11,7 @@ from ...moduli import ResidueSystem, ScalingRule
 from ...typing import Array, Uplo
 from ..at_once import Known
 from ..nonfinite import apply_fill, find_fill
-from .buffers import empty
+from .buffers import take_bytes
 from .decode.decode import decode_tile
 from .decode.mirrors import fill_mirrors
 from .encode.encode import encode_rows
@@ -40,11 +41,10 @@ def multiply_at_once(
     known: Sequence[Known] | None = None,
 ) -> Array:
     """Compute ``alpha X Y^T + beta c``; see `kernels.at_once`."""
-    of_rows, of_columns = x.shape[:-1], y.shape[:-1]
-    end = prod(of_rows)
-    first = 0 if twin is not None else end
+    plan = _plan(x.shape, y.shape, twin is None, system)
+    end, first, length, shape, nbytes, of_tile = plan
     # In one line: those of columns, unless they are the rows', after those of rows.
-    line = np.empty(first + prod(of_columns), np.int32)
+    line = np.empty(length, np.int32)
     rows, columns = line[:end], line[first:]
     of_x, of_y = shifts or (None, None)
     # Planes of an update may not serve both sides, but what is known does.
@@ -56,29 +56,42 @@ def multiply_at_once(
     if uplo is not None:
         triangle = "upper" if uplo == "upper" else "lower"
     few = hermitian and system.num_hermitian_products < system.num_products
-    width = of_columns[-1]
-    shape = system.num_products, end // of_rows[-1], of_rows[-1], as_whole(width)
     # Settings and cores are asked once for all stages.
     with limit_threads(num_threads()):
         encoded = encode_rows(operands, system, rule)
         left, right = encoded[0], encoded[-1]
         if twin is not None:
             right = engine.reorder(left, twin)
-        residues = empty(shape, BYTE)
+        residues: Array = np.ndarray(shape, BYTE, take_bytes(nbytes))
         multiply_planes(left, right, system, residues, None, few, triangle)
         if few:
             fill_mirrors(system, residues, SIDES[triangle])
         # The planes' memory serves the result.
         del encoded, left, right
-        tile = np.empty((*of_rows, width), dtype) if out is None else out
+        tile = np.empty(of_tile, dtype) if out is None else out
         finite, all_are = finite_exponents(line)
         given = residues, finite[:end], finite[first:], system
         decode_tile(*given, alpha, beta, c, SIDES[triangle], 1, tile)
     if not all_are:
-        exponents = rows.reshape(of_rows), columns.reshape(of_columns)
+        exponents = rows.reshape(x.shape[:-1]), columns.reshape(y.shape[:-1])
         fill = find_fill(x, y, *exponents, conjugate)
         assert fill is not None
         apply_fill(fill, tile, alpha, beta, c)
     if uplo is not None:
         engine.close_diagonal(tile, conjugate=hermitian, uplo=uplo)
     return tile
+
+
+@lru_cache(maxsize=1024)
+def _plan(
+    x: tuple[int, ...], y: tuple[int, ...], two: bool, system: ResidueSystem
+) -> tuple[Any, ...]:
+    """Plan operands of these shapes, `two` or twins.
+
+    Returns where rows end and columns begin among exponents, how many these are, and
+    the shape of residues, their bytes, and the shape of the result.
+    """
+    (*stack, m, _), n, end = x, y[-2], prod(x[:-1])
+    first = end if two else 0
+    shape = system.num_products, prod(stack), m, as_whole(n)
+    return end, first, first + prod(y[:-1]), shape, prod(shape), (*stack, m, n)

@@ -113,9 +113,13 @@ def _lines(nbytes: int) -> Array:
 def empty(shape: tuple[int, ...], dtype: Any) -> Array:
     """Return an uninitialised C-contiguous array, of memory used before if there is."""
     dtype = np.dtype(dtype)
-    nbytes = prod(shape) * dtype.itemsize
+    return np.ndarray(shape, dtype, take_bytes(prod(shape) * dtype.itemsize))
+
+
+def take_bytes(nbytes: int) -> Array:
+    """Return memory for arrays of this size, or more; they keep it while they live."""
     if nbytes < _SMALLEST_BYTES:
-        return np.empty(shape, dtype)
+        return np.empty(nbytes, np.uint8)
     # Sizes in steps of an eighth: ragged tiles find each other's memory.
     step = 1 << (nbytes.bit_length() - 4)
     size = -(-nbytes // step) * step
@@ -123,4 +127,4 @@ def empty(shape: tuple[int, ...], dtype: Any) -> Array:
     memory = kept.take(size, bytes_setting("reuse-bytes", default))
     if memory is None:
         memory = _lines(size)
-    return np.ndarray(shape, dtype, memory.view(_Block))
+    return memory.view(_Block)

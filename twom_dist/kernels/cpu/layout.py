@@ -48,6 +48,14 @@ def whole_rows(x: Array) -> Array:
     return as_strided(x, shape, (shape[1] * rows, rows, x.itemsize))
 
 
+def flat_rows(x: Array, shape: tuple[int, int, int], real: np.dtype[Any]) -> Array:
+    """View numbers as (words, m, n parts) real ones, or more by `whole_rows`."""
+    if not x.flags.c_contiguous:
+        return whole_rows(x.reshape(*shape[:2], x.shape[-1])).view(real)
+    flat: Array = np.ndarray(shape, real, x)
+    return flat
+
+
 def as_parts(x: Array) -> Array:
     """View a C-contiguous array as (..., parts) of its real type."""
     parts = 2 if np.iscomplexobj(x) else 1

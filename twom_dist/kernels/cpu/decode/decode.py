@@ -11,7 +11,7 @@ from ....moduli import ResidueSystem, combined_weights, form_of
 from ....typing import Array
 from ..compiled import inner, kernel
 from ..hexagonal import count_off_lattice, lift_to_cell, times_half_root
-from ..layout import flat_parts, read_only, real_type, tall, whole_rows
+from ..layout import flat_parts, flat_rows, read_only, real_type, tall
 from ..threads import num_threads, ranges, run_each
 from ..width import take_widest
 from .digits import (
@@ -253,18 +253,8 @@ def decode_rows(  # type: ignore[no-untyped-def]
             count = min(width, right - start)
             first = i * length + start
             sum_residues(residues, 0, first, count, forms, weights, small, d)
-            _reconstruct(
-                d,
-                digits,
-                modulus,
-                quotient,
-                unit,
-                hexagonal,
-                count,
-                lines,
-                v,
-                both_parts,
-            )
+            sums = d, digits, modulus, quotient, unit, hexagonal, count
+            _reconstruct(*sums, lines, v, both_parts)
             end, largest = min(n, start + count), np.int64(0)
             own, at = matrix, row
             for r in range(own_rows):
@@ -309,12 +299,11 @@ def decode_tile(
     `rows`, `columns`: finite exponents of all matrices, in a line; `side`: -1 for the
     lower triangle alone, 1 for the upper one, 0 for all.
     """
-    m, n, real = len(rows), out.shape[-1], real_type(out.dtype)
-    sizes = m, n, residues.shape[-1], words
-    shape, lengths, tables, pieces = _plan_tile(*sizes, system, num_threads())
+    n, sizes = out.shape[-1], (len(rows), out.shape[-1], residues.shape[-1], words)
+    plan = _plan_tile(*sizes, system, out.dtype, num_threads())
+    scratch, tables, own_shape, real, c_parts, pieces = plan
     scaling = scalar_mode(alpha), complex(alpha), scalar_mode(beta), complex(beta)
-    flat = whole_rows(out.reshape(words, m, n)).view(real)
-    c_parts = _nothing(real)
+    flat = flat_rows(out, own_shape, real)
     if beta != 0:
         assert c is not None
         c_parts = flat_parts(tall(np.ascontiguousarray(c)))
@@ -322,27 +311,34 @@ def decode_tile(
 
     def decode(piece: tuple[int, int]) -> None:
         given = line, rows, columns, n, *tables, *scaling, c_parts, side, *piece, flat
-        decode_rows(*given, *scratch_lines(lengths, shape))
+        decode_rows(*given, *scratch_lines(*scratch))
 
     run_each(decode, pieces)
 
 
 @lru_cache(maxsize=1024)
 def _plan_tile(
-    m: int, n: int, length: int, words: int, system: ResidueSystem, threads: int
+    m: int,
+    n: int,
+    length: int,
+    words: int,
+    system: ResidueSystem,
+    dtype: np.dtype[Any],
+    threads: int,
 ) -> tuple[Any, ...]:
-    """List what tiles of a shape share: scratch, arguments of the kernel and ranges."""
+    """List what tiles of a shape share.
+
+    That is scratch, arguments of the kernel, the shape and the type of its result, what
+    it adds where nothing is added, and ranges.
+    """
     width, tables = piece_width(n, length), decode_tables(system)
-    held = 2 if system.hexagonal else words
+    held, real = 2 if system.hexagonal else words, real_type(dtype)
     own = tables.forms, tables.weights, tables.modulus, tables.quotient
     return (
-        (system.parts, width),
-        (GROUP, system.num_digits, held, 2),
+        ((GROUP, system.num_digits, held, 2), (system.parts, width)),
         (width, *own, tables.digit_bits, system.hexagonal),
+        (words, m, n * dtype.itemsize // real.itemsize),
+        real,
+        read_only(np.empty((0, 0), real)),
         ranges(m, smallest=8, each=n * system.num_products // 4, threads=threads),
     )
-
-
-@cache
-def _nothing(real: Any) -> Array:
-    return read_only(np.empty((0, 0), real))

@@ -16,11 +16,12 @@ import numpy as np
 from ....moduli import ResidueSystem, ScalingRule, symmetric_residue
 from ....typing import Array
 from ...at_once import Known
-from ..buffers import empty
+from ..buffers import take_bytes
 from ..compiled import inner, kernel
 from ..encoded import BYTE, DEPTH, GROUP, CpuEncoded, as_groups
 from ..layout import list_entries
 from ..look.norms import column_factors
+from ..look.survey import Look
 from ..products.packed import multiply_plane_bytes, reduction_table
 from ..threads import num_threads, ranges, run_each, scratch
 from ..tuning import QUANTISED
@@ -32,6 +33,7 @@ from .weighing import SCALE, weigh_sixteen
 # Entries that are weighed while they lie in L1.
 _PIECE = 512
 _WORD, _WORDS = GROUP * DEPTH, np.dtype(np.int32)
+_NO_COLUMNS = column_factors(None)
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,9 @@ class EncodeTables:
 
     Attributes
     ----------
-    form : (int, int, bool)
-        Parts of an entry, words of each, and whether the system is hexagonal.
+    forms : two of (float, int, int, bool)
+        The sign of imaginary parts, parts of an entry, words of each, and whether the
+        system is hexagonal; of entries, and of their conjugates.
     floats : (weights, moduli)
         Weights (planes, parts words) float64 of each word in each plane, modulo p and
         symmetric; moduli (planes,) float64.
@@ -52,7 +55,7 @@ class EncodeTables:
         `reduction_table`.
     """
 
-    form: tuple[int, int, bool]
+    forms: tuple[tuple[float, int, int, bool], tuple[float, int, int, bool]]
     floats: tuple[Array, Array]
     bytes: tuple[Array, Array, Array]
 
@@ -82,8 +85,9 @@ def encode_tables(system: ResidueSystem) -> EncodeTables:
         symmetric_residue(-int(t), p) - (1 << 31)
         for t, p in zip(total, moduli, strict=True)
     ]
+    form = system.parts, words, system.hexagonal
     return EncodeTables(
-        (system.parts, words, system.hexagonal),
+        ((1.0, *form), (-1.0, *form)),
         (weights.astype(np.float64), np.array(moduli, np.float64)),
         (
             as_groups(weights_of_bytes.reshape(len(moduli), count * DEPTH)),
@@ -106,25 +110,25 @@ def encode_rows(
 
     `rule`: if given, the exponents are chosen first, and written.
     """
-    shapes = tuple([rows[0].shape for rows in operands])
+    shapes = operands[0][0].shape, operands[-1][0].shape
     scaled = rule is not None and operands[0][4] is None
-    plan = _plan(shapes, system, scaled, num_threads())
+    plan = _plan(len(operands), shapes, system, scaled, num_threads())
     tables = plan.tables
     # Both in one allocation: they are given back together.
-    memory = empty((plan.nbytes,), BYTE)
+    memory = take_bytes(plan.nbytes)
     kernel, weights = (
         (_weigh_packed, tables.bytes) if has_vnni() else (_weigh_groups, tables.floats)
     )
     found, given = [], []
-    for rows, own in zip(operands, plan.operands, strict=True):
-        planes = memory[own.place].reshape(own.shape)
+    for operand, own in enumerate(plan.operands):
+        planes: Array = np.ndarray(own.shape, BYTE, memory, own.start)
         found.append(CpuEncoded(own.rows, own.k, planes, plan.order, own.stack))
-        given.append((*_describe(rows, tables.form, rule), weights, own.cut))
+        described = _describe(operands[operand], rule, tables.forms)
+        given.append((*described, weights, own.cut, planes))
 
     def write(piece: tuple[int, int, int]) -> None:
         operand, lo, hi = piece
-        words = scratch(plan.operands[operand].size, _WORDS)
-        kernel(*given[operand], lo, hi, words, found[operand].planes)
+        kernel(*given[operand], lo, hi, scratch(plan.size, _WORDS))
 
     run_each(write, plan.pieces, plan.work)
     return found
@@ -138,21 +142,18 @@ class _RowsPlan(NamedTuple):
     stack, rows, k : tuple of int, int, int
     shape : tuple of int
         Of the planes.
-    place : slice
-        Their bytes, among those of all operands.
+    start : int
+        Their first byte, among those of all operands.
     cut : (int, int)
         Groups that are quantised together, and entries of a group.
-    size : int
-        Words of these groups.
     """
 
     stack: tuple[int, ...]
     rows: int
     k: int
     shape: tuple[int, ...]
-    place: slice
+    start: int
     cut: tuple[int, int]
-    size: int
 
 
 class _EncodePlan(NamedTuple):
@@ -165,6 +166,8 @@ class _EncodePlan(NamedTuple):
     order : tuple of int
         Where the planes stand.
     nbytes : int
+    size : int
+        Words of the groups that are quantised together, at most.
     pieces : list of (operand, first group, last group)
     work : int
         Nanoseconds, roughly.
@@ -174,60 +177,67 @@ class _EncodePlan(NamedTuple):
     tables: EncodeTables
     order: tuple[int, ...]
     nbytes: int
+    size: int
     pieces: list[tuple[int, int, int]]
     work: int
 
 
 @lru_cache(maxsize=1024)
 def _plan(
-    shapes: tuple[tuple[int, ...], ...],
+    number: int,
+    shapes: tuple[tuple[int, ...], tuple[int, ...]],
     system: ResidueSystem,
     scaled: bool,
     threads: int,
 ) -> _EncodePlan:
-    """Plan the planes of operands of these shapes; `scaled`: norms are found, too."""
+    """Plan the planes of a number of operands; `scaled`: norms are found, too."""
     count, tables = len(system.planes), encode_tables(system)
     operands: list[_RowsPlan] = []
     pieces: list[tuple[int, int, int]] = []
-    end = work = 0
-    for operand, (*stack, m, k) in enumerate(shapes):
+    end = size = work = 0
+    for operand, (*stack, m, k) in enumerate(shapes[:number]):
         groups, words = prod(stack) * -(-m // GROUP), -(-k // DEPTH)
-        entries, (parts, of_part, _) = words * _WORD, tables.form
+        entries, (_, parts, of_part, _) = words * _WORD, tables.forms[0]
         strip = max(1, QUANTISED // max(1, entries))
         start, end = end, end + count * groups * entries
-        shape, place = (count, groups, words, GROUP, DEPTH), slice(start, end)
-        size = strip * entries * parts * of_part
-        own = _RowsPlan(tuple(stack), m, k, shape, place, (strip, entries), size)
-        operands.append(own)
+        shape, cut = (count, groups, words, GROUP, DEPTH), (strip, entries)
+        operands.append(_RowsPlan(tuple(stack), m, k, shape, start, cut))
+        size = max(size, strip * entries * parts * of_part)
         each = words * GROUP * (count + 4 * scaled)
         if end > start:
-            cut = ranges(groups, each=each, threads=threads)
-            pieces += [(operand, *ends) for ends in cut]
+            shared = ranges(groups, each=each, threads=threads)
+            pieces += [(operand, *ends) for ends in shared]
             work += groups * each
-    return _EncodePlan(operands, tables, tuple(range(count)), end, pieces, work)
+    order = tuple(range(count))
+    return _EncodePlan(operands, tables, order, end, size, pieces, work)
 
 
 def _describe(
-    rows: Rows, form: tuple[int, int, bool], rule: ScalingRule | None
+    rows: Rows, rule: ScalingRule | None, forms: Sequence[Any]
 ) -> tuple[Any, ...]:
     """List what kernels take of an operand, its exponents and how they are chosen."""
     x, exponents, conjugate, shifts, known = rows
-    entries, across = (known and known.entries) or list_entries(x)
     scaling = chosen = None
+    if isinstance(known, Look):
+        entries, across, _, *found, _ = known
+    else:
+        (entries, across), found = list_entries(x), None
     if rule is None:
         # A copy: what other workers computed arrives read-only, a type of its own.
         exponents = exponents.astype(np.int32)
     elif known is None:
         scaling = scaling_of(entries, across, shifts, rule)
     else:
-        chosen = known.largest.reshape(-1), known.squares.reshape(-1), numbers_of(rule)
-    given = entries, across, *x.shape[-2:], column_factors(shifts)
-    return given, exponents, chosen, scaling, (-1.0 if conjugate else 1.0, *form)
+        found = found or [known.largest.reshape(-1), known.squares.reshape(1, -1)]
+        chosen = *found, numbers_of(rule)
+    columns = _NO_COLUMNS if shifts is None else column_factors(shifts)
+    given = entries, across, *x.shape[-2:], columns
+    return given, exponents, chosen, scaling, forms[conjugate]
 
 
 @kernel
 def _weigh_packed(  # type: ignore[no-untyped-def]
-    given, exponents, known, scaling, form, weights, cut, lo, hi, found, out
+    given, exponents, known, scaling, form, weights, cut, out, lo, hi, found
 ):
     """Write the planes of groups lo..hi by the microkernel, a strip at a time."""
     strip, entries = cut
@@ -245,7 +255,7 @@ def _weigh_packed(  # type: ignore[no-untyped-def]
 
 @kernel
 def _weigh_groups(  # type: ignore[no-untyped-def]
-    given, exponents, known, scaling, form, weights, cut, lo, hi, found, out
+    given, exponents, known, scaling, form, weights, cut, out, lo, hi, found
 ):
     """Write them in float64."""
     strip, entries = cut

@@ -61,7 +61,7 @@ def find_factors(  # type: ignore[no-untyped-def]
 
     given: x, across, rows and what else `quantise_groups` begins with. Exponents are
     chosen, and written, by what is `known` (the largest ones, sums of squares and
-    the rule) or by `scaling`, unless both are None.
+    perhaps of more, and the rule) or by `scaling`, unless both are None.
     """
     x, across, rows = given[:3]
     if across:
@@ -75,8 +75,9 @@ def find_factors(  # type: ignore[no-untyped-def]
     one, two = factors[0].reshape(-1), factors[1].reshape(-1)
     if known is not None:
         largest, sums, (power, leading, bits) = known
+        squares = sums[0, first:last]
         e = exponents[first:last]
-        rule_exponents(largest[first:last], sums[first:last], power, leading, bits, e)
+        rule_exponents(largest[first:last], squares, power, leading, bits, e)
     if scaling is None:
         split_powers(exponents[first:last], one[first:last], two[first:last])
     elif across:

@@ -28,7 +28,7 @@ def find_largest_ratio(
     found: Sequence[Look], norm_bits: int, limit: float, bits: int
 ) -> float | None:
     """Return the largest bound of rho^2 above a limit, 0 without any; see `Weighed`."""
-    (x, *_, y), k = (found[0], *found), found[0].length
+    x, y, k = found[0], found[-1], found[0].length
     m, n = len(x.largest), len(y.largest)
     if m * n * k > _MOST or k > _LONGEST:
         return None

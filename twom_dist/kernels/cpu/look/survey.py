@@ -47,6 +47,7 @@ _FORMATS = {char: _describe(char) for char in MASKS}
 _UNSHIFTED = {
     x: (column_factors(None, 1, np.dtype(x)), column_factors(None)) for x in MASKS
 }
+_INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
 
 
 class Look(NamedTuple):
@@ -72,6 +73,12 @@ class Look(NamedTuple):
     largest: Array
     sums: Array
     extremes: Array
+
+    @property
+    def squares(self) -> Array:
+        """Sums of squares alone."""
+        found: Array = self.sums[0]
+        return found
 
     @property
     def length(self) -> int:
@@ -115,13 +122,9 @@ def look(
     found, pieces, work, threads = [], [], 0, num_threads()
     for place, x in enumerate(operands):
         entries, across = list_entries(x)
-        plan = _plan(x.shape, across, columns, _ENTRY * x.shape[-1], threads)
-        largest = np.empty(plan.rows, np.int32)
-        sums, extremes = (
-            np.zeros((2, plan.rows), np.int64),
-            np.empty(plan.ends, np.int32),
-        )
-        char = entries.dtype.char
+        plan = _plan(x.shape, across, columns, threads)
+        largest, extremes = np.empty(plan.rows, _INT32), np.empty(plan.ends, _INT32)
+        sums, char = np.zeros(plan.sums, _INT64), entries.dtype.char
         factors = _UNSHIFTED[char]
         if shifts is not None:
             parts = 1 if across else entries.shape[3]
@@ -129,9 +132,10 @@ def look(
             factors = column_factors(*given), column_factors(shifts[place])
         own = entries, *factors, norm_bits, _FORMATS[char], largest, sums, extremes
         function = _look_across if across else _look_along
-        pieces += [(function, own, piece) for piece in plan.pieces]
+        for piece in plan.pieces:
+            pieces.append((function, own, piece))
         work += plan.work
-        found.append(Look(entries, across, x.shape[:-1], largest, sums, extremes))
+        found.append(Look(entries, across, plan.shape, largest, sums, extremes))
     run_each(_look, pieces, work)
     return found
 
@@ -146,16 +150,20 @@ class _LookPlan(NamedTuple):
 
     Attributes
     ----------
+    shape : tuple of int
+        (..., rows) of the operand.
     rows : int
         Of all matrices.
-    ends : (int, int, int)
-        The shape of the extremes.
+    sums, ends : tuple of int
+        The shapes of the sums and of the extremes.
     pieces : list of (first row, last row, place)
     work : int
         Nanoseconds, roughly.
     """
 
+    shape: tuple[int, ...]
     rows: int
+    sums: tuple[int, int]
     ends: tuple[int, int, int]
     pieces: list[tuple[int, int, int]]
     work: int
@@ -163,14 +171,14 @@ class _LookPlan(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _plan(
-    shape: tuple[int, ...], across: bool, columns: bool, each: int, threads: int
+    shape: tuple[int, ...], across: bool, columns: bool, threads: int
 ) -> _LookPlan:
-    """Plan a look; `each`: roughly the nanoseconds of a row."""
+    """Plan a look."""
     *stack, rows, k = shape
-    count = prod(stack)
-    pieces = cut_rows(count, rows, across, each, threads)
+    count, each = prod(stack), _ENTRY * k
+    pieces, of_all = cut_rows(count, rows, across, each, threads), count * rows
     ends = (max(count, len(pieces)) if columns else 0), 3, k
-    return _LookPlan(count * rows, ends, pieces, count * rows * each)
+    return _LookPlan(shape[:-1], of_all, (2, of_all), ends, pieces, of_all * each)
 
 
 def cut_rows(

@@ -11,7 +11,6 @@ import numpy as np
 
 from ....moduli import NONFINITE_ROW, ZERO_ROW, ScalingRule
 from ....typing import Array
-from ...at_once import Known
 from ...stack_summary import MARGIN, column_bits
 from ...survey import Surveyed, Weighed
 from ..compiled import inner, kernel
@@ -37,7 +36,7 @@ def weigh(
 ) -> Weighed:
     """Look at all rows, and reduce what is found; see `kernels.survey.Weigh`."""
     found = look(operands, norm_bits, columns)
-    (x, *_, y), k = (found[0], *found), found[0].length
+    x, y, k = found[0], found[-1], operands[0].shape[-1]
     given = x.sums, y.sums, x.extremes, y.extremes
     left, right, *sums = _summarise(*given, k, column_bits(k))
     return Weighed(
@@ -45,7 +44,7 @@ def weigh(
         sums if columns else None,
         partial(_find_largest_error, found, rule),
         partial(_list_surveyed, found),
-        [Known(x.largest, x.sums[0], (x.entries, x.across)) for x in found],
+        found,
         partial(find_largest_ratio, found, norm_bits),
     )
 

@@ -113,18 +113,18 @@ def _begin(tiles, rows, steps):  # type: ignore[no-untyped-def]
 
 @kernel
 def _multiply_items(  # type: ignore[no-untyped-def]
-    lo, hi, x, y, jobs, block, side, longest, table, out, before, add, tiles
+    lo, hi, x, y, out, before, add, jobs, table, block, longest, tiles, side
 ):
     """Multiply items lo..hi: blocks of rows of each job of each matrix, in this order.
 
-    x, y (planes, matrices, groups, words, 64); out (products, matrices, m, n or more),
-    and before, which may be out itself. `tiles`: AMX's configuration, or None: then the
-    microkernel multiplies.
+    x, y (planes, groups of all matrices, words, 16, 4); out (products, matrices, m, n
+    or more), and before, which may be out itself. `tiles`: AMX's configuration, or
+    None: then the microkernel multiplies.
     """
-    m = out.shape[2]
+    matrices, m = out.shape[1], out.shape[2]
     blocks = -(-m // block)
-    groups, words = y.shape[2], y.shape[3]
-    stride = words * _BYTES
+    groups, words = y.shape[1] // matrices, y.shape[2]
+    stride, of_x = words * _BYTES, x.shape[1] // matrices
     room = _begin(tiles, min(block, m), min(longest, words))
     for item in range(lo, hi):
         matrix, item = divmod(item, len(jobs) * blocks)
@@ -142,9 +142,9 @@ def _multiply_items(  # type: ignore[no-untyped-def]
             if add and k_lo == 0:
                 old = before[q, matrix].ctypes.data
             where = (
-                x[left, matrix].ctypes.data + _BYTES * k_lo,
+                x[left, matrix * of_x].ctypes.data + _BYTES * k_lo,
                 stride,
-                y[right, matrix].ctypes.data + _BYTES * k_lo,
+                y[right, matrix * groups].ctypes.data + _BYTES * k_lo,
                 stride,
                 k_hi - k_lo,
                 out[q, matrix],
@@ -194,9 +194,9 @@ def multiply_quarter(  # type: ignore[no-untyped-def]
         release_tiles()
 
 
-def cut_rows(words: int, tiles: Array | None) -> tuple[int, int]:
+def cut_rows(words: int, has_tiles: bool) -> tuple[int, int]:
     """Rows of a block, and words along k between two reductions."""
-    nbytes, step = (BLOCK_BYTES, GROUP) if tiles is None else (TILES_BYTES, PAIR)
+    nbytes, step = (TILES_BYTES, PAIR) if has_tiles else (BLOCK_BYTES, GROUP)
     longest = min(words, LONGEST_SUM // DEPTH)
     return max(step, nbytes // (longest * DEPTH) // step * step), longest
 
@@ -217,19 +217,13 @@ def multiply_packed(
     `_multiply_items`; `side`: -1 for the lower triangle, 1 for the upper one, 0 for
     both.
     """
-    words, shape = left.planes.shape[2], residues.shape
-    orders = left.order, right.order
-    block, longest = cut_rows(words, tiles)
-    sizes = shape[1:], words, block
-    jobs, table, pieces = _plan(system, orders, own, *sizes, num_threads())
-    of_planes = shape[1], -1, words, _BYTES
-    x = left.planes.reshape((len(left.planes), *of_planes))
-    y = right.planes.reshape((len(right.planes), *of_planes))
+    x, y = left.planes, right.planes
+    sizes = residues.shape[1:], x.shape[2], tiles is not None
+    plan, pieces = _plan(system, left.order, right.order, own, *sizes, num_threads())
     old, add = (_NOTHING, False) if before is None else (before, True)
 
     def multiply(piece: tuple[int, int]) -> None:
-        given = x, y, jobs, block, side, longest, table, residues, old, add, tiles
-        _multiply_items(*piece, *given)
+        _multiply_items(*piece, x, y, residues, old, add, *plan, tiles, side)
 
     run_each(multiply, pieces)
 
@@ -237,26 +231,27 @@ def multiply_packed(
 @lru_cache(maxsize=1024)
 def _plan(
     system: ResidueSystem,
-    orders: tuple[Places, Places],
+    left: Places,
+    right: Places,
     own: Places,
     shape: tuple[int, int, int],
     words: int,
-    block: int,
+    has_tiles: bool,
     threads: int,
-) -> tuple[Array, Array, list[tuple[int, int]]]:
+) -> tuple[tuple[Array, Array, int, int], list[tuple[int, int]]]:
     """Tabulate the products `own` and what they are reduced by, and share their blocks.
 
     A job is where the planes of a product stand, and where its residues do. `shape`:
     (matrices, m, n).
     """
-    given, (left, right) = [(q, system.products[q]) for q in own], orders
+    given = [(q, system.products[q]) for q in own]
     jobs = np.array([(left[t.left], right[t.right], q) for q, t in given])
-    count, m, n = shape
+    (count, m, n), (block, longest) = shape, cut_rows(words, has_tiles)
     # 64 multiplications a clock and more.
     each = min(block, m) * n * words * DEPTH // 400
     blocks = count * len(jobs) * -(-m // block)
-    table, pieces = product_table(system), ranges(blocks, each=each, threads=threads)
-    return jobs, table, pieces
+    plan = jobs, product_table(system), block, longest
+    return plan, ranges(blocks, each=each, threads=threads)
 
 
 @kernel

@@ -111,7 +111,7 @@ def _multiply_parts(
         out[...] = 0
     elif levels == 0:
         given = x.plane, x.first, y.plane, y.first, words, out, rows, y.groups
-        multiply_quarter(*given, *cut_rows(words, tiles), entry, tiles)
+        multiply_quarter(*given, *cut_rows(words, tiles is not None), entry, tiles)
     else:
         _multiply_by_seven(x, y, out, rows, None, p, entry, tiles, levels)
 
