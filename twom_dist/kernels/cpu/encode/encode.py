@@ -110,9 +110,9 @@ def encode_rows(
 
     `rule`: if given, the exponents are chosen first, and written.
     """
-    shapes = operands[0][0].shape, operands[-1][0].shape
+    shapes = (operands[0][0].shape, operands[-1][0].shape)[: len(operands)]
     scaled = rule is not None and operands[0][4] is None
-    plan = _plan(len(operands), shapes, system, scaled, num_threads())
+    plan = _plan(shapes, system, scaled, num_threads())
     tables = plan.tables
     # Both in one allocation: they are given back together.
     memory = take_bytes(plan.nbytes)
@@ -184,18 +184,17 @@ class _EncodePlan(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _plan(
-    number: int,
-    shapes: tuple[tuple[int, ...], tuple[int, ...]],
+    shapes: tuple[tuple[int, ...], ...],
     system: ResidueSystem,
     scaled: bool,
     threads: int,
 ) -> _EncodePlan:
-    """Plan the planes of a number of operands; `scaled`: norms are found, too."""
+    """Plan the planes of operands of these shapes; `scaled`: norms are found, too."""
     count, tables = len(system.planes), encode_tables(system)
     operands: list[_RowsPlan] = []
     pieces: list[tuple[int, int, int]] = []
     end = size = work = 0
-    for operand, (*stack, m, k) in enumerate(shapes[:number]):
+    for operand, (*stack, m, k) in enumerate(shapes):
         groups, words = prod(stack) * -(-m // GROUP), -(-k // DEPTH)
         entries, (_, parts, of_part, _) = words * _WORD, tables.forms[0]
         strip = max(1, QUANTISED // max(1, entries))
@@ -219,17 +218,17 @@ def _describe(
     x, exponents, conjugate, shifts, known = rows
     scaling = chosen = None
     if isinstance(known, Look):
-        entries, across, _, *found, _ = known
+        entries, across = known.entries, known.across
     else:
-        (entries, across), found = list_entries(x), None
+        entries, across = list_entries(x)
     if rule is None:
         # A copy: what other workers computed arrives read-only, a type of its own.
         exponents = exponents.astype(np.int32)
     elif known is None:
         scaling = scaling_of(entries, across, shifts, rule)
     else:
-        found = found or [known.largest.reshape(-1), known.squares.reshape(1, -1)]
-        chosen = *found, numbers_of(rule)
+        sums = known.sums if isinstance(known, Look) else known.squares.reshape(1, -1)
+        chosen = known.largest.reshape(-1), sums, numbers_of(rule)
     columns = _NO_COLUMNS if shifts is None else column_factors(shifts)
     given = entries, across, *x.shape[-2:], columns
     return given, exponents, chosen, scaling, forms[conjugate]
