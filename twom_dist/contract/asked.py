@@ -101,9 +101,10 @@ def contraction(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _call_witness(function: Any, args: Any, options: Any) -> Any:
-    # Another thread may have ended the last block.
-    [witness] = _witnesses[:1] or [lambda function, args, more: function(*args, **more)]
-    return witness(function, args, options)
+    # A copy, since another thread may end the last block now.
+    for witness in _witnesses[:1]:
+        return witness(function, args, options)
+    return function(*args, **options)
 
 
 def _prepare(name: str, given: Sequence[Any]) -> tuple[str | None, bool, list[Any]]:
