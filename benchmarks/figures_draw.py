@@ -10,15 +10,23 @@ from statistics import median
 from typing import Any
 
 from figures_measure import AS_DOUBLE, METHODS
+from figures_speeds import (
+    Lines,
+    choose_unit,
+    find_rates,
+    list_sizes,
+    name_device,
+    name_product,
+)
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from statements import DIFFERS, PASS
+from PIL import Image
+from statements import DIFFERS, PASS, list_statements
 
 from twom_dist.moduli import residue_system
 
-Lines = list[dict[str, Any]]
-
 _MARKERS = {"2m": "o", "3m": "s", "hybrid": "^", "eisenstein": "D", "real": "v"}
+_OTHERS = ("native", "cuBLAS")
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto}"
     "img{max-width:100%}table{border-collapse:collapse;margin:1em 0}"
@@ -35,23 +43,34 @@ def draw_all(lines: Lines, folder: Path) -> Path:
     for name, title, needs, draw in FIGURES:
         if not found[needs]:
             continue
-        picture = BytesIO()
-        draw(found[needs]).savefig(picture, format="png", dpi=120)
-        (folder / f"{name}.png").write_bytes(picture.getvalue())
-        data = base64.b64encode(picture.getvalue()).decode()
+        figure = draw(found[needs])
+        figure.suptitle(name_device(lines[0], needs), fontsize="small", color="dimgrey")
+        picture = _compress(figure)
+        (folder / f"{name}.png").write_bytes(picture)
+        data = base64.b64encode(picture).decode()
         parts += [
             f"<h2>{escape(title)}</h2>",
             f'<img alt="{escape(title)}" src="data:image/png;base64,{data}">',
         ]
-    parts += _tabulate_statements(found["statement"])
+    parts += _tabulate_statements(lines)
     parts += _tabulate_speeds(found["figure-speeds"])
     page = folder / "index.html"
     page.write_text(_wrap(lines[0], parts), "utf-8")
     return page
 
 
+def _compress(figure: Figure) -> bytes:
+    """Make a PNG of 256 colours, of a third of the bytes."""
+    drawn, picture = BytesIO(), BytesIO()
+    figure.savefig(drawn, format="png", dpi=120)
+    Image.open(drawn).convert("RGB").quantize(256).save(picture, "png", optimize=True)
+    return picture.getvalue()
+
+
 def _wrap(line: dict[str, Any], parts: list[str]) -> str:
-    versions = ", ".join(f"{name} {x}" for name, x in line["versions"].items())
+    cupy = {"cupy": line["cupy"]} if "cupy" in line else {}
+    found = {**line["versions"], **cupy}
+    versions = ", ".join(f"{name} {x}" for name, x in found.items())
     about = f"{line['device']}; Python {line['python']}, {versions}; {line['commit']}"
     head = "<meta charset='utf-8'><title>twom_dist: figures</title>"
     body = f"<h1>twom_dist: figures</h1><p>{escape(about)}</p>{''.join(parts)}"
@@ -83,7 +102,7 @@ def draw_errors(lines: Lines) -> Figure:
         native = next(
             x["error"] for x in own if (x["method"], x["kind"]) == ("native", "complex")
         )
-        axes.axhline(native, color="black", linestyle="--", label="native")
+        axes.axhline(native, color="black", linestyle="--", label="NumPy")
         axes.set(
             yscale="log", xlabel="moduli", title=f"phi = {phi:g}, n = {own[0]['n']}"
         )
@@ -92,40 +111,32 @@ def draw_errors(lines: Lines) -> Figure:
     return figure
 
 
-def _rates(lines: Lines) -> dict[tuple[str, int, int], float]:
-    """Return TF/s by method, moduli and size, as 8 n^3 operations, or 2 n^3 if real."""
-    rates = {}
-    for line in lines:
-        method, count, n = line["method"], line["num_moduli"], line["n"]
-        each = 2 if method in ("real", "native real") else 8
-        rates[method, count, n] = each * n**3 / median(line["seconds"]) / 1e9
-    return rates
-
-
-def _sizes(rates: dict[tuple[str, int, int], float]) -> list[int]:
-    return sorted({n for _, _, n in rates})
-
-
 def draw_sizes(lines: Lines) -> Figure:
     """Draw speed against size at double precision."""
-    rates = _rates(lines)
+    rates, unit = choose_unit(find_rates(lines))
     figure, (axes,) = _panels(1, 7)
     shown = [*AS_DOUBLE.items(), ("default", 0), ("herk", 16)]
     methods = {x["method"] for x in lines}
-    shown += [(x, 0) for x in sorted(methods) if x.startswith(("native", "cuBLAS"))]
+    shown += [(x, 0) for x in sorted(methods) if x.startswith("native")]
+    shown += [(x, 0) for x in sorted(methods) if x.startswith("cuBLAS")]
+    dashes = iter(("--", ":", "-.") * 2)
     for method, count in shown:
         points = [
             (n, rates[method, count, n])
-            for n in _sizes(rates)
+            for n in list_sizes(rates)
             if (method, count, n) in rates
         ]
-        if points:
-            dashed = "--" if method.startswith(("native", "cuBLAS")) else "-"
-            marker = _MARKERS.get(method, ".")
-            label = f"{method} {count}" if count else method
-            axes.plot(*zip(*points, strict=True), dashed, marker=marker, label=label)
-    axes.set(xscale="log", yscale="log", xlabel="n", ylabel="GFLOP/s")
-    axes.set_xticks(_sizes(rates), map(str, _sizes(rates)))
+        if not points:
+            continue
+        style = {"marker": _MARKERS.get(method, "."), "fillstyle": "none"}
+        if method.startswith(_OTHERS):
+            colour = "black" if method.startswith("native") else "grey"
+            style = {"linestyle": next(dashes), "color": colour}
+        label = f"{method} {count}" if count else name_product(method, lines[0])
+        axes.plot(*zip(*points, strict=True), **style, label=label)
+    axes.set(xscale="log", yscale="log", xlabel="n", ylabel=unit)
+    axes.set_xticks(list_sizes(rates), map(str, list_sizes(rates)))
+    axes.yaxis.set_major_formatter("{x:g}")
     axes.minorticks_off()
     # Ten lines leave no room for the legend among them.
     axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
@@ -134,8 +145,8 @@ def draw_sizes(lines: Lines) -> Figure:
 
 def draw_precisions(lines: Lines) -> Figure:
     """Draw speed against precision, at the size measured with most moduli."""
-    rates = _rates(lines)
-    n = max(_sizes(rates), key=[n for *_, n in rates].count)
+    rates, unit = choose_unit(find_rates(lines))
+    n = max(list_sizes(rates), key=[n for *_, n in rates].count)
     figure, (axes,) = _panels(1, 7)
     for method in METHODS:
         points = [
@@ -145,18 +156,18 @@ def draw_precisions(lines: Lines) -> Figure:
         ]
         axes.plot(*zip(*points, strict=True), marker=_MARKERS[method], label=method)
     for name, style in (("native", "--"), ("native real", ":")):
-        axes.axhline(rates[name, 0, n], color="black", linestyle=style, label=name)
-    axes.set(
-        xlabel="bits of the product of the moduli", ylabel="GFLOP/s", title=f"n = {n}"
-    )
+        label = name_product(name, lines[0])
+        axes.axhline(rates[name, 0, n], color="black", linestyle=style, label=label)
+    axes.set(xlabel="bits of the product of the moduli", ylabel=unit, title=f"n = {n}")
+    axes.set_ylim(bottom=0)
     axes.legend(fontsize="small")
     return figure
 
 
 def draw_heat_map(lines: Lines) -> Figure:
     """Draw the speed-up of 2M over the native product by size and number of moduli."""
-    rates = _rates(lines)
-    sizes = _sizes(rates)
+    rates = find_rates(lines)
+    sizes = list_sizes(rates)
     counts = sorted({count for name, count, _ in rates if name == "2m"})
     table = [
         [rates["2m", count, n] / rates["native", 0, n] for n in sizes]
@@ -171,21 +182,24 @@ def draw_heat_map(lines: Lines) -> Figure:
         for j, value in enumerate(row):
             colour = "black" if image.norm(value) > 0.6 else "white"
             axes.text(j, i, f"{value:.2f}", ha="center", va="center", color=colour)
-    figure.colorbar(image, label="speed-up over the native product")
+    library = name_product("native", lines[0])
+    figure.colorbar(image, label=f"speed of 2m over that of {library}")
     return figure
 
 
 def draw_updates(lines: Lines) -> Figure:
     """Draw the speed of herk and syrk against gemm."""
-    rates = _rates(lines)
-    sizes = _sizes(rates)
+    rates = find_rates(lines)
+    sizes = list_sizes(rates)
     figure, (axes,) = _panels(1, 6)
     for name in ("herk", "syrk"):
         speed = [rates[name, 16, n] / rates["2m", 16, n] for n in sizes]
         axes.plot(sizes, speed, marker="o", label=f"{name} over gemm, 16 moduli")
     native = [rates["herk", 16, n] / rates["native herk", 0, n] for n in sizes]
-    axes.plot(sizes, native, "--", marker="s", label="herk over the native A A^H")
+    label = f"herk over {name_product('native herk', lines[0])}"
+    axes.plot(sizes, native, "--", marker="s", label=label)
     axes.set(xscale="log", xlabel="n", ylabel="times as fast")
+    axes.set_ylim(bottom=0)
     axes.set_xticks(sizes, map(str, sizes))
     axes.minorticks_off()
     axes.legend()
@@ -215,9 +229,12 @@ def draw_dask(lines: Lines) -> Figure:
     moved.set(ylabel="MiB moved", title=tiles)
     peak.set(ylabel="MiB on the fullest worker")
     times.set(ylabel="seconds")
+    counts = sorted({line["workers"] for line in lines})
     for axes in (moved, peak, times):
-        axes.set_xlabel("workers")
-        axes.set_xticks(sorted({line["workers"] for line in lines}))
+        axes.set(xscale="log", xlabel="workers")
+        axes.set_xticks(counts, map(str, counts))
+        axes.minorticks_off()
+        axes.set_ylim(bottom=0)
         axes.legend(fontsize="small")
     return figure
 
@@ -229,30 +246,26 @@ def _table(heads: list[str], rows: list[list[str]]) -> list[str]:
 
 
 def _tabulate_statements(lines: Lines) -> list[str]:
-    if not lines:
+    found = list_statements(lines)
+    if not found:
         return []
-    verdicts = [line["verdict"] for line in lines]
+    verdicts = [each.verdict for each in found]
     told = f"{verdicts.count(PASS)} pass, {verdicts.count(DIFFERS)} differ"
-    rows = [[line["statement"], line["found"], line["verdict"]] for line in lines]
     title = f"<h2>Statements of the paper: {told}</h2>"
-    return [title, *_table(["statement", "found", "verdict"], rows)]
+    return [title, *_table(["statement", "found", "verdict"], [[*x] for x in found])]
 
 
 def _tabulate_speeds(lines: Lines) -> list[str]:
     if not lines:
         return []
-    rates = _rates(lines)
-    sizes = _sizes(rates)
-    names = dict.fromkeys((method, count) for method, count, _ in rates)
-    rows = [
-        [
-            method,
-            str(count or ""),
-            *(f"{rates.get((method, count, n), 0):.1f}" for n in sizes),
-        ]
-        for method, count in names
-    ]
-    title = "<h2>Speeds, GFLOP/s (8 n^3 operations; real products 2 n^3)</h2>"
+    rates, unit = choose_unit(find_rates(lines))
+    sizes = list_sizes(rates)
+    rows = []
+    for method, count in dict.fromkeys((method, count) for method, count, _ in rates):
+        own = [rates.get((method, count, n)) for n in sizes]
+        speeds = ["" if rate is None else f"{rate:.1f}" for rate in own]
+        rows.append([name_product(method, lines[0]), str(count or ""), *speeds])
+    title = f"<h2>Speeds, {unit} (8 n^3 operations; real products 2 n^3)</h2>"
     return [title, *_table(["method", "moduli", *(f"n = {n}" for n in sizes)], rows)]
 
 
@@ -261,7 +274,7 @@ FIGURES: tuple[tuple[str, str, str, Callable[[Lines], Figure]], ...] = (
     ("errors", "Error against moduli", "figure-errors", draw_errors),
     ("sizes", "Speed against size, as exact as double", "figure-speeds", draw_sizes),
     ("precisions", "Speed against precision", "figure-speeds", draw_precisions),
-    ("speed-up", "Speed-up of 2M over native", "figure-speeds", draw_heat_map),
+    ("speed-up", "2M against the native product", "figure-speeds", draw_heat_map),
     ("updates", "Rank-k updates", "figure-speeds", draw_updates),
     ("dask", "On dask: traffic, memory and time", "figure-dask", draw_dask),
 )

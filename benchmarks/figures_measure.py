@@ -1,12 +1,13 @@
 """Measurements for the figures: errors, speeds, updates and dask, one line each."""
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from gpu_peers import EMULATION, compare
+from gpu_peers import EMULATION, compare, warn_of_age
 from harness import Report, interleave, start_client, transfer_counters
 
 import twom_dist as td
@@ -122,7 +123,10 @@ def _measure_size(
 def measure_peers(report: Report, sizes: list[int]) -> None:
     """Measure cuBLAS's own emulation of doubles, which its environment switches on."""
     import cupy
+    from gpu_device import cublas_version
 
+    if warning := warn_of_age(cublas_version()):
+        print(warning, file=sys.stderr)
     cupy.get_default_memory_pool().free_all_blocks()  # peers need the memory, too
     moduli = AS_DOUBLE["2m"]
     for name, found in compare(EMULATION, sizes, moduli, ROUNDS, timeout=60):

@@ -1,15 +1,15 @@
 """The statements of the paper, each compared with a measurement or a count.
 
 P. Caday, "The 2M Multiplication Algorithm for Complex Matrices". The verdict on each is
-"pass", "differs" (and how), or "not measurable here".
+"pass" or "differs". Those on speeds are compared with the speeds that figures.py has
+measured, so they need its lines.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
-from harness import interleave
 
 import twom_dist as td
 from twom_dist.moduli import available_moduli, residue_system
@@ -30,9 +30,18 @@ def _judge(statement: str, found: str, holds: bool) -> Statement:
     return Statement(statement, found, PASS if holds else DIFFERS)
 
 
-def check_all(n: int) -> list[Statement]:
-    """Check every statement; `n`: size of the timed products."""
-    return [*count_products(), *list_bits(), *measure_errors(), *measure_times(n)]
+def check_all() -> list[Statement]:
+    """Check every statement but those on speeds."""
+    return [*count_products(), *list_bits(), *measure_errors()]
+
+
+def list_statements(lines: Iterable[Mapping[str, Any]]) -> list[Statement]:
+    """List the statements in the lines of figures.py, and those on its speeds."""
+    lines = list(lines)
+    recorded = [x for x in lines if x["benchmark"] == "statement"]
+    speeds = [x for x in lines if x["benchmark"] == "figure-speeds"]
+    found = [Statement(*(x[name] for name in Statement._fields)) for x in recorded]
+    return [*found, *(compare_speeds(speeds) if speeds else [])]
 
 
 def _count(plan: Any) -> int:
@@ -123,35 +132,33 @@ def measure_errors() -> list[Statement]:
     ]
 
 
-def measure_times(n: int) -> list[Statement]:
-    """Time the methods in one process, interleaved."""
-    a, b = (random_matrix(n, n, seed=seed) for seed in (1, 2))
-    x, y = a.real.copy(), b.real.copy()
-    calls: dict[str, Callable[[], Any]] = {
-        "2m": lambda: td.gemm(a, b, num_moduli=16),
-        "3m": lambda: td.gemm(a, b, num_moduli=15, method="3m"),
-        "real": lambda: td.gemm(x, y, num_moduli=15),
-        "herk": lambda: td.herk(a, num_moduli=16),
+def compare_speeds(lines: Iterable[Mapping[str, Any]]) -> list[Statement]:
+    """Compare the paper's ratios with those of the largest products."""
+    lines = list(lines)
+    n = max(x["n"] for x in lines)
+    seconds = {
+        (x["method"], x["num_moduli"]): median(x["seconds"])
+        for x in lines
+        if x["n"] == n
     }
-    seconds = {name: median(t) for name, t in interleave(calls, 5).items()}
-    over_real = seconds["2m"] / seconds["real"]
-    over_3m = seconds["3m"] / seconds["2m"]
-    over_herk = seconds["2m"] / seconds["herk"]
+    by_2m, by_3m = seconds["2m", 16], seconds["3m", 15]
+    real, herk = seconds["real", 15], seconds["herk", 16]
+    where = f"n = {n}, on the {lines[0]['on'].upper()}"
     return [
         _judge(
             "2M costs little more than two real products",
-            f"{over_real:.2f} times a real product, n = {n}",
-            over_real < 2.6,
+            f"{by_2m / real:.2f} times a real product, {where}",
+            by_2m / real < 2.6,
         ),
         _judge(
             "2M is up to 45 / 32 times as fast as 3M",
-            f"{over_3m:.2f} times, n = {n}",
-            over_3m > 1.1,
+            f"{by_3m / by_2m:.2f} times, {where}",
+            by_3m / by_2m > 1.1,
         ),
         _judge(
             "HERK is up to twice as fast as GEMM",
-            f"{over_herk:.2f} times, n = {n}",
-            over_herk > 1.3,
+            f"{by_2m / herk:.2f} times, {where}",
+            by_2m / herk > 1.3,
         ),
     ]
 
@@ -164,4 +171,4 @@ def tabulate(statements: Iterable[Statement]) -> str:
 
 
 if __name__ == "__main__":
-    print(tabulate(check_all(1024)))
+    print(tabulate(check_all()))
