@@ -45,7 +45,7 @@ def measure_all(path: Path, quick: bool) -> None:
         report.common |= {"device": both, "cupy": cupy.__version__}
         device, sizes = figures_measure.gpu(), [512, 1024, 2048, 4096, 8192]
     else:
-        device, sizes = figures_measure.cpu(), [128, 256, 512, 1024, 2048]
+        device, sizes = figures_measure.cpu(), [128, 256, 512, 1024, 2048, 4096]
     figures_measure.measure_errors(report, 32 if quick else 256)
     if quick:
         device, sizes = device._replace(sweep=64), [32, 64]

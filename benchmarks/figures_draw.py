@@ -115,7 +115,7 @@ def draw_sizes(lines: Lines) -> Figure:
     """Draw speed against size at double precision."""
     rates, unit = choose_unit(find_rates(lines))
     figure, (axes,) = _panels(1, 7)
-    shown = [*AS_DOUBLE.items(), ("default", 0), ("herk", 16)]
+    shown = [*AS_DOUBLE.items(), ("default", 0), ("herk", 16), ("default, phi = 0", 0)]
     methods = {x["method"] for x in lines}
     shown += [(x, 0) for x in sorted(methods) if x.startswith("native")]
     shown += [(x, 0) for x in sorted(methods) if x.startswith("cuBLAS")]
@@ -130,7 +130,7 @@ def draw_sizes(lines: Lines) -> Figure:
             continue
         style = {"marker": _MARKERS.get(method, "."), "fillstyle": "none"}
         if method.startswith(_OTHERS):
-            colour = "black" if method.startswith("native") else "grey"
+            colour = "black" if method.startswith("native") else "C8"
             style = {"linestyle": next(dashes), "color": colour}
         label = f"{method} {count}" if count else name_product(method, lines[0])
         axes.plot(*zip(*points, strict=True), **style, label=label)
