@@ -153,6 +153,7 @@ def test_moduli_and_rho_do_not_depend_on_the_cut(kind, monkeypatch):
     a[3], a[5, 5], b[7, 2] = 0, np.nan, np.inf
     expected = td.explain(td.gemm, a, b)
     monkeypatch.setattr(every_pair, "_BLOCK", 23)
+    monkeypatch.setattr(every_pair, "_ANY", 5)
     monkeypatch.setattr(every_pair, "_WORST", 3)
     for m, k, n in ((50, 60, 40), (17, 7, 40), (50, 31, 9), (1, 60, 40)):
         x, y = da.from_array(a, chunks=(m, k)), da.from_array(b, chunks=(k, n))
