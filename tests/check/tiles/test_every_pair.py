@@ -47,7 +47,7 @@ def test_two_rows_that_meet_nowhere_but_where_both_are_tiny():
 
 def test_the_last_row_of_a_block_counts(monkeypatch):
     """Whatever the place of the two rows, and of the blocks."""
-    monkeypatch.setattr(every_pair, "_BLOCK", 16)
+    monkeypatch.setitem(every_pair._BLOCK, "numpy", 16)
     A = np.random.default_rng(0).standard_normal((34, 64))
     expected = td.explain(td.syrk, A).num_moduli
     for i, j in ((0, 1), (20, 25), (15, 16), (31, 32), (0, 33), (33, 15)):
@@ -152,7 +152,7 @@ def test_moduli_and_rho_do_not_depend_on_the_cut(kind, monkeypatch):
         a[: 3 * (kind - len(KINDS)), ::2] *= 1e-9
     a[3], a[5, 5], b[7, 2] = 0, np.nan, np.inf
     expected = td.explain(td.gemm, a, b)
-    monkeypatch.setattr(every_pair, "_BLOCK", 23)
+    monkeypatch.setitem(every_pair._BLOCK, "numpy", 23)
     monkeypatch.setattr(every_pair, "_ANY", 5)
     monkeypatch.setattr(every_pair, "_WORST", 3)
     for m, k, n in ((50, 60, 40), (17, 7, 40), (50, 31, 9), (1, 60, 40)):
