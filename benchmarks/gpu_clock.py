@@ -14,7 +14,10 @@ from twom_dist.tiles import spec as spec_module
 
 STAGES = {
     "norms": ("largest_exponents", "sums_and_extremes", "choose_exponents"),
-    "moduli": ("summarise", "error_sums", "largest_sums", "magnitudes", "bound_pairs"),
+    "moduli": (
+        *("summarise", "error_sums", "largest_sums"),
+        *("magnitudes", "bound_all", "bound_pairs"),
+    ),
     "encode": ("encode", "scale_and_encode"),
     "int8 products": ("multiply_int8", "multiply_float16", "products", "products_mma"),
     "quarters": ("spread", "join"),

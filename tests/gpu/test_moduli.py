@@ -8,6 +8,8 @@ from tests.support.bits import same_bits
 from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.errors import EngineUnavailableError
 from twom_dist.kernels import get_engine
+from twom_dist.moduli import norm_bits
+from twom_dist.tiles.look.every_pair import magnitude_bits
 
 pytestmark = pytest.mark.gpu
 
@@ -60,3 +62,21 @@ def test_the_data_take_the_moduli_that_they_take_on_the_cpu(size):
         found = td.gemm(cp.asarray(left), cp.asarray(right))
         expected = td.gemm(left, right)
         assert same_bits(cp.asnumpy(found), expected)
+
+
+@pytest.mark.parametrize("phi", [1.0, 2.0, 4.0])
+@pytest.mark.parametrize("shape", [(300, 530, 100), (900, 900, 20)])
+def test_all_pairs_at_once_have_the_largest_bound_of_the_cpu(shape, phi):
+    (m, n, k), cpu = shape, get_engine("cpu")
+    x, y = (
+        random_matrix(t, k, "complex128", phi, seed) for seed, t in enumerate((m, n))
+    )
+    x[1], x[2, 2], y[4, :2], y[: n // 2, : k // 2] = 0, np.inf, 0, 0
+    for operands in ([x, y], [np.asfortranarray(x)]):
+        given = norm_bits(k), magnitude_bits(k)
+        found = []
+        for own, matrices in ((engine, [*map(cp.asarray, operands)]), (cpu, operands)):
+            weighed = own.weigh(matrices, given[0], columns=True, rule=None)
+            for limit in (1.0, 206.6, 206.6):
+                found.append(weighed.largest_ratio(limit, given[1]))
+        assert found[:3] == found[3:]

@@ -12,6 +12,8 @@ from tests.support.cases import sample
 from tests.support.cuda.host_device import host_engine, launches_of_products
 from tests.support.cuda.on_cpu import on_cpu
 from tests.support.strategies import DTYPES, LAYOUTS, random_matrix, spread_pair
+from twom_dist.kernels.cuda import pairs
+from twom_dist.tiles.look import every_pair
 
 UPDATES = [td.herk, td.syrk]
 STAGES = {"scale_and_encode"}
@@ -158,7 +160,25 @@ def test_scripts_of_looks_tell_one_matrix_from_two(cuda):
         calls_of_default(cuda, td.gemm, *pair, op_b="T")
 
 
-def test_open_pairs_take_one_product_and_two_waits(cuda):
+PAIRS = {"memset": 2, "magnitudes": 2, "bound_all": 1, "fetch": 2}
+
+
+def test_open_pairs_take_three_kernels_and_a_second_wait(cuda):
+    for seed in (1, 3, 5):  # launched one by one, then by two scripts and a guess
+        A, B = (random_matrix(140, 140, "complex128", 1.0, seed + i) for i in (0, 1))
+        calls, _ = calls_of_default(cuda, td.gemm, A, B)
+        assert td.explain(td.gemm, A, B).closed_by == "pairs"
+        once = [*LOOKS[:-1], *STAGES, "products", *LAST[td.gemm]]
+        assert calls == dict.fromkeys(once, 1) | PAIRS
+
+
+@pytest.fixture
+def any_size(monkeypatch):
+    """Bound pairs by the stages that are for any size."""
+    monkeypatch.setattr(pairs, "_MOST", 0)
+
+
+def test_open_pairs_of_large_products_take_one_more_and_two_waits(cuda, any_size):
     A, B = (random_matrix(140, 140, "complex128", 1.0, seed) for seed in (1, 2))
     calls, _ = calls_of_default(cuda, td.gemm, A, B)
     assert td.explain(td.gemm, A, B).closed_by == "pairs"
@@ -175,7 +195,8 @@ def test_what_is_shifted_is_looked_at_again(cuda, dtype):
     assert calls["fetch"] == 3 + calls["find_open"] + calls["bound_pairs"]
 
 
-def test_entries_that_meet_nowhere_take_more_products(cuda):
+def test_entries_that_meet_nowhere_take_more_products(cuda, any_size, monkeypatch):
+    monkeypatch.setattr(every_pair, "_ANY", 3)
     A = np.eye(40) + 0j
     calls, _ = calls_of_default(cuda, td.gemm, A, A)
     # One digit, two, and where neither is 0.

@@ -59,8 +59,7 @@ def test_a_wrong_guess_is_launched_again(cuda, out):
         wrong = last is not None and own.num_moduli != last
         # Nothing is guessed into an array of the user's.
         assert products == (2 if wrong and not out else 1) or last is None
-        if own.closed_by != "pairs":
-            last = own.num_moduli
+        last = own.num_moduli
 
 
 def test_large_products_wait_for_what_decides(cuda, monkeypatch):

@@ -20,6 +20,28 @@ static void __syncwarp() {
   __syncthreads();
 }
 
+// What all lanes of a warp give, by a function of it. All of them take part.
+template <class T, class Take> static auto exchange(T value, Take take) {
+  static T given[LARGEST_BLOCK];
+  given[running] = value;
+  __syncwarp();
+  auto found = take(given + running / 32 * 32);
+  __syncwarp();
+  return found;
+}
+
+template <class T> static T __shfl_xor_sync(unsigned int, T value, int lanes) {
+  return exchange(value, [=](const T* warp) { return warp[running % 32 ^ lanes]; });
+}
+
+static unsigned int __ballot_sync(unsigned int, int predicate) {
+  return exchange(predicate != 0, [](const bool* warp) {
+    unsigned int found = 0;
+    for (int i = 0; i < 32; ++i) found |= (unsigned int)warp[i] << i;
+    return found;
+  });
+}
+
 // Whether any thread said so before it waited.
 static bool said_before, said_now;
 

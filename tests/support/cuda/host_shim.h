@@ -104,6 +104,8 @@ static inline int __clzll(long long x) {
   return x == 0 ? 64 : __builtin_clzll((unsigned long long)x);
 }
 
+static inline int __ffs(int x) { return __builtin_ffs(x); }
+
 // --- bits of floating-point numbers -----------------------------------------------
 
 static inline unsigned int __float_as_uint(float x) { return bit_cast<unsigned int>(x); }

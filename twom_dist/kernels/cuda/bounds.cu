@@ -1,13 +1,6 @@
 // Products of magnitudes: their leading digits, sums and largest terms of some pairs, and
 // the smallest sum of a matrix; and what sums of rows and columns say of a matrix.
-#include "arithmetic.cuh"
-
-// floor(x 2^bits), bits >= 7: x is (128 + its low 7 bits) 2^(field - 134), below 2. A
-// zero has the field 0: nothing is left of it.
-__device__ __forceinline__ uint32 scale_magnitude(uint32 x, int32 bits) {
-  uint32 right = 127 - (x >> 7), significand = (x & 127) | 128;
-  return (significand << (bits - 7)) >> (right < 31 ? right : 31);
-}
+#include "magnitudes.cuh"
 
 // planes[p, row, c], padded with zeros to rows_padded and k_padded, of x[rows, k]: with 0
 // digits 1 where x is not 0, else floor(2^6 x) and, of two, the next 7 bits of x. Must
@@ -74,17 +67,14 @@ bound_pairs(const uint16* x, const uint16* y, int64 k, int64 count, const int64*
 }
 
 // The bits of the smallest cosine that a thread finds among the rows of a matrix, and of
-// 1: of total / sqrt(square k) (1 - 2^-48), double operations that round each by itself.
-// Bits of numbers that are not negative are in their order.
+// 1. Bits of numbers that are not negative are in their order.
 __device__ __forceinline__ uint64 smallest_cosine(const int64* squares,
                                                   const int64* totals, int64 rows,
                                                   int64 k) {
-  double margin = __hiloint2double(0x3FEFFFFF, (int32)0xFFFFFFE0u), smallest = 1;
+  double smallest = 1;
   for (int64 row = threadIdx.x; row < rows; row += 256) {
     if (squares[row] == 0) continue;
-    double square = __dmul_rn(__ll2double_rn(squares[row]), __ll2double_rn(k));
-    double cosine = __ddiv_rn(__ll2double_rn(totals[row]), __dsqrt_rn(square));
-    cosine = __dmul_rn(cosine, margin);
+    double cosine = find_cosine(squares[row], totals[row], k);
     smallest = cosine < smallest ? cosine : smallest;
   }
   return (uint64)__double_as_longlong(smallest);

@@ -258,8 +258,15 @@ def unit_rows(
 def magnitudes(device: Device, x: Array, largest: Array, shifts: Array | None) -> Array:
     """Take magnitudes in units of each row's power of two."""
     out = device.empty(x.shape, np.uint16)
+    write_magnitudes(device, x, largest, shifts, out)
+    return out
+
+
+def write_magnitudes(
+    device: Device, x: Array, largest: Array, shifts: Array | None, out: Array
+) -> None:
+    """Write magnitudes to an array."""
     if out.size:
         args = (*operand_args(x), largest, shifts, out)
         module = _module(x, [shifts])
         device.launch(module, "magnitudes", *tile_grid(*out.shape), args)
-    return out

@@ -1,4 +1,4 @@
-"""The few numbers that mostly decide about a product: five launches, and one wait.
+"""The few numbers that mostly decide about a product: five kernels, and one wait.
 
 Launches are written once, as a script: the host, not the device, was what the look at
 small matrices waited for (1.2 ms of Python at any n up to 1024, an H100).
@@ -14,6 +14,7 @@ from ...typing import Array
 from ..survey import Surveyed, Weighed
 from . import norms, stack_summary
 from .launch import Device, Parts, remember
+from .pairs import find_largest_ratio
 from .scripts import Recorder, Scripts, outline_all
 
 
@@ -45,14 +46,24 @@ def weigh(
         slab = script.run(device, given)
         ends = device.split(slab, parts[:count])
 
-    def surveyed() -> list[Surveyed]:
+    def found() -> _Found:
         own = arrays if slab is None else device.split(slab, parts)
-        return _Found.of(own, count, sides).surveyed()
+        return _Found.of(own, count, sides)
+
+    def largest_ratio(limit: float, bits: int) -> float | None:
+        given = operands, found().rows(), norm_bits, limit, bits
+        return find_largest_ratio(device, scripts, variant, *given)
 
     cosines, *others = device.fetch(ends, meanwhile)
     of_columns = others.pop(0)[:, 0].tolist() if columns else None
     both = float(cosines[0, 0]), float(cosines[-1, 0])
-    return Weighed(both, of_columns, lambda: float(others[0][0]), surveyed)
+    return Weighed(
+        both,
+        of_columns,
+        lambda: float(others[0][0]),
+        lambda: found().surveyed(),
+        largest_ratio=largest_ratio,
+    )
 
 
 @remember
@@ -80,11 +91,15 @@ class _Found(NamedTuple):
         own = [arrays[i : i + sides] for i in range(count, count + 3 * sides, sides)]
         return cls(arrays[:count], *own)
 
+    def rows(self) -> list[tuple[Array, Array]]:
+        """Return the exponents and the sums of the rows of each operand."""
+        return [*zip(self.largest, self.sums, strict=True)]
+
     def surveyed(self) -> list[Surveyed]:
         """Return what has been found of each operand."""
         return [
             Surveyed(e, sums[0], sums[1], *self.extremes[i : i + 1])
-            for i, (e, sums) in enumerate(zip(self.largest, self.sums, strict=True))
+            for i, (e, sums) in enumerate(self.rows())
         ]
 
 
