@@ -172,10 +172,13 @@ def count_launches(device: Any, capability: int) -> Counts:
     """
     rng = np.random.default_rng(0)
     x = rng.random((48, 40)) + 1j * rng.random((48, 40))
+    spread = x * rng.standard_normal(x.shape) ** 5
     stack = np.stack([x] * 3)
     cases: dict[str, Callable[[], Any]] = {
         "gemm": lambda: td.gemm(x, x, op_b="C", num_moduli=16),
         "gemm by default": lambda: td.gemm(x, x, op_b="C"),
+        "gemm of open pairs": lambda: td.gemm(x, spread, op_b="C"),
+        "herk of open pairs": lambda: td.herk(spread),
         "herk": lambda: td.herk(x, num_moduli=16),
         "gemm of a stack": lambda: td.gemm(stack, stack, op_b="C", num_moduli=16),
         "gemm of a stack by default": lambda: td.gemm(stack, stack, op_b="C"),
