@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.assembly import assemble, find_loops
 from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.kernels import get_engine
+from twom_dist.kernels.cpu.decode import sums
 from twom_dist.moduli import NONFINITE_ROW, residue_system, symmetric_residue
 
 
@@ -184,3 +186,20 @@ def test_alpha_brings_back_what_would_overflow(engine):
     found = engine.decode(residues, *at, alpha=complex(0, 2.0**-1000))
     assert np.isfinite(found).all()
     assert (found == 1j * expected).all()
+
+
+@pytest.mark.parametrize(
+    ("cpu", "features"), [("sapphirerapids", {"avx512f"}), ("haswell", set())]
+)
+def test_sums_stay_in_registers(monkeypatch, cpu, features):
+    """Each vector is loaded and converted by one instruction, and never spilt."""
+    monkeypatch.setattr(sums, "find_features", lambda: frozenset(features))
+    lines = assemble(sums._sum_three, cpu)
+    assert not any("mm" in line and "rsp" in line for line in lines)
+    for loop in find_loops(lines):
+        names = [line.split()[0] for line in loop if not line.endswith(":")]
+        moduli = names.count("vbroadcastsd") // 3
+        assert moduli > 0
+        assert sum(name.startswith("vfmadd") for name in names) == 6 * moduli
+        assert names.count("vcvtdq2pd") == 2 * moduli
+        assert not any("pmovsx" in name for name in names)

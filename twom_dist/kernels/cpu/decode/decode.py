@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from math import ldexp
 from typing import Any
 
 import numpy as np
@@ -13,22 +12,23 @@ from ..compiled import inner, kernel
 from ..hexagonal import count_off_lattice, lift_to_cell, times_half_root
 from ..layout import flat_parts, flat_rows, read_only, real_type, tall
 from ..threads import num_threads, ranges, run_each
-from ..width import take_widest
-from .digits import (
-    FORMS,
-    GROUP,
-    add_digits,
-    mirror_digits,
-    reduce_digits,
-    sum_residues,
-)
+from .digits import add_digits, balance_digits, mirror_digits
+from .finish import are_within, finish_row
 from .pieces import piece_width, scratch_lines
-
-# Exponents of the two factors of step 4 in the contract.
-_FIRST_LOW, _FIRST_HIGH = -1000, 600
-_SECOND_LOW = -1022
-
-ONE, REAL, COMPLEX, NONE = 1, 2, 3, 0
+from .scaling import (
+    FIRST_HIGH,
+    FIRST_LOW,
+    NONE,
+    ONE,
+    add_scaled,
+    normalise,
+    scalar_mode,
+    scale,
+    scale_down,
+    scale_up,
+    write,
+)
+from .sums import COMBINED, FORMS, combine_residues, sum_residues
 
 
 @dataclass(frozen=True)
@@ -44,40 +44,35 @@ class DecodeTables:
 
 @cache
 def decode_tables(system: ResidueSystem) -> DecodeTables:
-    """Tabulate weights[part, digit, modulus], padded with zeros to whole groups."""
-    b, count = system.digit_bits, system.num_digits
-    padded = -(-system.num_moduli // GROUP) * GROUP
-    weights = np.zeros((system.parts, count, padded))
+    """Tabulate weights[part, modulus, digit], of two digits or more."""
+    b, count = system.digit_bits, max(2, system.num_digits)
+
+    def digits(x: int) -> list[int]:
+        return [*system.digits(x), 0][:count]
+
+    weights = np.zeros((system.parts, system.num_moduli, count))
     for modulus, row in enumerate(combined_weights(system)):
-        weights[:, :, modulus] = [system.digits(weight) for weight in row]
+        weights[:, modulus] = [digits(weight) for weight in row]
     m = system.modulus_product
-    quotient = [(1 << (t * b)) / m if t >= 0 else 0.0 for t in (count - 1, count - 2)]
     return DecodeTables(
         np.array([FORMS.index(form_of(kind)) for kind in system.kinds]),
         weights,
-        np.array(system.digits(m), dtype=np.float64),
-        np.array(quotient),
+        np.array(digits(m), dtype=np.float64),
+        np.array([(1 << (t * b)) / m for t in (count - 1, count - 2)]),
         b,
     )
 
 
-def scalar_mode(factor: complex) -> int:
-    """Say how a scalar multiplies: not at all, by 1, by parts, or as a complex."""
-    if factor == 0:
-        return NONE
-    if factor == 1:
-        return ONE
-    return REAL if complex(factor).imag == 0 else COMPLEX
-
-
 @inner(_nrt=False)
-def _reconstruct(d, digits, modulus, quotient, unit, hexagonal, count, lines, v, words):  # type: ignore[no-untyped-def]
+def _reconstruct(d, digits, modulus, quotient, unit, hexagonal, count, v, words):  # type: ignore[no-untyped-def]
     """Make v[word, part, piece] of the sums d[digit, part, piece]: steps 1 to 3.
 
     digits and words: d and v with both parts as one line.
     """
-    take_widest()
-    halves = reduce_digits(digits, modulus, quotient, unit, lines[0], lines[1])
+    given = d, modulus, quotient, unit, count, v[0]
+    if len(v) == 1 and not balance_digits(*given, False):
+        return
+    halves = balance_digits(*given, True)
     if hexagonal and count_off_lattice(d, count) > 0:
         halves += lift_to_cell(d, modulus, quotient, unit, count)
     add_digits(digits, unit, words)
@@ -92,113 +87,15 @@ def _reconstruct(d, digits, modulus, quotient, unit, hexagonal, count, lines, v,
 
 
 @inner(_nrt=False)
-def _scale_down(v, words, at, row, columns, one):  # type: ignore[no-untyped-def]
-    """Multiply v[word, part, piece] by 2^e1, and 2^min(e2, 0): step 4, from `at` on.
+def _range_places(i, hi, m, n, length, together, side):  # type: ignore[no-untyped-def]
+    """Find the columns of row i that are decoded, or of rows that lie side by side.
 
-    `one`: scratch. Returns the largest e.
+    Whole vectors of them: what lies beyond the diagonal may hold anything.
     """
-    take_widest()
-    bits, count = one.view(np.int64), len(columns)
-    largest, smallest = np.int64(0), np.int64(0)
-    for c in range(count):
-        e = -(row + columns[c])
-        bits[c] = (min(max(e, _FIRST_LOW), _FIRST_HIGH) + 1023) << 52
-        largest, smallest = max(largest, e), min(smallest, e)
-    for part in range(v.shape[1]):
-        for word in range(words):
-            own = v[word, part, at : at + count]
-            for c in range(count):
-                own[c] *= one[c]
-    if smallest < _FIRST_LOW:
-        for c in range(count):
-            e2 = -(row + columns[c]) - _FIRST_LOW
-            bits[c] = (min(max(e2, _SECOND_LOW), 0) + 1023) << 52
-        for part in range(v.shape[1]):
-            for word in range(words):
-                own = v[word, part, at : at + count]
-                for c in range(count):
-                    own[c] *= one[c]
-    return largest
-
-
-@inner(_nrt=False)
-def _scale_up(v, words, at, row, columns):  # type: ignore[no-untyped-def]
-    """Multiply v[word, part, piece] by 2^max(e2, 0) of step 4, from `at` on; rare."""
-    for c in range(len(columns)):
-        e2 = -(row + columns[c]) - _FIRST_HIGH
-        if e2 > 0:
-            for part in range(v.shape[1]):
-                for word in range(words):
-                    v[word, part, at + c] = ldexp(v[word, part, at + c], e2)
-
-
-@inner(_nrt=False)
-def _normalise(v, count):  # type: ignore[no-untyped-def]
-    """Round the sum of both words to the first: the end of step 4."""
-    take_widest()
-    for part in range(v.shape[1]):
-        for c in range(count):
-            high, low = v[0, part, c], v[1, part, c]
-            total = high + low
-            v[0, part, c] = total
-            v[1, part, c] = low - (total - high) if np.isfinite(total) else 0.0
-
-
-@inner(_nrt=False)
-def _scale(v, mode, re, im, count):  # type: ignore[no-untyped-def]
-    """v *= alpha; nothing for 1."""
-    take_widest()
-    if mode in (REAL, NONE):
-        for part in range(v.shape[1]):
-            for c in range(count):
-                v[0, part, c] *= re
-    elif mode == COMPLEX:
-        for c in range(count):
-            x, y = v[0, 0, c], v[0, 1, c]
-            v[0, 0, c] = re * x - im * y
-            v[0, 1, c] = re * y + im * x
-
-
-@inner(_nrt=False)
-def _add_scaled(v, at, count, own, mode, re, im):  # type: ignore[no-untyped-def]
-    """v += beta c, of which own[count * parts], from `at` on."""
-    take_widest()
-    parts = v.shape[1]
-    if mode == COMPLEX:
-        re_out, im_out = v[0, 0, at : at + count], v[0, 1, at : at + count]
-        for c in range(count):
-            x, y = np.float64(own[2 * c]), np.float64(own[2 * c + 1])
-            re_out[c] += re * x - im * y
-            im_out[c] += re * y + im * x
-    else:
-        factor = 1.0 if mode == ONE else re
-        for part in range(parts):
-            out = v[0, part, at : at + count]
-            for c in range(count):
-                out[c] += factor * np.float64(own[parts * c + part])
-
-
-@inner(_nrt=False)
-def _finish(x, real):  # type: ignore[no-untyped-def]
-    """Round, make zeros positive and every NaN the same: step 6."""
-    rounded = real(x) + real(0)
-    return rounded if rounded == rounded else real(np.nan)
-
-
-@inner(_nrt=False)
-def _write(v, word, at, count, out):  # type: ignore[no-untyped-def]
-    """Write out[count * parts], from `at` on."""
-    take_widest()
-    real = out.dtype.type
-    re = v[word, 0, at : at + count]
-    if v.shape[1] == 1:
-        for c in range(count):
-            out[c] = _finish(re[c], real)
-    else:
-        im = v[word, 1, at : at + count]
-        for c in range(count):
-            out[2 * c] = _finish(re[c], real)
-            out[2 * c + 1] = _finish(im[c], real)
+    if together > 1:
+        return 0, min(together, hi - i) * length
+    first = i % m // COMBINED * COMBINED
+    return first if side > 0 else 0, min(n, first + COMBINED) if side < 0 else n
 
 
 @kernel(_nrt=False)
@@ -228,58 +125,70 @@ def decode_rows(  # type: ignore[no-untyped-def]
     digits,
     v,
     both_parts,
-    lines,
+    factors,
 ):
     """Write rows lo..hi of out[word, matrices * m, n * parts], up to the diagonal.
 
     Or beyond: `side`: below 0 from the first column to the diagonal, above 0 from there
-    on. Short rows are decoded together. residues[product, 0, matrices * m * length];
+    on. Short rows are decoded together. residues[product, matrices * m * length];
     columns[matrices * n].
     """
     words, matrices = out.shape[0], columns.size // n
     columns = columns.reshape(matrices, n)
-    m, length = len(rows) // matrices, residues.shape[2] // len(rows)
-    parts = d.shape[1]
+    m, length = len(rows) // matrices, residues.shape[1] // len(rows)
+    parts, moduli, turn = d.shape[1], len(forms), 0
     unit, together = 2.0**digit_bits, max(1, width // length)
-    for i in range(lo, hi, together):
+    shape = hi, m, n, length, together, side
+    i, (start, right) = lo, _range_places(lo, *shape)
+    count = min(width, right - start)
+    whole = residues, i * length + start, count, forms, small[turn]
+    combine_residues(*whole, np.int64(0), 0, moduli)
+    limits = -FIRST_HIGH, -FIRST_LOW
+    simple = alpha_mode == ONE and beta_mode == NONE and words == 1
+    simple = simple and are_within(rows[lo:hi], columns, limits)
+    while i < hi:
         own_rows, (matrix, row) = min(together, hi - i), divmod(i, m)
-        # Whole vectors: what lies beyond the diagonal may hold anything.
-        left, right = row // 16 * 16 if side > 0 else 0, n
-        if side < 0:
-            right = min(n, (row // 16 + 1) * 16)
-        if together > 1:
-            left, right = 0, own_rows * length
-        for start in range(left, right, width):
-            count = min(width, right - start)
-            first = i * length + start
-            sum_residues(residues, 0, first, count, forms, weights, small, d)
-            sums = d, digits, modulus, quotient, unit, hexagonal, count
-            _reconstruct(*sums, lines, v, both_parts)
-            end, largest = min(n, start + count), np.int64(0)
-            own, at = matrix, row
-            for r in range(own_rows):
-                given = r * length, rows[i + r], columns[own, start:end], lines[0]
-                largest = max(largest, _scale_down(v, words, *given))
-                at += 1
-                if at == m:
-                    own, at = own + 1, 0
-            _scale(v, alpha_mode, alpha.real, alpha.imag, count)
-            if largest > _FIRST_HIGH:
+        next_i, following = i, start + count
+        if following >= right:
+            next_i = i + together
+            following, right = _range_places(next_i, *shape)
+        next_count = min(width, right - following) if next_i < hi else 0
+        ahead = residues, next_i * length + following, next_count, forms
+        sum_residues(small[turn], count, weights, d, *ahead, small[1 - turn])
+        sums = d, digits, modulus, quotient, unit, hexagonal, count
+        _reconstruct(*sums, v, both_parts)
+        end, largest = min(n, start + count), np.int64(0)
+        own, at = matrix, row
+        for r in range(own_rows):
+            own_columns, target = columns[own, start:end], out[0, i + r]
+            if simple:
+                target = target[start * parts : end * parts]
+                finish_row(v[0], r * length, own_columns, rows[i + r], target)
+            else:
+                given = r * length, rows[i + r], own_columns, factors
+                largest = max(largest, scale_down(v, words, *given))
+            at += 1
+            if at == m:
+                own, at = own + 1, 0
+        if not simple:
+            scale(v, alpha_mode, alpha.real, alpha.imag, count)
+            if largest > FIRST_HIGH:
                 for r in range(own_rows):
                     places = rows[i + r], columns[(i + r) // m, start:end]
-                    _scale_up(v, words, r * length, *places)
+                    scale_up(v, words, r * length, *places)
             first, last = start * parts, end * parts
             if beta_mode != NONE:
                 scalar = beta_mode, beta.real, beta.imag
                 for r in range(own_rows):
                     added = c_in[i + r, first:last]
-                    _add_scaled(v, r * length, end - start, added, *scalar)
+                    add_scaled(v, r * length, end - start, added, *scalar)
             if words == 2:
-                _normalise(v, count)
+                normalise(v, count)
             for word in range(words):
                 for r in range(own_rows):
                     target = out[word, i + r, first:last]
-                    _write(v, word, r * length, end - start, target)
+                    write(v, word, r * length, end - start, target)
+        i, start, count, turn = next_i, following, next_count, 1 - turn
 
 
 def decode_tile(
@@ -300,14 +209,14 @@ def decode_tile(
     lower triangle alone, 1 for the upper one, 0 for all.
     """
     n, sizes = out.shape[-1], (len(rows), out.shape[-1], residues.shape[-1], words)
-    plan = _plan_tile(*sizes, system, out.dtype, num_threads())
+    plan = _plan_tile(*sizes, side, system, out.dtype, num_threads())
     scratch, tables, own_shape, real, c_parts, pieces = plan
     scaling = scalar_mode(alpha), complex(alpha), scalar_mode(beta), complex(beta)
     flat = flat_rows(out, own_shape, real)
     if beta != 0:
         assert c is not None
         c_parts = flat_parts(tall(np.ascontiguousarray(c)))
-    line = residues.reshape(len(residues), 1, -1)
+    line = residues.reshape(len(residues), -1)
 
     def decode(piece: tuple[int, int]) -> None:
         given = line, rows, columns, n, *tables, *scaling, c_parts, side, *piece, flat
@@ -322,6 +231,7 @@ def _plan_tile(
     n: int,
     length: int,
     words: int,
+    side: int,
     system: ResidueSystem,
     dtype: np.dtype[Any],
     threads: int,
@@ -331,11 +241,11 @@ def _plan_tile(
     That is scratch, arguments of the kernel, the shape and the type of its result, what
     it adds where nothing is added, and ranges.
     """
-    width, tables = piece_width(n, length), decode_tables(system)
+    width, tables = piece_width(n, length, side), decode_tables(system)
     held, real = 2 if system.hexagonal else words, real_type(dtype)
     own = tables.forms, tables.weights, tables.modulus, tables.quotient
     return (
-        ((GROUP, system.num_digits, held, 2), (system.parts, width)),
+        (system.num_moduli, tables.modulus.size, held, (system.parts, width)),
         (width, *own, tables.digit_bits, system.hexagonal),
         (words, m, n * dtype.itemsize // real.itemsize),
         real,
