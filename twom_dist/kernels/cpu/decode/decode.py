@@ -154,7 +154,9 @@ def decode_rows(  # type: ignore[no-untyped-def]
             following, right = _range_places(next_i, *shape)
         next_count = min(width, right - following) if next_i < hi else 0
         ahead = residues, next_i * length + following, next_count, forms
-        sum_residues(small[turn], count, weights, d, *ahead, small[1 - turn])
+        result = out.ctypes.data + i * out.strides[1] + start * parts * out.itemsize
+        beside = small[1 - turn], result, out.itemsize
+        sum_residues(small[turn], count, weights, d, *ahead, *beside)
         sums = d, digits, modulus, quotient, unit, hexagonal, count
         _reconstruct(*sums, v, both_parts)
         end, largest = min(n, start + count), np.int64(0)
