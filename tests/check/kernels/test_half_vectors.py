@@ -43,7 +43,7 @@ def run_half(width, x, y, y_stride, steps, starts, out, out_stride, rows, old, t
 @pytest.fixture
 def half_vectors(monkeypatch):
     """Have kernels compiled for half vectors."""
-    monkeypatch.setattr(microkernel, "_make_writer", lambda builder: Writer(builder, 8))
+    monkeypatch.setattr(microkernel, "make_writer", lambda builder: Writer(builder, 8))
 
 
 @pytest.mark.parametrize("width", range(1, WIDEST + 1))

@@ -29,18 +29,16 @@ def fused(typing_context: Any, x: Any, y: Any, z: Any) -> Any:
 
 
 @inner
-def nearest_points(values, factor1, factor2, count, im_sign, g, h, rest):  # type: ignore[no-untyped-def]
-    """Find the parts of values[part, c] factor1[c] factor2[c].
+def nearest_points(values, count, unit):  # type: ignore[no-untyped-def]
+    """Make values[part, c] those of the nearest points.
 
-    They are ``g + rest[0]`` and ``h + rest[1]``.
+    values[2 + part] are the multiples of `unit` that are taken off, none if that is 0.
     """
     take_widest()
-    re_in, im_in, rest_g, rest_h = values[0], values[1], rest[0], rest[1]
+    re_in, im_in, high_g, high_h = values[0], values[1], values[2], values[3]
+    down = 1.0 / unit if unit > 0.0 else 0.0
     for c in range(count):
-        f, f2 = factor1[c], factor2[c]
-        # A row with a NaN or an Inf has factors of 0.
-        re = 0.0 if f == 0.0 else re_in[c] * f * f2
-        im = 0.0 if f == 0.0 else im_sign * (im_in[c] * f * f2)
+        re, im = re_in[c], im_in[c]
         x, y = np.abs(re), np.abs(im)
         first = y * _INVERSE_FIRST
         second = fused(y, _INVERSE_FIRST, -first) + y * _INVERSE_SECOND
@@ -50,10 +48,13 @@ def nearest_points(values, factor1, factor2, count, im_sign, g, h, rest):  # typ
         u, v = x - m, left - r
         one = 1.0 if np.abs(u) + 3.0 * np.abs(v) > 1.0 else 0.0
         re_sign, sign = np.copysign(1.0, re), np.copysign(1.0, im)
-        g[c] = re_sign * (2.0 * m)
-        h[c] = sign * (2.0 * n)
-        rest_g[c] = re_sign * (-one if u < 0.0 else one)
-        rest_h[c] = sign * (2.0 * r + (-one if v < 0.0 else one))
+        g, h = re_sign * (2.0 * m), sign * (2.0 * n)
+        g_units, h_units = np.rint(g * down), np.rint(h * down)
+        high_g[c], high_h[c] = g_units, h_units
+        # What is added is 2 |r| + 1 <= 2^28 + 1 at most.
+        re_in[c] = (g - g_units * unit) + re_sign * (-one if u < 0.0 else one)
+        more = 2.0 * r + (-one if v < 0.0 else one)
+        im_in[c] = (h - h_units * unit) + sign * more
 
 
 @inner(_nrt=False)

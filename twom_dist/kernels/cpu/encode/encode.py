@@ -18,22 +18,30 @@ from ....typing import Array
 from ...at_once import Known
 from ..buffers import take_bytes
 from ..compiled import inner, kernel
-from ..encoded import BYTE, DEPTH, GROUP, CpuEncoded, as_groups
+from ..encoded import BYTE, DEPTH, GROUP, CpuEncoded, as_groups, as_whole
 from ..layout import list_entries
 from ..look.norms import column_factors
 from ..look.survey import Look
-from ..products.packed import multiply_plane_bytes, reduction_table
+from ..products.packed import reduction_table
 from ..threads import num_threads, ranges, run_each, scratch
 from ..tuning import QUANTISED
 from ..units import has_vnni
-from .quantise import FLIPPED, WORD_BITS, quantise_groups
+from .quantise import COPY, quantise_lines
 from .scale import find_factors, numbers_of, scaling_of
+from .vnni import PLANES, weigh_lines
 from .weighing import SCALE, weigh_sixteen
+from .words import WORD_BITS
 
+# Lines of 16 rows by four columns whose words stay in L1 until planes are made of them.
+_LINES = 24
+# Groups whose rows fill a page, of float64 in two parts, where they lie side by side.
+_PAGE = 16
 # Entries that are weighed while they lie in L1.
 _PIECE = 512
-_WORD, _WORDS = GROUP * DEPTH, np.dtype(np.int32)
+_LINE, _WORDS = GROUP * DEPTH, np.dtype(np.int32)
 _NO_COLUMNS = column_factors(None)
+# Words are 2^31 too large: this bit is the other one.
+_SIGN = np.int32(-(1 << 31))
 
 
 @dataclass(frozen=True)
@@ -42,22 +50,21 @@ class EncodeTables:
 
     Attributes
     ----------
-    forms : two of (float, int, int, bool)
-        The sign of imaginary parts, parts of an entry, words of each, and whether the
-        system is hexagonal; of entries, and of their conjugates.
+    forms : two of (float, int, bool)
+        The sign of imaginary parts, words of a part, and whether the system is
+        hexagonal; of entries, and of their conjugates.
     floats : (weights, moduli)
         Weights (planes, parts words) float64 of each word in each plane, modulo p and
         symmetric; moduli (planes,) float64.
-    bytes : (weights, starts, reduction)
+    bytes : (weights, reduction)
         Weights (groups of planes, words, 16, 4) int8 of their bytes, in the layout of a
-        left operand; starts (planes, padded to whole groups) int32, which take back the
-        2^31 that words are too large, and make their sums 2^31 too large; see
-        `reduction_table`.
+        left operand; see `reduction_table`: here starts take back the 2^31 that words
+        are too large, those of one part, and of all, and planes are padded.
     """
 
-    forms: tuple[tuple[float, int, int, bool], tuple[float, int, int, bool]]
+    forms: tuple[tuple[float, int, bool], tuple[float, int, bool]]
     floats: tuple[Array, Array]
-    bytes: tuple[Array, Array, Array]
+    bytes: tuple[Array, Array]
 
 
 @cache
@@ -68,31 +75,33 @@ def encode_tables(system: ResidueSystem) -> EncodeTables:
     largest = isqrt(system.capacity) << system.hexagonal
     assert (largest >> WORD_BITS * (words - 1)) + 1 < 1 << 31
     moduli = [plane.p for plane in system.planes]
-    count = system.parts * words
+    # What has but one part leaves out the words of the other.
+    count = 2 * words
     weights = np.zeros((len(moduli), count), np.int64)
     weights_of_bytes = np.zeros((len(moduli), count, DEPTH), np.int8)
     for row, plane in enumerate(system.planes):
-        parts = (plane.re_weight, plane.im_weight)[: system.parts]
+        parts = plane.re_weight, plane.im_weight * (system.parts - 1)
         given = [w << WORD_BITS * t for w in parts for t in range(words)]
         weights[row] = [symmetric_residue(w, plane.p) for w in given]
         weights_of_bytes[row] = [
             [symmetric_residue(w << 8 * i, plane.p) for i in range(DEPTH)]
             for w in given
         ]
-    starts = np.zeros(-(-len(moduli) // GROUP) * GROUP, np.int64)
-    total = weights.sum(axis=1) << 31
-    starts[: len(moduli)] = [
-        symmetric_residue(-int(t), p) - (1 << 31)
-        for t, p in zip(total, moduli, strict=True)
-    ]
-    form = system.parts, words, system.hexagonal
+    reduction = np.zeros((2, as_whole(len(moduli)), 4), np.int32)
+    reduction[:, : len(moduli)] = reduction_table(moduli)
+    for part, own in enumerate(reduction):
+        total = weights[:, : words * (part + 1)].sum(axis=1)
+        own[: len(moduli), 1] = [
+            symmetric_residue(-int(t) << 31, p)
+            for t, p in zip(total, moduli, strict=True)
+        ]
+    form = words, system.hexagonal
     return EncodeTables(
         ((1.0, *form), (-1.0, *form)),
         (weights.astype(np.float64), np.array(moduli, np.float64)),
         (
             as_groups(weights_of_bytes.reshape(len(moduli), count * DEPTH)),
-            starts.astype(np.int32),
-            reduction_table(moduli),
+            reduction,
         ),
     )
 
@@ -145,7 +154,7 @@ class _RowsPlan(NamedTuple):
     start : int
         Their first byte, among those of all operands.
     cut : (int, int)
-        Groups that are quantised together, and entries of a group.
+        Groups whose factors are found together, and lines of a group.
     """
 
     stack: tuple[int, ...]
@@ -167,7 +176,7 @@ class _EncodePlan(NamedTuple):
         Where the planes stand.
     nbytes : int
     size : int
-        Words of the groups that are quantised together, at most.
+        Words that a thread holds.
     pieces : list of (operand, first group, last group)
     work : int
         Nanoseconds, roughly.
@@ -193,15 +202,15 @@ def _plan(
     count, tables = len(system.planes), encode_tables(system)
     operands: list[_RowsPlan] = []
     pieces: list[tuple[int, int, int]] = []
-    end = size = work = 0
+    end = work = 0
+    size = (_LINES + 1) * _LINE * 2 * tables.forms[0][1]
     for operand, (*stack, m, k) in enumerate(shapes):
         groups, words = prod(stack) * -(-m // GROUP), -(-k // DEPTH)
-        entries, (_, parts, of_part, _) = words * _WORD, tables.forms[0]
+        entries = words * _LINE
         strip = max(1, QUANTISED // max(1, entries))
         start, end = end, end + count * groups * entries
-        shape, cut = (count, groups, words, GROUP, DEPTH), (strip, entries)
+        shape, cut = (count, groups, words, GROUP, DEPTH), (strip, words)
         operands.append(_RowsPlan(tuple(stack), m, k, shape, start, cut))
-        size = max(size, strip * entries * parts * of_part)
         each = words * GROUP * (count + 4 * scaled)
         if end > start:
             shared = ranges(groups, each=each, threads=threads)
@@ -229,7 +238,9 @@ def _describe(
     else:
         sums = known.sums if isinstance(known, Look) else known.squares.reshape(1, -1)
         chosen = known.largest.reshape(-1), sums, numbers_of(rule)
-    columns = _NO_COLUMNS if shifts is None else column_factors(shifts)
+    columns, parts = _NO_COLUMNS, 1 if across else entries.shape[3]
+    if shifts is not None:
+        columns = column_factors(shifts, parts)
     given = entries, across, *x.shape[-2:], columns
     return given, exponents, chosen, scaling, forms[conjugate]
 
@@ -238,18 +249,29 @@ def _describe(
 def _weigh_packed(  # type: ignore[no-untyped-def]
     given, exponents, known, scaling, form, weights, cut, out, lo, hi, found
 ):
-    """Write the planes of groups lo..hi by the microkernel, a strip at a time."""
-    strip, entries = cut
-    factors = np.empty((2, len(given[0]), given[2]))
-    each, flat = form[1] * form[2], out.reshape(len(out), out.size // len(out))
+    """Write the planes of groups lo..hi by VNNI, some lines at a time."""
+    factors, copy, words = _begin(given, form, found)
+    (bytes_, reduction), orders, distance = weights, words.shape[1], out.strides[0]
+    entries = reduction[orders // form[1] - 1]
+    strip, each, together, width = _share_lines(cut, given[1])
     for first in range(lo, hi, strip):
         last = min(hi, first + strip)
         find_factors(given, exponents, known, scaling, lo, hi, first, last, factors)
-        groups = (last - first) * entries // GROUP
-        words = found[: groups * each * GROUP].reshape(groups, each, GROUP)
-        quantise_groups(*given, factors, *form, first, last, words)
-        target = flat[:, first * entries : last * entries]
-        multiply_plane_bytes(weights[0], words, weights[1], weights[2], target)
+        for start in range(0, each, width):
+            for group in range(first, last, together):
+                lines = _list_lines(group, min(last, group + together), start, cut)
+                quantise_lines(*given, factors, *form, *lines, copy, words)
+                for plane in range(0, len(out), PLANES):
+                    weigh_lines(
+                        words.ctypes.data,
+                        orders,
+                        lines[1] - lines[0],
+                        bytes_[plane // GROUP, 0, plane % GROUP].ctypes.data,
+                        entries[plane].ctypes.data,
+                        len(out) - plane,
+                        out[plane].ctypes.data + lines[0] * _LINE,
+                        distance,
+                    )
 
 
 @kernel
@@ -257,33 +279,62 @@ def _weigh_groups(  # type: ignore[no-untyped-def]
     given, exponents, known, scaling, form, weights, cut, out, lo, hi, found
 ):
     """Write them in float64."""
-    strip, entries = cut
-    factors = np.empty((2, len(given[0]), given[2]))
-    each, flat = form[1] * form[2], out.reshape(len(out), out.size // len(out))
+    factors, copy, words = _begin(given, form, found)
+    flat = out.reshape(len(out), out.size // len(out))
+    split = np.empty((words.shape[1], _PIECE // GROUP + 1, GROUP))
+    strip, each, together, width = _share_lines(cut, given[1])
     for first in range(lo, hi, strip):
         last = min(hi, first + strip)
         find_factors(given, exponents, known, scaling, lo, hi, first, last, factors)
-        groups = (last - first) * entries // GROUP
-        words = found[: groups * each * GROUP].reshape(groups, each, GROUP)
-        quantise_groups(*given, factors, *form, first, last, words)
-        target = flat[:, first * entries : last * entries]
-        _weigh_words(words, weights[0], weights[1], target)
+        for start in range(0, each, width):
+            for group in range(first, last, together):
+                lines = _list_lines(group, min(last, group + together), start, cut)
+                quantise_lines(*given, factors, *form, *lines, copy, words)
+                target = flat[:, lines[0] * _LINE : lines[1] * _LINE]
+                _weigh_words(words, weights[0], weights[1], split, target)
 
 
 @inner
-def _weigh_words(words, weights, moduli, out):  # type: ignore[no-untyped-def]
+def _begin(given, form, found):  # type: ignore[no-untyped-def]
+    """Return room for the factors of rows, for copies, and for lines and one more."""
+    orders, count = form[1] * (2 if form[2] else given[0].shape[3]), _LINES + 1
+    words = found[: count * orders * _LINE].reshape(count, orders, DEPTH, GROUP)
+    return np.empty((2, len(given[0]), given[2])), np.empty(COPY), words
+
+
+@inner
+def _share_lines(cut, across):  # type: ignore[no-untyped-def]
+    """Return how many groups are taken in turn, lines of each, groups, and their lines.
+
+    The latter two at once. Columns of rows that lie side by side are pages: some of
+    them for a while.
+    """
+    strip, each = cut
+    width = min(_LINES, each)
+    return max(strip, _PAGE) if across else strip, each, _LINES // width, width
+
+
+@inner
+def _list_lines(group, end, start, cut):  # type: ignore[no-untyped-def]
+    """Return the first and the last line from `start` on, of groups of one or few."""
+    each = cut[1]
+    return group * each + start, (end - 1) * each + min(each, start + _LINES)
+
+
+@inner
+def _weigh_words(words, weights, moduli, split, out):  # type: ignore[no-untyped-def]
     """out[plane, entry] = the weighted sum of the words of each entry, modulo p."""
-    count, last = weights.shape[1], len(moduli) - 1
-    split = np.empty((count, _PIECE // GROUP + 1, GROUP))
+    count, last = words.shape[1], len(moduli) - 1
     address, step, distance = split.ctypes.data, split.strides[1], split.strides[0]
     for start in range(0, out.shape[1], _PIECE):
         groups = min(_PIECE, out.shape[1] - start) // GROUP
         for g in range(groups):
+            line, row = divmod(start // GROUP + g, DEPTH)
             for t in range(count):
-                source = words[start // GROUP + g, t]
-                for r in range(GROUP):
-                    at = r % DEPTH * (GROUP // DEPTH) + r // DEPTH
-                    split[t, g, at] = SCALE * np.int32(source[r] ^ FLIPPED)
+                # Four rows of each column, which are the bytes of four words.
+                for i in range(GROUP):
+                    word = words[line, t, i // DEPTH, row * DEPTH + i % DEPTH]
+                    split[t, g, i] = SCALE * np.int32(word ^ _SIGN)
         for plane in range(0, last + 1, 2):
             one, other = moduli[plane], moduli[min(plane + 1, last)]
             x = weights[plane].ctypes.data, weights[min(plane + 1, last)].ctypes.data

@@ -137,7 +137,8 @@ class Writer:
         return list(found)
 
 
-def _make_writer(builder: Any) -> Writer:
+def make_writer(builder: Any) -> Writer:
+    """Write for the vectors of this CPU."""
     return Writer(builder, count_lanes() or GROUP)
 
 
@@ -148,7 +149,7 @@ def sum_rows(typing_context: Any, x: Any, steps: Any, factor: Any, out: Any) -> 
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         x, steps, factor, out = args
-        write = _make_writer(builder)
+        write = make_writer(builder)
         ones = write.repeated(0x01010101)
         places = range(0, _STEP, DEPTH * write.lanes)
 
@@ -205,7 +206,7 @@ def _write_multiply(
     x, y, y_stride, steps, starts, out, out_stride, rows, old, *table = args
     entries, entry_stride = table
     add = builder.icmp_signed("!=", old, ir.Constant(_ADDRESS, 0))
-    write = _make_writer(builder)
+    write = make_writer(builder)
     halves = GROUP // write.lanes
     vectors = [
         builder.add(
@@ -285,8 +286,6 @@ class Reducer:
     def store(self, sums: Any, old: Any, add: Any, out: Any, place: int) -> None:
         """Write residues `place` bytes after `out`; add those at `old` if `add`."""
         write, builder = self.write, self.write.builder
-        kind, singles = f"v{write.lanes}f32", write.singles
-        fma = write.declare(f"llvm.fma.{kind}", singles, *(singles,) * 3)
         before = builder.block
         with builder.if_then(add):
             residues = builder.sext(write.load(old, place, write.residues), write.words)
@@ -295,14 +294,20 @@ class Reducer:
         total.add_incoming(sums, before)
         total.add_incoming(added, adding)
         raw = write.add_products(self.start, total, self.weights)
+        residue = builder.trunc(self.reduce(raw), write.residues)
+        write.store(residue, out, place)
+
+    def reduce(self, raw: Any) -> Any:
+        """Find the residues of |raw| < 2^22, in the lowest bytes of words."""
+        write, builder = self.write, self.write.builder
+        kind, singles = f"v{write.lanes}f32", write.singles
+        fma = write.declare(f"llvm.fma.{kind}", singles, *(singles,) * 3)
         value, rounding = builder.sitofp(raw, singles), [_ROUNDING] * write.lanes
         quotient = builder.call(
             fma, [value, self.inverse, ir.Constant(singles, rounding)]
         )
         low = builder.bitcast(quotient, write.words)
-        left = write.add_products(raw, low, self.minus_p)
-        residue = builder.trunc(left, write.residues)
-        write.store(residue, out, place)
+        return write.add_products(raw, low, self.minus_p)
 
 
 multiply_one, multiply_two, multiply_three = map(_multiplier, range(1, WIDEST + 1))

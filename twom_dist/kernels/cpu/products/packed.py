@@ -23,10 +23,6 @@ from .microkernel import (
 )
 
 _BYTES = GROUP * DEPTH
-# Entries of 8 planes that are written before those of the next 8: planes lie a power of
-# 2 apart, in the same sets of the caches. Stores alone of 48 bytes to each of 32 planes
-# in turn took 3.6 ns for an entry of all of them, and 2.1 in such an order (Zen 2).
-_RUN = 32 * WIDEST * GROUP
 # No address, of their type: Numba makes floats of what is either that or an integer.
 _NONE = np.uintp(0)
 Places = tuple[int, ...]
@@ -252,39 +248,3 @@ def _plan(
     blocks = count * len(jobs) * -(-m // block)
     plan = jobs, product_table(system), block, longest
     return plan, ranges(blocks, each=each, threads=threads)
-
-
-@kernel
-def multiply_plane_bytes(weights, words, starts, table, out):  # type: ignore[no-untyped-def]
-    """out[plane, entry] = the sum of weighted bytes of the entry, modulo the plane's p.
-
-    weights[planes // 16, words, 16, 4] are the left operand, words[entry // 16, words,
-    entry % 16] the right one, four bytes in each.
-    """
-    planes, entries = out.shape
-    steps, plane_bytes, group_bytes = words.shape[1], out.strides[0], words.strides[0]
-    for start in range(0, entries, _RUN):
-        end = min(entries, start + _RUN)
-        for plane in range(0, planes, ROWS):
-            left = plane // GROUP * steps * _BYTES + plane % GROUP * DEPTH
-            for first in range(start, end, WIDEST * GROUP):
-                where = (
-                    weights.ctypes.data + left,
-                    words.ctypes.data + first // GROUP * group_bytes,
-                    group_bytes,
-                    steps,
-                    starts.ctypes.data + 4 * plane,
-                    out.ctypes.data + plane * plane_bytes + first,
-                    plane_bytes,
-                    min(ROWS, planes - plane),
-                    0,
-                    table.ctypes.data + 16 * plane,
-                    16,
-                )
-                groups = (end - first) // GROUP
-                if groups >= WIDEST:
-                    multiply_three(*where)
-                elif groups == 2:
-                    multiply_two(*where)
-                else:
-                    multiply_one(*where)

@@ -1,0 +1,100 @@
+"""Weighted sums of the bytes of words modulo p by VNNI, 64 entries at a time.
+
+Sums of so few products are small enough to be reduced as they are, and the residues of
+four neighbours along k, which lie in four vectors, fill a line of a plane.
+"""
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from ..encoded import DEPTH, GROUP
+from ..products.microkernel import Reducer, make_writer
+from .words import ORDER_BYTES
+
+_ADDRESS, _WORD = ir.IntType(64), ir.IntType(32)
+# Planes whose sums fill the registers.
+PLANES = 4
+# Bytes of a line, and of what a plane is reduced by.
+_LINE, _ENTRY = GROUP * DEPTH, 16
+
+
+@intrinsic
+def weigh_lines(
+    typing_context: Any,
+    words: Any,
+    orders: Any,
+    lines: Any,
+    weights: Any,
+    entries: Any,
+    planes: Any,
+    out: Any,
+    distance: Any,
+) -> Any:
+    """out[plane, line, r, t] = the sum of weighted bytes of words[line, :, t, r].
+
+    Plus the start of the plane, modulo its p: `entries` are those of `reduction_table`,
+    whose weights are not used. weights[order, plane] are those of 16 planes, of which
+    the first PLANES at most are written. All but `orders`, `lines` and `planes` are
+    addresses, and the bytes from plane to plane of out.
+    """
+    return types.void(*(types.intp,) * 8), _write_lines
+
+
+def _write_lines(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    words, orders, lines, weights, entries, planes, out, distance = args
+    write = make_writer(builder)
+    # Half of the vectors are half as many, too.
+    halves = GROUP // write.lanes
+    together, nbytes = PLANES // halves, _LINE // halves
+    kind = f"llvm.fshr.v{write.lanes}i32"
+    append = write.declare(kind, write.words, *(write.words,) * 3)
+
+    def times(count: Any, size: int) -> Any:
+        return builder.mul(count, ir.Constant(_ADDRESS, size))
+
+    def pack(residues: list[Any]) -> Any:
+        """Make a word of the lowest bytes of four."""
+        first, *others = residues
+        found = builder.shl(first, write.repeated(24))
+        for other in others:
+            found = builder.call(append, [other, found, write.repeated(8)])
+        return found
+
+    def write_part(source: Any, target: Any, own: range) -> None:
+        def add_order(order: Any, *sums: Any) -> list[Any]:
+            here = builder.add(source, times(order, ORDER_BYTES))
+            right = [write.load(here, _LINE * t, write.words) for t in range(DEPTH)]
+            row, before, found = times(order, _LINE), iter(sums), []
+            for p in own:
+                place = builder.add(row, ir.Constant(_ADDRESS, DEPTH * p))
+                left = write.fill(write.load(weights, place, _WORD))
+                found += [write.add_products(next(before), y, left) for y in right]
+            return found
+
+        reducers = [
+            Reducer(write, builder.add(entries, ir.Constant(_ADDRESS, _ENTRY * p)))
+            for p in own
+        ]
+        given = [reducer.start for reducer in reducers for _ in range(DEPTH)]
+        sums = iter(write.repeat(orders, given, add_order))
+        for p, reducer in zip(own, reducers, strict=True):
+            residues = [reducer.reduce(next(sums)) for _ in range(DEPTH)]
+            is_own = builder.icmp_signed(">", planes, ir.Constant(_ADDRESS, p))
+            with builder.if_then(is_own, likely=True):
+                write.store(pack(residues), target, times(distance, p))
+
+    def write_line(line: Any) -> list[Any]:
+        source = builder.add(words, builder.mul(line, times(orders, ORDER_BYTES)))
+        target = builder.add(out, times(line, _LINE))
+        for first in range(0, PLANES, together):
+            for half in range(0, _LINE, nbytes):
+                offset = ir.Constant(_ADDRESS, half)
+                where = builder.add(source, offset), builder.add(target, offset)
+                write_part(*where, range(first, first + together))
+        return []
+
+    write.repeat(lines, [], write_line)
+    return context.get_dummy_value()

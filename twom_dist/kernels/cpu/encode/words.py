@@ -1,0 +1,310 @@
+"""Lines of 64 entries in registers: scaled, rounded, cut into words, and turned.
+
+In LLVM's own language through Numba: as loops of pieces, each of these steps went
+through L1 once more. Its vectors fit any CPU.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from ..encoded import DEPTH, GROUP
+
+# x' = sum_t word[t] 2^(30 t), |word[t]| <= 2^29 except the last.
+WORD_BITS = 30
+# Numbers of a vector of what is loaded.
+EIGHT = 8
+# Bytes of the words of 16 rows, and of all of an order in a line.
+ROWS_BYTES = GROUP * 4
+ORDER_BYTES = DEPTH * ROWS_BYTES
+# A number below 2^31 is rounded by adding this, and the lower half of the sum is that
+# of the integer plus 2^31: words are kept so, unsigned.
+_ROUNDING = 1.5 * 2.0**52 + 2.0**31
+_ADDRESS, _DOUBLE, _WORD = ir.IntType(64), ir.DoubleType(), ir.IntType(32)
+_SINGLES = ir.VectorType(ir.FloatType(), EIGHT)
+_DOUBLES, _WORDS = ir.VectorType(_DOUBLE, EIGHT), ir.VectorType(_WORD, GROUP)
+# Contraction alone: every sum here is an exact integer, or fused by itself.
+_EXACT = ("contract",)
+# Bits of the number of a row in its group.
+_ROWS = ("r0", "r1", "r2", "r3")
+
+
+@dataclass(frozen=True)
+class _Order:
+    """Where the entries of a step lie: names of bits, the lowest first.
+
+    Attributes
+    ----------
+    vectors : tuple of str
+        Bits of a vector's number.
+    numbers : tuple of str
+        Bits of the place of a number in a vector of eight.
+    turns : list of (bit, places, bit)
+        A bit of vectors' numbers that becomes one of the places of words, where they
+        are then, and the bit that takes its place; first of all None, for the upper
+        halves of sums.
+    """
+
+    vectors: tuple[str, ...]
+    numbers: tuple[str, ...]
+    turns: list[tuple[str, tuple[str, ...], str | None]]
+
+
+# Bits c0, c1, c2 tell columns and parts: (part, column, column) or three of columns.
+_ALONG = _Order(
+    _ROWS,
+    ("c0", "c1", "c2"),
+    [
+        ("r0", ("c0", "r0", "c1", "c2"), None),
+        ("r1", ("r0", "r1", "c1", "c2"), "c0"),
+        ("r2", ("r0", "r1", "c2", "r2"), "c1"),
+        ("r3", _ROWS, "c2"),
+    ],
+)
+_ACROSS_COMPLEX = _Order(
+    ("c1", "c2", "r2", "r3"),
+    ("c0", "r0", "r1"),
+    [("r2", ("c0", "r2", "r0", "r1"), None), ("r3", _ROWS, "c0")],
+)
+_ACROSS_REAL = _Order(
+    ("c0", "c1", "c2", "r3"), ("r0", "r1", "r2"), [("r3", _ROWS, None)]
+)
+
+
+class _Writer:
+    """The instructions of a step."""
+
+    def __init__(self, builder: Any) -> None:
+        self.builder = builder
+
+    def at(self, address: Any, offset: Any, kind: Any) -> Any:
+        """Point at `kind`, some bytes after an address."""
+        if isinstance(offset, int):
+            offset = ir.Constant(_ADDRESS, offset)
+        builder = self.builder
+        return builder.inttoptr(builder.add(address, offset), kind.as_pointer())
+
+    def load(self, address: Any, offset: Any, kind: Any) -> Any:
+        """Load numbers from anywhere, as float64."""
+        found = self.builder.load(self.at(address, offset, kind))
+        found.align = 4
+        if kind == _SINGLES:
+            found = self.builder.fpext(found, _DOUBLES)
+        return found
+
+    def fetch(self, address: Any, offset: Any) -> None:
+        """Have a line brought into L2, which may lie beyond all memory."""
+        kind, flags = ir.IntType(8).as_pointer(), (0, 2, 1)
+        call = self.declare("llvm.prefetch.p0i8", ir.VoidType(), kind, *(_WORD,) * 3)
+        given = [ir.Constant(_WORD, x) for x in flags]
+        self.builder.call(call, [self.at(address, offset, ir.IntType(8)), *given])
+
+    def declare(self, name: str, out: Any, *given: Any) -> Any:
+        """Name an instruction of LLVM's."""
+        kind = ir.FunctionType(out, given)
+        return cgutils.get_or_insert_function(self.builder.module, kind, name)
+
+    def pick(self, a: Any, b: Any, places: Iterable[int]) -> Any:
+        """Take elements of a and, after these, of b."""
+        places = list(places)
+        mask = ir.Constant(ir.VectorType(_WORD, len(places)), places)
+        return self.builder.shuffle_vector(a, b, mask)
+
+    def fill(self, value: Any) -> Any:
+        """Fill a vector with a number."""
+        none = ir.Constant(_DOUBLES, ir.Undefined)
+        first = self.builder.insert_element(none, value, ir.Constant(_WORD, 0))
+        return self.pick(first, none, [0] * EIGHT)
+
+    def distance(self, counts: Iterable[int], strides: Iterable[Any]) -> Any:
+        """Sum strides, each so many times."""
+        total = ir.Constant(_ADDRESS, 0)
+        for number, stride in zip(counts, strides, strict=True):
+            step = self.builder.mul(stride, ir.Constant(_ADDRESS, number))
+            total = self.builder.add(total, step)
+        return total
+
+    def loop(
+        self, count: Any, given: list[Any], body: Callable[..., list[Any]]
+    ) -> list[Any]:
+        """Call ``body(step, *values)`` `count` times; it returns the next values."""
+        builder, before = self.builder, self.builder.block
+        head, inner, after = (
+            builder.append_basic_block(name) for name in ("head", "step", "done")
+        )
+        builder.branch(head)
+        builder.position_at_end(head)
+        step, *held = phis = [builder.phi(_ADDRESS)] + [
+            builder.phi(x.type) for x in given
+        ]
+        builder.cbranch(builder.icmp_signed("<", step, count), inner, after)
+        builder.position_at_end(inner)
+        found = body(step, *held)
+        following = builder.add(step, ir.Constant(_ADDRESS, 1))
+        first = [ir.Constant(_ADDRESS, 0), *given]
+        for phi, x, then in zip(phis, first, [following, *found], strict=True):
+            phi.add_incoming(x, before)
+            phi.add_incoming(then, builder.block)
+        builder.branch(head)
+        builder.position_at_end(after)
+        return held
+
+
+def _bits(number: int, count: int) -> list[int]:
+    return [number >> i & 1 for i in range(count)]
+
+
+def _turn(
+    write: _Writer, order: _Order, sums: list[Any]
+) -> Iterator[tuple[dict[str, int], Any]]:
+    """Make vectors of 16 rows of the lower halves of sums; tell their bits apart."""
+    vectors, places = list(order.vectors), ["half", *order.numbers]
+    held = dict(enumerate(write.builder.bitcast(x, _WORDS) for x in sums))
+    for bit, then, other in order.turns:
+        index, found = vectors.index(bit), {}
+        for number, upper in product(held, (0, 1) if other else (0,)):
+            if number >> index & 1:
+                continue
+            mask = []
+            for place in range(GROUP):
+                own = dict(zip(then, _bits(place, 4), strict=True))
+                own[other or "half"] = upper
+                source = sum(own[name] << i for i, name in enumerate(places))
+                mask.append(source + GROUP * own[bit])
+            pair = held[number], held[number | 1 << index]
+            found[number | upper << index] = write.pick(*pair, mask)
+        held, places, vectors[index] = found, list(then), other or "none"
+    for number, rows in held.items():
+        yield dict(zip(vectors, _bits(number, len(vectors)), strict=True)), rows
+
+
+def _write_words(
+    write: _Writer, order: _Order, values: list[Any], count: Any, out: Any, strides: Any
+) -> None:
+    """Cut values into `count` words, the least significant first, and store them."""
+    builder = write.builder
+    down, up, rounding = (
+        ir.Constant(_DOUBLES, [x] * EIGHT)
+        for x in (2.0**-WORD_BITS, -(2.0**WORD_BITS), _ROUNDING)
+    )
+    rint = write.declare("llvm.rint.v8f64", _DOUBLES, _DOUBLES)
+
+    def store(t: Any, lows: list[Any]) -> None:
+        here = builder.add(out, builder.mul(t, ir.Constant(_ADDRESS, ORDER_BYTES)))
+        sums = [builder.fadd(low, rounding) for low in lows]
+        for bits, rows in _turn(write, order, sums):
+            own = [bits[name] for name in ("c0", "c1", "c2")]
+            target = write.at(here, write.distance(own, strides), _WORDS)
+            builder.store(rows, target).align = 4
+
+    def split(t: Any, *values: Any) -> list[Any]:
+        highs, lows = [], []
+        for v in values:
+            highs.append(builder.call(rint, [builder.fmul(v, down)]))
+            part = builder.fmul(highs[-1], up, flags=_EXACT)
+            lows.append(builder.fadd(v, part, flags=_EXACT))
+        store(t, lows)
+        return highs
+
+    last = builder.sub(count, ir.Constant(_ADDRESS, 1))
+    store(last, write.loop(last, values, split))
+
+
+def _quantiser(order: _Order) -> Any:
+    """Make the kernel for entries that lie in an order."""
+
+    @intrinsic
+    def quantise(
+        typing_context: Any,
+        x: Any,
+        source: Any,
+        strides: Any,
+        columns: Any,
+        factors: Any,
+        signs: Any,
+        count: Any,
+        out: Any,
+        to: Any,
+        steps: Any,
+    ) -> Any:
+        pair, three, four = (types.UniTuple(types.intp, n) for n in (2, 3, 4))
+        single, both = types.intp, types.UniTuple(types.float64, 2)
+        given = single, three, pair, pair, both, single, single, four, single
+        kind = _SINGLES if x.dtype == types.float32 else _DOUBLES
+        write = partial(_write_quantise, order, kind)
+        return types.void(x, *given), write
+
+    return quantise
+
+
+def _write_quantise(
+    order: _Order, kind: Any, context: Any, builder: Any, signature: Any, args: Any
+) -> Any:
+    """Write the words of 16 rows, whose numbers may be of float32.
+
+    Takes an array of their type; the address of the first of them, distances of rows,
+    columns and steps; the address of factors of columns, and how far on those of the
+    next step are; the addresses of two factors of each row; what multiplies numbers in
+    turn; how many words a number has, ORDER_BYTES apart; the address of the first ones,
+    distances of numbers that differ in c0, c1 and c2, and of steps; and the steps.
+    Distances are in bytes, factors float64.
+    """
+    write = _Writer(builder)
+    source, count, out, steps = (args[i] for i in (1, 6, 7, 9))
+    strides, columns, factors, signs, to = (
+        cgutils.unpack_tuple(builder, args[i]) for i in (2, 3, 4, 5, 8)
+    )
+    even, odd = map(write.fill, signs)
+    signs = write.pick(even, odd, [0, EIGHT] * (EIGHT // 2))
+    # Rows of a vector.
+    side = 1 << sum(name in _ROWS for name in order.numbers)
+    sources, own_columns = [], []
+    own_factors: list[list[Any]] = []
+    for number in range(GROUP):
+        bits = dict(zip(order.vectors, _bits(number, 4), strict=True))
+        row = sum(bits[name] << i for i, name in enumerate(_ROWS) if name in bits)
+        kept = [bit for name, bit in bits.items() if name not in _ROWS]
+        own_columns.append(sum(bit << i for i, bit in enumerate(kept)))
+        offset = write.distance((row, own_columns[-1]), strides[:2])
+        sources.append(builder.add(source, offset))
+        own_factors.append([])
+        for factor in factors:
+            found = write.load(factor, 8 * row, ir.VectorType(_DOUBLE, side))
+            places = [i * side // EIGHT for i in range(EIGHT)]
+            own_factors[-1].append(write.pick(found, found, places))
+
+    # Columns are far apart: no unit of the CPU's fetches the same of the next rows.
+    ahead = builder.mul(strides[0], ir.Constant(_ADDRESS, GROUP))
+
+    def write_step(step: Any) -> list[Any]:
+        place, values = builder.mul(step, strides[-1]), []
+        column = builder.add(columns[0], builder.mul(step, columns[1]))
+        if side == 1:
+            own = [write.load(column, 0, _DOUBLES)] * GROUP
+        else:
+            own = [write.fill(write.load(column, 8 * i, _DOUBLE)) for i in own_columns]
+        for x, y, z in zip(sources, own, own_factors, strict=True):
+            found, factor = write.load(x, place, kind), builder.fmul(y, signs)
+            if side > 1:
+                write.fetch(x, builder.add(place, ahead))
+            for other in (factor, *z):
+                found = builder.fmul(found, other)
+            values.append(found)
+        target = builder.add(out, builder.mul(step, to[-1]))
+        _write_words(write, order, values, count, target, to[:-1])
+        return []
+
+    write.loop(steps, [], write_step)
+    return context.get_dummy_value()
+
+
+quantise_along, quantise_complex_across, quantise_real_across = map(
+    _quantiser, (_ALONG, _ACROSS_COMPLEX, _ACROSS_REAL)
+)
