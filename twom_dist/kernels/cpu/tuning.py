@@ -25,7 +25,7 @@ LONGEST_SUM = 4096
 # Tera-operations a second with 2^17 to 2^20 bytes (gemm-cpu-amx.jsonl, one core).
 TILES_BYTES = 1 << 19
 
-# Entries whose words are found before planes are made of them.
+# Entries of rows whose factors are found before their planes are made.
 QUANTISED = 1 << 13
 
 # Planes and residues of the rows of C that are computed at a time, which find the pages

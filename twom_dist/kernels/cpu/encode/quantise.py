@@ -85,13 +85,13 @@ def _quantise_whole(  # type: ignore[no-untyped-def]
         shifts = columns[column if across else column * parts :].ctypes.data
         distance = columns.itemsize * (each if across else EIGHT)
     if parts == 2:
-        signs = 1.0, im_sign
+        sign = im_sign
         to = count * ORDER_BYTES, ROWS_BYTES, 2 * ROWS_BYTES, line_bytes
     else:
-        signs = 1.0, 1.0
+        sign = 1.0
         to = ROWS_BYTES, 2 * ROWS_BYTES, line_bytes, 2 * line_bytes
     scaled = factors[0].ctypes.data, factors[1].ctypes.data
-    given = (shifts, distance), scaled, signs, count, out, to, steps
+    given = (shifts, distance), scaled, sign, count, out, to, steps
     base = x.ctypes.data
     if not across:
         source = base + row * x.strides[0] + column * x.strides[1]
@@ -130,17 +130,9 @@ def _quantise_copy(  # type: ignore[no-untyped-def]
         parts, below = 2, 1
         flat, unit = copy.reshape(4, -1), 2.0**WORD_BITS if count > 1 else 0.0
         nearest_points(flat, steps * GROUP * EIGHT, unit)
-    ones = _ONES.ctypes.data
-    strides, to = (
-        (EIGHT * copy.itemsize, 0, copy.strides[1]),
-        (
-            ROWS_BYTES,
-            2 * ROWS_BYTES,
-            line_bytes,
-            2 * line_bytes,
-        ),
-    )
-    given = strides, (ones, 0), (ones, ones), (1.0, 1.0)
+    ones, strides = _ONES.ctypes.data, (EIGHT * copy.itemsize, 0, copy.strides[1])
+    given = strides, (ones, 0), (ones, ones), 1.0
+    to = ROWS_BYTES, 2 * ROWS_BYTES, line_bytes, 2 * line_bytes
     for part in range(parts):
         at = out + part * count * ORDER_BYTES
         if hexagonal:

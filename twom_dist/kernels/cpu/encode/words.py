@@ -4,7 +4,7 @@ In LLVM's own language through Numba: as loops of pieces, each of these steps we
 through L1 once more. Its vectors fit any CPU.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -16,6 +16,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ..encoded import DEPTH, GROUP
+from ..products.microkernel import Writer
 
 # x' = sum_t word[t] 2^(30 t), |word[t]| <= 2^29 except the last.
 WORD_BITS = 30
@@ -78,50 +79,14 @@ _ACROSS_REAL = _Order(
 )
 
 
-class _Writer:
+class _Writer(Writer):
     """The instructions of a step."""
-
-    def __init__(self, builder: Any) -> None:
-        self.builder = builder
-
-    def at(self, address: Any, offset: Any, kind: Any) -> Any:
-        """Point at `kind`, some bytes after an address."""
-        if isinstance(offset, int):
-            offset = ir.Constant(_ADDRESS, offset)
-        builder = self.builder
-        return builder.inttoptr(builder.add(address, offset), kind.as_pointer())
-
-    def load(self, address: Any, offset: Any, kind: Any) -> Any:
-        """Load numbers from anywhere, as float64."""
-        found = self.builder.load(self.at(address, offset, kind))
-        found.align = 4
-        if kind == _SINGLES:
-            found = self.builder.fpext(found, _DOUBLES)
-        return found
-
-    def fetch(self, address: Any, offset: Any) -> None:
-        """Have a line brought into L2, which may lie beyond all memory."""
-        kind, flags = ir.IntType(8).as_pointer(), (0, 2, 1)
-        call = self.declare("llvm.prefetch.p0i8", ir.VoidType(), kind, *(_WORD,) * 3)
-        given = [ir.Constant(_WORD, x) for x in flags]
-        self.builder.call(call, [self.at(address, offset, ir.IntType(8)), *given])
-
-    def declare(self, name: str, out: Any, *given: Any) -> Any:
-        """Name an instruction of LLVM's."""
-        kind = ir.FunctionType(out, given)
-        return cgutils.get_or_insert_function(self.builder.module, kind, name)
 
     def pick(self, a: Any, b: Any, places: Iterable[int]) -> Any:
         """Take elements of a and, after these, of b."""
         places = list(places)
         mask = ir.Constant(ir.VectorType(_WORD, len(places)), places)
         return self.builder.shuffle_vector(a, b, mask)
-
-    def fill(self, value: Any) -> Any:
-        """Fill a vector with a number."""
-        none = ir.Constant(_DOUBLES, ir.Undefined)
-        first = self.builder.insert_element(none, value, ir.Constant(_WORD, 0))
-        return self.pick(first, none, [0] * EIGHT)
 
     def distance(self, counts: Iterable[int], strides: Iterable[Any]) -> Any:
         """Sum strides, each so many times."""
@@ -130,31 +95,6 @@ class _Writer:
             step = self.builder.mul(stride, ir.Constant(_ADDRESS, number))
             total = self.builder.add(total, step)
         return total
-
-    def loop(
-        self, count: Any, given: list[Any], body: Callable[..., list[Any]]
-    ) -> list[Any]:
-        """Call ``body(step, *values)`` `count` times; it returns the next values."""
-        builder, before = self.builder, self.builder.block
-        head, inner, after = (
-            builder.append_basic_block(name) for name in ("head", "step", "done")
-        )
-        builder.branch(head)
-        builder.position_at_end(head)
-        step, *held = phis = [builder.phi(_ADDRESS)] + [
-            builder.phi(x.type) for x in given
-        ]
-        builder.cbranch(builder.icmp_signed("<", step, count), inner, after)
-        builder.position_at_end(inner)
-        found = body(step, *held)
-        following = builder.add(step, ir.Constant(_ADDRESS, 1))
-        first = [ir.Constant(_ADDRESS, 0), *given]
-        for phi, x, then in zip(phis, first, [following, *found], strict=True):
-            phi.add_incoming(x, before)
-            phi.add_incoming(then, builder.block)
-        builder.branch(head)
-        builder.position_at_end(after)
-        return held
 
 
 def _bits(number: int, count: int) -> list[int]:
@@ -201,8 +141,7 @@ def _write_words(
         sums = [builder.fadd(low, rounding) for low in lows]
         for bits, rows in _turn(write, order, sums):
             own = [bits[name] for name in ("c0", "c1", "c2")]
-            target = write.at(here, write.distance(own, strides), _WORDS)
-            builder.store(rows, target).align = 4
+            write.store(rows, here, write.distance(own, strides))
 
     def split(t: Any, *values: Any) -> list[Any]:
         highs, lows = [], []
@@ -214,7 +153,7 @@ def _write_words(
         return highs
 
     last = builder.sub(count, ir.Constant(_ADDRESS, 1))
-    store(last, write.loop(last, values, split))
+    store(last, write.repeat(last, values, split))
 
 
 def _quantiser(order: _Order) -> Any:
@@ -228,15 +167,15 @@ def _quantiser(order: _Order) -> Any:
         strides: Any,
         columns: Any,
         factors: Any,
-        signs: Any,
+        sign: Any,
         count: Any,
         out: Any,
         to: Any,
         steps: Any,
     ) -> Any:
         pair, three, four = (types.UniTuple(types.intp, n) for n in (2, 3, 4))
-        single, both = types.intp, types.UniTuple(types.float64, 2)
-        given = single, three, pair, pair, both, single, single, four, single
+        one = types.intp
+        given = one, three, pair, pair, types.float64, one, one, four, one
         kind = _SINGLES if x.dtype == types.float32 else _DOUBLES
         write = partial(_write_quantise, order, kind)
         return types.void(x, *given), write
@@ -251,18 +190,18 @@ def _write_quantise(
 
     Takes an array of their type; the address of the first of them, distances of rows,
     columns and steps; the address of factors of columns, and how far on those of the
-    next step are; the addresses of two factors of each row; what multiplies numbers in
-    turn; how many words a number has, ORDER_BYTES apart; the address of the first ones,
-    distances of numbers that differ in c0, c1 and c2, and of steps; and the steps.
-    Distances are in bytes, factors float64.
+    next step are; the addresses of two factors of each row; what multiplies those of
+    every other number; how many words a number has, ORDER_BYTES apart; the address of
+    the first ones, distances of numbers that differ in c0, c1 and c2, and of steps; and
+    the steps. Distances are in bytes, factors float64.
     """
-    write = _Writer(builder)
-    source, count, out, steps = (args[i] for i in (1, 6, 7, 9))
-    strides, columns, factors, signs, to = (
-        cgutils.unpack_tuple(builder, args[i]) for i in (2, 3, 4, 5, 8)
+    write = _Writer(builder, EIGHT)
+    source, sign, count, out, steps = (args[i] for i in (1, 5, 6, 7, 9))
+    strides, columns, factors, to = (
+        cgutils.unpack_tuple(builder, args[i]) for i in (2, 3, 4, 8)
     )
-    even, odd = map(write.fill, signs)
-    signs = write.pick(even, odd, [0, EIGHT] * (EIGHT // 2))
+    ones = ir.Constant(_DOUBLES, [1.0] * EIGHT)
+    signs = write.pick(ones, write.fill(sign), [0, EIGHT] * (EIGHT // 2))
     # Rows of a vector.
     side = 1 << sum(name in _ROWS for name in order.numbers)
     sources, own_columns = [], []
@@ -292,8 +231,10 @@ def _write_quantise(
             own = [write.fill(write.load(column, 8 * i, _DOUBLE)) for i in own_columns]
         for x, y, z in zip(sources, own, own_factors, strict=True):
             found, factor = write.load(x, place, kind), builder.fmul(y, signs)
+            if kind != _DOUBLES:
+                found = builder.fpext(found, _DOUBLES)
             if side > 1:
-                write.fetch(x, builder.add(place, ahead))
+                write.fetch(builder.add(x, builder.add(place, ahead)), writing=False)
             for other in (factor, *z):
                 found = builder.fmul(found, other)
             values.append(found)
@@ -301,7 +242,7 @@ def _write_quantise(
         _write_words(write, order, values, count, target, to[:-1])
         return []
 
-    write.loop(steps, [], write_step)
+    write.repeat(steps, [], write_step)
     return context.get_dummy_value()
 
 

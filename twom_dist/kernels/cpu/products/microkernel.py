@@ -71,10 +71,12 @@ class Writer:
         """Store to anywhere."""
         self.builder.store(value, self.at(address, offset, value.type)).align = 1
 
-    def fetch(self, address: Any) -> None:
-        """Have a line of the caches written soon, which may lie beyond all memory."""
+    def fetch(self, address: Any, writing: bool = True) -> None:
+        """Fetch a line that is written soon, or read, but maybe beyond all memory."""
         kind = ir.IntType(8).as_pointer()
-        name, flags = "llvm.prefetch.p0i8", [ir.Constant(_WORD, t) for t in (1, 3, 1)]
+        # Into the first or the second cache.
+        given = (1, 3, 1) if writing else (0, 2, 1)
+        name, flags = "llvm.prefetch.p0i8", [ir.Constant(_WORD, t) for t in given]
         call = self.declare(name, ir.VoidType(), kind, *(_WORD,) * 3)
         self.builder.call(call, [self.builder.inttoptr(address, kind), *flags])
 
@@ -119,22 +121,25 @@ class Writer:
     ) -> list[Any]:
         """Call ``body(step, *vectors)`` for each step; it returns the next vectors."""
         builder, before = self.builder, self.builder.block
-        loop = builder.append_basic_block("step")
-        after = builder.append_basic_block("done")
-        builder.branch(loop)
-        builder.position_at_end(loop)
-        zero, one = ir.Constant(_ADDRESS, 0), ir.Constant(_ADDRESS, 1)
+        head, inner, after = (
+            builder.append_basic_block(name) for name in ("head", "step", "done")
+        )
+        builder.branch(head)
+        builder.position_at_end(head)
         step, held = builder.phi(_ADDRESS), [builder.phi(x.type) for x in given]
+        builder.cbranch(builder.icmp_signed("<", step, steps), inner, after)
+        builder.position_at_end(inner)
         found = body(step, *held)
+        zero, one = ir.Constant(_ADDRESS, 0), ir.Constant(_ADDRESS, 1)
         following = builder.add(step, one)
         for phi, first, then in zip(
             (step, *held), (zero, *given), (following, *found), strict=True
         ):
             phi.add_incoming(first, before)
             phi.add_incoming(then, builder.block)
-        builder.cbranch(builder.icmp_signed("<", following, steps), loop, after)
+        builder.branch(head)
         builder.position_at_end(after)
-        return list(found)
+        return held
 
 
 def make_writer(builder: Any) -> Writer:
@@ -184,10 +189,9 @@ def _multiplier(width: int) -> Any:
         out_stride: Any,
         rows: Any,
         old: Any,
-        entries: Any,
-        entry_stride: Any,
+        entry: Any,
     ) -> Any:
-        signature = types.void(*(types.intp,) * 11)
+        signature = types.void(*(types.intp,) * 10)
         return signature, lambda *given: _write_multiply(width, *given)
 
     return multiply
@@ -200,11 +204,10 @@ def _write_multiply(
 
     r < `rows` <= 8; j < 16 width. All but `rows` are addresses and distances in bytes:
     of x and y their first words, `y_stride` from group to group of y. Residues at `old`
-    are added, with the strides of `out`, unless that is 0; it may be `out`. Row r is
-    reduced by entry r of the table; see `reduction_table`.
+    are added, with the strides of `out`, unless that is 0; it may be `out`. `entry` is
+    that of p; see `reduction_table`.
     """
-    x, y, y_stride, steps, starts, out, out_stride, rows, old, *table = args
-    entries, entry_stride = table
+    x, y, y_stride, steps, starts, out, out_stride, rows, old, entry = args
     add = builder.icmp_signed("!=", old, ir.Constant(_ADDRESS, 0))
     write = make_writer(builder)
     halves = GROUP // write.lanes
@@ -231,7 +234,6 @@ def _write_multiply(
                 ):
                     offset = builder.mul(out_stride, at_row)
                     given = builder.add(old, offset), add, builder.add(out, offset)
-                    entry = builder.add(entries, builder.mul(entry_stride, at_row))
                     reducer = Reducer(write, entry)
                     for v in range(left, left + across):
                         reducer.store(next(sums), *given, write.lanes * v)
@@ -268,11 +270,12 @@ def _sum_products(
 class Reducer:
     """Sums modulo the p of an entry of the table, as residues of a byte.
 
-    The bytes of a sum, 2^31 too large and so unsigned, weigh 2^(8 i) mod p:
-    |raw| < 2^18 is exact in float32. What is rounded to the quotient is off by 2^-6 / p
-    at most, and raw / p is 1 / (2 p) or more away from a tie for odd p; for p = 256 it
-    is exact, and a tie gives +-128, whose low bytes are equal. The residue needs raw,
-    the quotient and -p modulo 256 alone, which one more step of VNNI puts together.
+    The bytes of a sum, 2^31 too large and so unsigned, weigh 2^(8 i) mod p, and their
+    sum is `raw`, which float32 holds. For |raw| < 2^22 what is rounded to the quotient
+    is off by 2^-2 / p at most, and raw / p is 1 / (2 p) or more away from a tie for odd
+    p; for p = 256 it is exact, and a tie gives +-128, whose low bytes are equal. The
+    residue needs raw, the quotient and -p modulo 256 alone, which one more step of VNNI
+    puts together.
     """
 
     def __init__(self, write: Writer, entry: Any) -> None:
@@ -298,7 +301,7 @@ class Reducer:
         write.store(residue, out, place)
 
     def reduce(self, raw: Any) -> Any:
-        """Find the residues of |raw| < 2^22, in the lowest bytes of words."""
+        """Find the residues of sums as small, in the lowest bytes of words."""
         write, builder = self.write, self.write.builder
         kind, singles = f"v{write.lanes}f32", write.singles
         fma = write.declare(f"llvm.fma.{kind}", singles, *(singles,) * 3)

@@ -91,11 +91,11 @@ def _multiply_rows(  # type: ignore[no-untyped-def]
             count = min(ROWS, row + rows - i)
             where = group, panel, y_stride, steps, start, target, row_bytes, count
             if last - j >= 3:
-                multiply_three(*where, origin, table, 0)
+                multiply_three(*where, origin, table)
             elif last - j == 2:
-                multiply_two(*where, origin, table, 0)
+                multiply_two(*where, origin, table)
             else:
-                multiply_one(*where, origin, table, 0)
+                multiply_one(*where, origin, table)
 
 
 @inner
