@@ -14,7 +14,7 @@ from twom_dist.kernels.cpu.encode import encode, vnni
 from twom_dist.kernels.cpu.encode.vnni import PLANES, weigh_lines
 from twom_dist.kernels.cpu.products import microkernel
 from twom_dist.kernels.cpu.products.microkernel import Writer
-from twom_dist.kernels.cpu.products.packed import reduction_table
+from twom_dist.kernels.cpu.products.reduction import reduction_entry
 from twom_dist.moduli import NONFINITE_ROW, residue_system
 
 LAYOUTS = {
@@ -69,12 +69,14 @@ def test_lines_are_those_of_int64(monkeypatch, lanes, planes):
     weights = rng.integers(-128, 128, (5, 16, 4)).astype(np.int8)
     weights[:, 0], weights[:, 1] = -128, 127
     moduli = np.array([256, 241, 255, 19])
-    entries = reduction_table(moduli.tolist())
-    entries[:, 1] = -1, 5, 127, -128
+    entries, starts = np.zeros(len(moduli), "i4, i4, i4, f4"), np.array([-1, 5, 0, 9])
+    for row, (p, start) in enumerate(zip(moduli, starts, strict=True)):
+        given = weights[:, row].ravel().tolist()
+        entries[row] = 0, *reduction_entry(int(p), int(start), given)
     out = np.full((PLANES, 2, 16, 4), 77, np.int8)
     weigh(words, 2, weights, entries, out)
     exact = np.einsum("lotrb,opb->pltr", *(x.astype(int) for x in (words[:2], weights)))
-    exact = exact[:PLANES] + entries[:, 1, None, None, None]
+    exact = exact[:PLANES] + starts[:, None, None, None]
     p = moduli[:, None, None, None]
     expected = ((exact + p // 2) % p - p // 2).swapaxes(2, 3)
     assert (out[:planes] == expected[:planes]).all()

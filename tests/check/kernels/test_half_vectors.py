@@ -15,7 +15,7 @@ from twom_dist.kernels.cpu.compiled import kernel
 from twom_dist.kernels.cpu.encoded import as_groups
 from twom_dist.kernels.cpu.products import microkernel
 from twom_dist.kernels.cpu.products.microkernel import GROUP, ROWS, WIDEST, Writer
-from twom_dist.kernels.cpu.products.packed import reduction_table
+from twom_dist.kernels.cpu.products.reduction import reduction_table
 from twom_dist.moduli import residue_system
 
 KERNELS = (

@@ -8,6 +8,7 @@ float64, where all sums are exact integers below 2^53.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import product
 from math import isqrt, prod
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from ..encoded import BYTE, DEPTH, GROUP, CpuEncoded, as_groups, as_whole
 from ..layout import list_entries
 from ..look.norms import column_factors
 from ..look.survey import Look
-from ..products.packed import reduction_table
+from ..products.reduction import reduction_entry
 from ..threads import num_threads, ranges, run_each, scratch
 from ..tuning import QUANTISED
 from ..units import has_vnni
@@ -58,8 +59,8 @@ class EncodeTables:
         symmetric; moduli (planes,) float64.
     bytes : (weights, reduction)
         Weights (groups of planes, words, 16, 4) int8 of their bytes, in the layout of a
-        left operand; see `reduction_table`: here starts take back the 2^31 that words
-        are too large, those of one part, and of all, and planes are padded.
+        left operand; what sums of one part, and of all, are reduced by, of planes that
+        are padded: starts take back the 2^31 that words are too large.
     """
 
     forms: tuple[tuple[float, int, bool], tuple[float, int, bool]]
@@ -87,21 +88,19 @@ def encode_tables(system: ResidueSystem) -> EncodeTables:
             [symmetric_residue(w << 8 * i, plane.p) for i in range(DEPTH)]
             for w in given
         ]
-    reduction = np.zeros((2, as_whole(len(moduli)), 4), np.int32)
-    reduction[:, : len(moduli)] = reduction_table(moduli)
-    for part, own in enumerate(reduction):
-        total = weights[:, : words * (part + 1)].sum(axis=1)
-        own[: len(moduli), 1] = [
-            symmetric_residue(-int(t) << 31, p)
-            for t, p in zip(total, moduli, strict=True)
-        ]
+    reduction = np.zeros((2, as_whole(len(moduli))), "i4, i4, i4, f4")
+    for part, row in product(range(2), range(len(moduli))):
+        own = slice(words * (part + 1))
+        constant = -int(weights[row, own].sum()) << 31
+        given = weights_of_bytes[row, own].ravel().tolist()
+        reduction[part, row] = 0, *reduction_entry(moduli[row], constant, given)
     form = words, system.hexagonal
     return EncodeTables(
         ((1.0, *form), (-1.0, *form)),
         (weights.astype(np.float64), np.array(moduli, np.float64)),
         (
             as_groups(weights_of_bytes.reshape(len(moduli), count * DEPTH)),
-            reduction,
+            reduction.view(np.int32).reshape(2, -1, 4),
         ),
     )
 

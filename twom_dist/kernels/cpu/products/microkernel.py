@@ -270,18 +270,15 @@ def _sum_products(
 class Reducer:
     """Sums modulo the p of an entry of the table, as residues of a byte.
 
-    The bytes of a sum, 2^31 too large and so unsigned, weigh 2^(8 i) mod p, and their
-    sum is `raw`, which float32 holds. For |raw| < 2^22 what is rounded to the quotient
-    is off by 2^-2 / p at most, and raw / p is 1 / (2 p) or more away from a tie for odd
-    p; for p = 256 it is exact, and a tie gives +-128, whose low bytes are equal. The
-    residue needs raw, the quotient and -p modulo 256 alone, which one more step of VNNI
-    puts together.
+    The bytes of a sum, 2^31 too large and so unsigned, weigh 2^(8 i) mod p. What they
+    make is a float32 by its bits; see `reduction`. The residue needs it, the quotient
+    and -p modulo 256 alone, which one more step of VNNI puts together.
     """
 
     def __init__(self, write: Writer, entry: Any) -> None:
         kinds = (_WORD, _WORD, _WORD, _SINGLE)
         self.write = write
-        self.weights, self.start, self.minus_p, self.inverse = (
+        self.weights, self.start, self.rest, self.inverse = (
             write.fill(write.load(entry, 4 * place, kind))
             for place, kind in enumerate(kinds)
         )
@@ -296,21 +293,21 @@ class Reducer:
         total = builder.phi(write.words)
         total.add_incoming(sums, before)
         total.add_incoming(added, adding)
-        raw = write.add_products(self.start, total, self.weights)
-        residue = builder.trunc(self.reduce(raw), write.residues)
+        small = write.add_products(self.start, total, self.weights)
+        residue = builder.trunc(self.reduce(small), write.residues)
         write.store(residue, out, place)
 
-    def reduce(self, raw: Any) -> Any:
-        """Find the residues of sums as small, in the lowest bytes of words."""
+    def reduce(self, total: Any) -> Any:
+        """Find the residues of sums that began with `start`, as lowest bytes."""
         write, builder = self.write, self.write.builder
         kind, singles = f"v{write.lanes}f32", write.singles
         fma = write.declare(f"llvm.fma.{kind}", singles, *(singles,) * 3)
-        value, rounding = builder.sitofp(raw, singles), [_ROUNDING] * write.lanes
+        value, rounding = builder.bitcast(total, singles), [_ROUNDING] * write.lanes
         quotient = builder.call(
             fma, [value, self.inverse, ir.Constant(singles, rounding)]
         )
         low = builder.bitcast(quotient, write.words)
-        return write.add_products(raw, low, self.minus_p)
+        return write.add_products(total, low, self.rest)
 
 
 multiply_one, multiply_two, multiply_three = map(_multiplier, range(1, WIDEST + 1))

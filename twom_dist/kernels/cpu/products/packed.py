@@ -1,11 +1,10 @@
 """Products of encoded tiles by the microkernel: reduced where they are summed."""
 
-from collections.abc import Sequence
 from functools import cache, lru_cache
 
 import numpy as np
 
-from ....moduli import ResidueSystem, symmetric_residue
+from ....moduli import ResidueSystem
 from ....typing import Array
 from ..compiled import inner, kernel
 from ..encoded import DEPTH, GROUP, CpuEncoded
@@ -21,6 +20,7 @@ from .microkernel import (
     multiply_two,
     sum_rows,
 )
+from .reduction import reduction_table
 
 _BYTES = GROUP * DEPTH
 # No address, of their type: Numba makes floats of what is either that or an integer.
@@ -28,19 +28,6 @@ _NONE = np.uintp(0)
 Places = tuple[int, ...]
 # What is added where nothing is.
 _NOTHING = read_only(np.empty((0, 0, 0, 0), np.int8))
-
-
-def reduction_table(moduli: Sequence[int]) -> Array:
-    """Tabulate the microkernel's moduli: {weights, start, -p, 1/p}, 16 bytes each.
-
-    The bytes of a sum weigh 2^(8 i) modulo p; `start` takes back the bias of 2^31 that
-    makes them unsigned; of -p there is the lowest byte.
-    """
-    table = np.zeros(len(moduli), "4i1, i4, i4, f4")
-    for row, p in enumerate(moduli):
-        weights = [symmetric_residue(1 << 8 * t, p) for t in range(4)]
-        table[row] = weights, symmetric_residue(-(1 << 31), p), -p & 255, 1 / p
-    return table.view(np.int32).reshape(-1, 4)
 
 
 @cache

@@ -1,0 +1,61 @@
+"""Reduction modulo p: the numbers that turn a small sum into its residue by VNNI.
+
+A sum T of bytes times weights begins with the bits of 2^23 and more as float32, and so
+is a float32 in the end. The quotient T / p is rounded by one fused multiply-add with
+(1 + e) / p. For odd p that is right as long as |T e| < 1/2, since T / p is 1 / (2 p) or
+more away from a tie; for p = 256 it is exact, and a tie gives +-128, whose low bytes
+are equal. Where |T e| is more, T is made one further from the residue.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from ....moduli import symmetric_residue
+from ....typing import Array
+
+_FIRST, _HALF = 1 << 23, Fraction(1, 2)
+# Its bits are those of T, and the highest byte of the bits of a quotient.
+_BITS, _HIGHEST = 0x4B000000, 0x4B
+_INVERSE = pow(_HIGHEST, -1, 256)
+
+
+def reduction_entry(
+    p: int, constant: int, weights: Sequence[int]
+) -> tuple[int, int, float]:
+    """Return what a sum begins with, what the bytes of the quotient weigh, and 1 / p.
+
+    The sum is `constant`, modulo p, plus bytes from 0 to 255 times `weights`. The bytes
+    of the quotient, of which the lowest and the highest count, take the rest to the
+    residue, modulo 256.
+    """
+    least, most = (255 * sum(pick(w, 0) for w in weights) for pick in (min, max))
+    inverse = float(np.float32(1 / p))
+    error, first, offset = Fraction(inverse) * p - 1, _FIRST, 0
+    if abs(error) * (first + most - least + p) >= _HALF:
+        offset = -1 if error > 0 else 1
+        first = max(first, int(_HALF / abs(error)) + 1)
+    start = first - least + (constant + offset - first + least) % p
+    for total in (first, start + most):
+        assert abs(offset + total * error) < _HALF
+        assert total < 2 * _FIRST
+    rest = -p & 255 | (-offset * _INVERSE & 255) << 24
+    return (
+        _BITS - _FIRST + start,
+        int(np.array(rest, np.uint32).view(np.int32)),
+        inverse,
+    )
+
+
+def reduction_table(moduli: Sequence[int]) -> Array:
+    """Tabulate what the sums of products modulo p are reduced by, 16 bytes each.
+
+    They are {weights, start, weights of the quotient, 1 / p}. The bytes of a sum, which
+    is 2^31 too large, weigh 2^(8 i) modulo p, and `start` takes the bias back.
+    """
+    table = np.zeros(len(moduli), "4i1, i4, i4, f4")
+    for row, p in enumerate(moduli):
+        weights = [symmetric_residue(1 << 8 * t, p) for t in range(4)]
+        table[row] = weights, *reduction_entry(p, -(1 << 31), weights)
+    return table.view(np.int32).reshape(-1, 4)
