@@ -29,20 +29,16 @@ from ..tuning import QUANTISED
 from ..units import has_vnni
 from .quantise import COPY, quantise_lines
 from .scale import find_factors, numbers_of, scaling_of
-from .vnni import PLANES, weigh_lines
-from .weighing import SCALE, weigh_sixteen
+from .vnni import weigh_bytes
+from .weighing import PIECE, weigh_words
 from .words import WORD_BITS
 
 # Lines of 16 rows by four columns whose words stay in L1 until planes are made of them.
 _LINES = 24
 # Groups whose rows fill a page, of float64 in two parts, where they lie side by side.
 _PAGE = 16
-# Entries that are weighed while they lie in L1.
-_PIECE = 512
 _LINE, _WORDS = GROUP * DEPTH, np.dtype(np.int32)
 _NO_COLUMNS = column_factors(None)
-# Words are 2^31 too large: this bit is the other one.
-_SIGN = np.int32(-(1 << 31))
 
 
 @dataclass(frozen=True)
@@ -250,8 +246,7 @@ def _weigh_packed(  # type: ignore[no-untyped-def]
 ):
     """Write the planes of groups lo..hi by VNNI, some lines at a time."""
     factors, copy, words = _begin(given, form, found)
-    (bytes_, reduction), orders, distance = weights, words.shape[1], out.strides[0]
-    entries = reduction[orders // form[1] - 1]
+    entries = weights[1][words.shape[1] // form[1] - 1]
     strip, each, together, width = _share_lines(cut, given[1])
     for first in range(lo, hi, strip):
         last = min(hi, first + strip)
@@ -260,17 +255,8 @@ def _weigh_packed(  # type: ignore[no-untyped-def]
             for group in range(first, last, together):
                 lines = _list_lines(group, min(last, group + together), start, cut)
                 quantise_lines(*given, factors, *form, *lines, copy, words)
-                for plane in range(0, len(out), PLANES):
-                    weigh_lines(
-                        words.ctypes.data,
-                        orders,
-                        lines[1] - lines[0],
-                        bytes_[plane // GROUP, 0, plane % GROUP].ctypes.data,
-                        entries[plane].ctypes.data,
-                        len(out) - plane,
-                        out[plane].ctypes.data + lines[0] * _LINE,
-                        distance,
-                    )
+                own = words[: lines[1] - lines[0]]
+                weigh_bytes(own, weights[0], entries, out, lines[0])
 
 
 @kernel
@@ -280,7 +266,7 @@ def _weigh_groups(  # type: ignore[no-untyped-def]
     """Write them in float64."""
     factors, copy, words = _begin(given, form, found)
     flat = out.reshape(len(out), out.size // len(out))
-    split = np.empty((words.shape[1], _PIECE // GROUP + 1, GROUP))
+    split = np.empty((words.shape[1], *PIECE))
     strip, each, together, width = _share_lines(cut, given[1])
     for first in range(lo, hi, strip):
         last = min(hi, first + strip)
@@ -290,7 +276,7 @@ def _weigh_groups(  # type: ignore[no-untyped-def]
                 lines = _list_lines(group, min(last, group + together), start, cut)
                 quantise_lines(*given, factors, *form, *lines, copy, words)
                 target = flat[:, lines[0] * _LINE : lines[1] * _LINE]
-                _weigh_words(words, weights[0], weights[1], split, target)
+                weigh_words(words, weights[0], weights[1], split, target)
 
 
 @inner
@@ -318,32 +304,3 @@ def _list_lines(group, end, start, cut):  # type: ignore[no-untyped-def]
     """Return the first and the last line from `start` on, of groups of one or few."""
     each = cut[1]
     return group * each + start, (end - 1) * each + min(each, start + _LINES)
-
-
-@inner
-def _weigh_words(words, weights, moduli, split, out):  # type: ignore[no-untyped-def]
-    """out[plane, entry] = the weighted sum of the words of each entry, modulo p."""
-    count, last = words.shape[1], len(moduli) - 1
-    address, step, distance = split.ctypes.data, split.strides[1], split.strides[0]
-    for start in range(0, out.shape[1], _PIECE):
-        groups = min(_PIECE, out.shape[1] - start) // GROUP
-        for g in range(groups):
-            line, row = divmod(start // GROUP + g, DEPTH)
-            for t in range(count):
-                # Four rows of each column, which are the bytes of four words.
-                for i in range(GROUP):
-                    word = words[line, t, i // DEPTH, row * DEPTH + i % DEPTH]
-                    split[t, g, i] = SCALE * np.int32(word ^ _SIGN)
-        for plane in range(0, last + 1, 2):
-            one, other = moduli[plane], moduli[min(plane + 1, last)]
-            x = weights[plane].ctypes.data, weights[min(plane + 1, last)].ctypes.data
-            y = out[plane].ctypes.data, out[min(plane + 1, last)].ctypes.data
-            for g in range(groups):
-                at = start + g * GROUP
-                weigh_sixteen(
-                    address + g * step,
-                    distance,
-                    count,
-                    (x[0], y[0] + at, SCALE * one, 1.0 / (SCALE * one)),
-                    (x[1], y[1] + at, SCALE * other, 1.0 / (SCALE * other)),
-                )

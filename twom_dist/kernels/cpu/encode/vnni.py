@@ -10,6 +10,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from ..compiled import inner
 from ..encoded import DEPTH, GROUP
 from ..products.microkernel import Reducer, make_writer
 from .words import ORDER_BYTES
@@ -98,3 +99,19 @@ def _write_lines(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
     write.repeat(lines, [], write_line)
     return context.get_dummy_value()
+
+
+@inner
+def weigh_bytes(words, weights, entries, out, first):  # type: ignore[no-untyped-def]
+    """Write all planes of lines from `first` on: weights[planes // 16, word, 16, 4]."""
+    for plane in range(0, len(out), PLANES):
+        weigh_lines(
+            words.ctypes.data,
+            words.shape[1],
+            len(words),
+            weights[plane // GROUP, 0, plane % GROUP].ctypes.data,
+            entries[plane].ctypes.data,
+            len(out) - plane,
+            out[plane].ctypes.data + first * _LINE,
+            out.strides[0],
+        )

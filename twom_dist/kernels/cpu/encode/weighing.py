@@ -7,18 +7,25 @@ long.
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from ..compiled import inner
 from ..encoded import DEPTH, GROUP
 
 _ADDRESS, _DOUBLE, _WORD = ir.IntType(64), ir.DoubleType(), ir.IntType(32)
 _DOUBLES = ir.VectorType(_DOUBLE, GROUP)
 _LANES = GROUP // DEPTH
+# Entries that are weighed while they lie in L1, and the shape of each of their words.
+_ENTRIES = 512
+PIECE = _ENTRIES // GROUP + 1, GROUP
+# Words are 2^31 too large: this bit is the other one.
+_SIGN = np.int32(-(1 << 31))
 # Sums are made of four times the words, and one more, which is no tie of any p.
-SCALE = 4.0
+_SCALE = 4.0
 # A number below 2^51 is rounded by adding this, and the last bits of the sum are those
 # of the integer.
 _ROUNDING = 1.5 * 2.0**52
@@ -30,7 +37,7 @@ _EXACT = ("contract",)
 
 
 @intrinsic
-def weigh_sixteen(
+def _weigh_sixteen(
     typing_context: Any,
     words: Any,
     distance: Any,
@@ -100,12 +107,12 @@ def _store_bytes(builder: Any, rest: Any, out: Any, add_product: Any) -> None:
     """Write 16 bytes r of numbers 4 r + 1: the bytes of a word 4 lanes apart."""
     kind = ir.VectorType(_DOUBLE, _LANES)
     # The fraction of a quarter that is left is rounded off last.
-    start = _ROUNDING + _BIAS - sum(x / SCALE for x in _BYTES[1:])
+    start = _ROUNDING + _BIAS - sum(x / _SCALE for x in _BYTES[1:])
     found = ir.Constant(kind, [start] * _LANES)
     for i in range(DEPTH - 1, -1, -1):
         places = range(i * _LANES, (i + 1) * _LANES)
         mask = ir.Constant(ir.VectorType(_WORD, _LANES), [*places])
-        weight = ir.Constant(kind, [_BYTES[i] / SCALE] * _LANES)
+        weight = ir.Constant(kind, [_BYTES[i] / _SCALE] * _LANES)
         found = add_product(found, builder.shuffle_vector(rest, rest, mask), weight)
     words = ir.VectorType(_WORD, _LANES)
     bits = builder.bitcast(found, ir.VectorType(_ADDRESS, _LANES))
@@ -113,3 +120,32 @@ def _store_bytes(builder: Any, rest: Any, out: Any, add_product: Any) -> None:
     bytes_ = builder.xor(builder.trunc(bits, words), bias)
     target = builder.inttoptr(out, words.as_pointer())
     builder.store(bytes_, target).align = 1
+
+
+@inner
+def weigh_words(words, weights, moduli, split, out):  # type: ignore[no-untyped-def]
+    """out[plane, entry] = the weighted sum of the words of each entry, modulo p."""
+    count, last = words.shape[1], len(moduli) - 1
+    address, step, distance = split.ctypes.data, split.strides[1], split.strides[0]
+    for start in range(0, out.shape[1], _ENTRIES):
+        groups = min(_ENTRIES, out.shape[1] - start) // GROUP
+        for g in range(groups):
+            line, row = divmod(start // GROUP + g, DEPTH)
+            for t in range(count):
+                # Four rows of each column, which are the bytes of four words.
+                for i in range(GROUP):
+                    word = words[line, t, i // DEPTH, row * DEPTH + i % DEPTH]
+                    split[t, g, i] = _SCALE * np.int32(word ^ _SIGN)
+        for plane in range(0, last + 1, 2):
+            one, other = moduli[plane], moduli[min(plane + 1, last)]
+            x = weights[plane].ctypes.data, weights[min(plane + 1, last)].ctypes.data
+            y = out[plane].ctypes.data, out[min(plane + 1, last)].ctypes.data
+            for g in range(groups):
+                at = start + g * GROUP
+                _weigh_sixteen(
+                    address + g * step,
+                    distance,
+                    count,
+                    (x[0], y[0] + at, _SCALE * one, 1.0 / (_SCALE * one)),
+                    (x[1], y[1] + at, _SCALE * other, 1.0 / (_SCALE * other)),
+                )
