@@ -78,7 +78,16 @@ def without_amx(call: Callable[[], Any]) -> Callable[[], Any]:
 
 def with_strips(nbytes: int, call: Callable[[], Any]) -> Callable[[], Any]:
     """Give strips of AMX's left operand so many bytes."""
-    return mock.patch.object(packed, "TILES_BYTES", nbytes)(call)
+
+    def run() -> Any:
+        try:
+            with mock.patch.object(packed, "TILES_BYTES", nbytes):
+                packed._plan.cache_clear()  # it keeps the rows of a strip
+                return call()
+        finally:
+            packed._plan.cache_clear()
+
+    return run
 
 
 def bench_products(report: Report, args: argparse.Namespace) -> None:

@@ -20,10 +20,11 @@ SMALLEST_GEMM = 1 << 19
 # family 26, one thread, beside other work).
 BLOCK_BYTES = 1 << 18
 LONGEST_SUM = 4096
-# Bytes of a strip of AMX's left operand: 256 rows of 2048 columns, whose 8 blocks fetch
-# the columns that follow. Products of 2048 ran at 1.73, 2.14, 2.48 and 2.46
-# Tera-operations a second with 2^17 to 2^20 bytes (gemm-cpu-amx.jsonl, one core).
-TILES_BYTES = 1 << 19
+# Bytes of a strip of AMX's left operand: 256 rows of 4096 columns, whose 8 blocks fetch
+# the columns that follow. Products of 4096 ran at 3.65 Tera-operations a second with
+# 2^20 bytes and at 2.72 with 2^19, products of 2048 at 1.96 and 1.92, on two busy cores
+# (gemm-cpu-amx.jsonl).
+TILES_BYTES = 1 << 20
 
 # Entries of rows whose factors are found before their planes are made.
 QUANTISED = 1 << 13

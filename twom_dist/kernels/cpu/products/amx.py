@@ -28,9 +28,12 @@ PAIR = 2 * GROUP
 _ACROSS = _LINE // GROUP
 # Bytes of a row of sums of such groups.
 _ROW_BYTES = _ACROSS * _LINE
-# Lines of a tile that are fetched at once, and the blocks that fetch all of it.
+# Tiles along k of a panel of right ones: 16 KiB, which stay in L1 while rows pass by.
+_DEPTH = 8
+# Lines of each right tile of the next panel that a step fetches.
 _FETCHED = 2
-_FETCHES = _TILE // (_FETCHED * _LINE)
+# Rows of residues that are fetched before they are written.
+_AHEAD = 8
 _ADDRESS = ir.IntType(64)
 
 initialize_native_asmparser()
@@ -75,11 +78,9 @@ def _zero_sums(typing_context: Any) -> Any:
     return _instructions(text, types.void(), "~{memory}")
 
 
-_MULTIPLY = """
-    prefetcht1 ($3)
-    prefetcht1 64($3)
-    prefetcht1 ($4)
-    prefetcht1 64($4)
+# Left tiles lie in the order in which they are taken: those of the step after the next
+# are fetched into L1 meanwhile, since the four of a step come from L2 in 85 cycles.
+_PRODUCTS = """\
     tileloadd ($1,$5,1), %tmm6
     tileloadd ($0,$5,1), %tmm4
     tdpbssd %tmm6, %tmm4, %tmm0
@@ -89,6 +90,18 @@ _MULTIPLY = """
     tdpbssd %tmm7, %tmm4, %tmm1
     tdpbssd %tmm7, %tmm5, %tmm3
 """
+_FETCHES = [f"    prefetcht0 {4 * _TILE + _LINE * i}($0)\n" for i in range(32)]
+# A few after each instruction: at once they would keep its loads waiting.
+_SPREAD = "".join(
+    line + "".join(_FETCHES[4 * i : 4 * i + 4])
+    for i, line in enumerate(_PRODUCTS.splitlines(keepends=True))
+)
+_MULTIPLY = f"""
+    prefetcht1 ($3)
+    prefetcht1 64($3)
+    prefetcht1 ($4)
+    prefetcht1 64($4)
+{_SPREAD}"""
 
 
 @intrinsic
@@ -103,21 +116,29 @@ def _multiply_tiles(
 ) -> Any:
     """Add two left tiles times the right ones of two groups to the sums.
 
-    Addresses, but `line`, bytes from row to row. Two lines each are fetched into L2.
+    Addresses, but `line`, bytes from row to row. Two lines each are fetched into L2,
+    and left tiles into L1.
     """
     signature = types.void(*(types.intp,) * 6)
     return _instructions(_MULTIPLY, signature, "r,r,r,r,r,r,~{memory}")
 
 
+# Tiles of sums, in memory: those of the second group of columns 64 bytes after the
+# first, those of the second group of rows 16 rows below.
+_PLACES = (0, _LINE, GROUP * _ROW_BYTES, GROUP * _ROW_BYTES + _LINE)
+
+
 @intrinsic
-def _store_sums(typing_context: Any, out: Any, row_bytes: Any) -> Any:
-    """Write the sums: those of the second group of columns 64 bytes after the first."""
-    text = """
-    tilestored %tmm0, ($0,$1,1)
-    tilestored %tmm1, 64($0,$1,1)
-    tilestored %tmm2, 4096($0,$1,1)
-    tilestored %tmm3, 4160($0,$1,1)
-    """
+def _load_sums(typing_context: Any, sums: Any, row_bytes: Any) -> Any:
+    """Go on with sums that were stored."""
+    text = "\n".join(f"tileloadd {x}($0,$1,1), %tmm{t}" for t, x in enumerate(_PLACES))
+    return _instructions(text, types.void(*(types.intp,) * 2), "r,r,~{memory}")
+
+
+@intrinsic
+def _store_sums(typing_context: Any, sums: Any, row_bytes: Any) -> Any:
+    """Write the sums."""
+    text = "\n".join(f"tilestored %tmm{t}, {x}($0,$1,1)" for t, x in enumerate(_PLACES))
     return _instructions(text, types.void(*(types.intp,) * 2), "r,r,~{memory}")
 
 
@@ -131,22 +152,22 @@ def _reduce_row(
     row_bytes: Any,
     old: Any,
     entry: Any,
-    ahead: Any,
 ) -> Any:
     """out[row, j] = the sums of up to 4 groups of columns, modulo p.
 
     Addresses, but `row`, `groups` and `row_bytes`, as the microkernel has them. The
-    line that lies `ahead` bytes after the row is fetched, to be written.
+    line of a later row is fetched, to be written.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        row, sums, groups, out, row_bytes, old, entry, ahead = args
+        row, sums, groups, out, row_bytes, old, entry = args
         write = Writer(builder, GROUP)
         add = builder.icmp_signed("!=", old, ir.Constant(_ADDRESS, 0))
         reducer = Reducer(write, entry)
         source = builder.add(sums, builder.mul(row, ir.Constant(_ADDRESS, _ROW_BYTES)))
         offset = builder.mul(row, row_bytes)
         target, origin = builder.add(out, offset), builder.add(old, offset)
+        ahead = builder.mul(row_bytes, ir.Constant(_ADDRESS, _AHEAD))
         write.fetch(builder.add(target, ahead))
 
         def reduce_group(g: int) -> None:
@@ -160,7 +181,7 @@ def _reduce_row(
                 reduce_group(g)
         return context.get_dummy_value()
 
-    return types.void(*(types.intp,) * 8), generate
+    return types.void(*(types.intp,) * 7), generate
 
 
 @intrinsic
@@ -190,28 +211,32 @@ def _copy_words(typing_context: Any, source: Any, words: Any, out: Any) -> Any:
     return types.void(*(types.intp,) * 3), generate
 
 
-# Where the room of a strip has what, from the first whole line on: there are sums that
-# are written, and sums that are reduced.
-_SUMS = _ACROSS * _TILE
-_STRIP = _SUMS + 2 * PAIR * _ROW_BYTES
+# Bytes of the sums of 32 rows, of which there are two sets: one is written while the
+# other is reduced; and of the last tiles of the right operand, before them.
+_BLOCK = PAIR * _ROW_BYTES
+_ENDS = _ACROSS * _TILE
 
 
 @inner
 def room_bytes(rows, steps):  # type: ignore[no-untyped-def]
     """Count the bytes of the room that `multiply_strip` takes."""
-    return _LINE + _STRIP + -(-rows // PAIR) * -(-steps // _WORDS) * 2 * _TILE
+    pairs = -(-rows // PAIR)
+    return _LINE + _ENDS + pairs * 2 * (_BLOCK + -(-steps // _WORDS) * _TILE)
 
 
 @inner
-def _turn_tiles(x, x_stride, steps, strip, lo, hi):  # type: ignore[no-untyped-def]
-    """Write left tiles lo..hi, by groups of rows: those of a step lie together."""
-    depth = -(-steps // _WORDS)
-    for tile in range(lo, hi):
-        group, t = divmod(tile, depth)
-        target = strip + ((group // 2 * depth + t) * 2 + group % 2) * _TILE
+def _turn_tiles(x, x_stride, steps, groups, strip, lo, hi):  # type: ignore[no-untyped-def]
+    """Write pairs lo..hi of left tiles, in the order in which they are multiplied."""
+    depth, pairs = -(-steps // _WORDS), (groups + 1) // 2
+    for place in range(lo, hi):
+        chunk = place // (pairs * _DEPTH) * _DEPTH
+        pair, t = divmod(place - chunk * pairs, min(_DEPTH, depth - chunk))
+        t += chunk
         # Words beyond the last meet zeros.
         words = min(_WORDS, steps - t * _WORDS)
-        turn_words(x + group * x_stride + t * _TILE, _LINE, words, target, _LINE)
+        for group in range(2 * pair, min(groups, 2 * pair + 2)):
+            target = strip + (2 * place + group % 2) * _TILE
+            turn_words(x + group * x_stride + t * _TILE, _LINE, words, target, _LINE)
 
 
 @inner
@@ -220,61 +245,76 @@ def multiply_strip(  # type: ignore[no-untyped-def]
 ):
     """Multiply rows of a plane by groups first..last of another, `steps` words of k.
 
-    As the microkernel's loops do, whose arguments these are but for `room`. While the
-    tiles of a block are multiplied, sums of the block before are reduced, and at first
-    left tiles of the next block are turned: vectors have units of their own, but the
-    processor does not look a whole block ahead.
+    As the microkernel's loops do, whose arguments these are but for `room`. A panel of
+    right tiles, 2 groups by `_DEPTH`, stays in L1 while the rows pass by; their sums
+    are stored until the next panel of these groups. Meanwhile finished sums are
+    reduced, and at first left tiles are turned: vectors have units of their own, but
+    the processor does not look far ahead.
     """
     row_bytes, out_base, table = out.strides[0], out.ctypes.data, entry.ctypes.data
-    base = (room.ctypes.data + _LINE - 1) // _LINE * _LINE
-    ends, sums, strip = base, base + _SUMS, base + _STRIP
-    depth = -(-steps // _WORDS)
-    turn = x + row // GROUP * x_stride, x_stride, steps, strip
-    tiles = -(-rows // GROUP) * depth
-    turned = min(tiles, 2 * depth)
+    depth, pairs = -(-steps // _WORDS), -(-rows // PAIR)
+    ends = (room.ctypes.data + _LINE - 1) // _LINE * _LINE
+    sums, strip = ends + _ENDS, ends + _ENDS + 2 * pairs * _BLOCK
+    turn = x + row // GROUP * x_stride, x_stride, steps, -(-rows // GROUP), strip
+    tiles, turned = pairs * depth, min(pairs * depth, _DEPTH)
     _turn_tiles(*turn, 0, turned)
-    # What waits to be reduced: rows, groups of columns, sums, and where residues go.
-    waiting, across, found = 0, 0, sums + PAIR * _ROW_BYTES
-    target, origin, below = 0, 0, 0
+    # Rows whose sums are ready, and those that are reduced: groups of columns, sums,
+    # and where residues go.
+    ready, done, across, found, target, origin = 0, 0, 0, sums, 0, 0
     for j in range(first, last, _ACROSS):
         groups = min(_ACROSS, last - j)
         for g in range(groups):
             end = y + (j + g) * y_stride + (depth - 1) * _TILE
             last_words = steps - (depth - 1) * _WORDS
             _copy_words(end, last_words, ends + g * _TILE)
-        halves = (groups + 1) // 2
-        each = 2 // halves  # tiles that a step turns: those of a pair in a block
-        after = j + _ACROSS if j + _ACROSS < last else first
-        for i in range(0, rows, PAIR):
-            left = strip + i // PAIR * depth * 2 * _TILE
-            # The first blocks fetch the columns that follow, or begin the next strip.
-            ahead, fetch = 0, i // PAIR
-            if fetch < _FETCHES:
-                ahead = (after - j) * y_stride + fetch * _FETCHED * _LINE
-            step, done, all_steps = 0, 0, depth * halves
-            for g in range(0, groups, 2):
-                h = min(g + 1, groups - 1)
-                one, two = y + (j + g) * y_stride, y + (j + h) * y_stride
-                _zero_sums()
-                for t in range(depth):
-                    at = t * _TILE
-                    right = one + at, two + at
-                    fetched = right[0] + ahead, right[1] + ahead
-                    if t == depth - 1:
-                        right = ends + g * _TILE, ends + h * _TILE
-                    _multiply_tiles(left + 2 * at, *right, *fetched, _LINE)
-                    if turned < tiles:
-                        known, turned = turned, min(tiles, turned + each)
-                        _turn_tiles(*turn, known, turned)
-                    step += 1
-                    while (done + 1) * all_steps <= step * waiting:
-                        given = across, target, row_bytes, origin, table, below
-                        _reduce_row(done, found, *given)
-                        done += 1
-                _store_sums(sums + g * _LINE, _ROW_BYTES)
-            waiting, across, found, sums = min(PAIR, rows - i), groups, sums, found
-            place = (row + i) * row_bytes + j * GROUP
-            target, origin = out_base + place, old + place if old != 0 else 0
-            below = PAIR * row_bytes if i + PAIR < rows else _LINE - i * row_bytes
-    for r in range(waiting):
-        _reduce_row(r, found, across, target, row_bytes, origin, table, below)
+        # Rows that a step reduces.
+        each = -(-rows // (tiles * ((groups + 1) // 2)))
+        for g in range(0, groups, 2):
+            h = min(g + 1, groups - 1)
+            one, two = y + (j + g) * y_stride, y + (j + h) * y_stride
+            for chunk in range(0, depth, _DEPTH):
+                own = min(_DEPTH, depth - chunk)
+                # The panel that follows: of these groups, of others, of the next strip.
+                after, start = j + g, chunk + own
+                if start == depth:
+                    after, start = j + g + 2 if j + g + 2 < last else first, 0
+                ahead = (after - j - g) * y_stride + (start - chunk) * _TILE
+                is_last = g + 2 >= groups and chunk + own == depth
+                if is_last:
+                    for r in range(done, ready):
+                        _reduce_row(r, found, across, target, row_bytes, origin, table)
+                    ready, done, across, found = 0, 0, groups, sums
+                    place = row * row_bytes + j * GROUP
+                    target, origin = out_base + place, old + place if old != 0 else 0
+                for i in range(pairs):
+                    block = sums + i * _BLOCK + g * _LINE
+                    if chunk == 0:
+                        _zero_sums()
+                    else:
+                        _load_sums(block, _ROW_BYTES)
+                    for t in range(own):
+                        step = chunk * pairs + i * own + t
+                        at = (chunk + t) * _TILE
+                        right = one + at, two + at
+                        # Each step fetches some lines of what lies so far ahead.
+                        fetch = (i * own + t) * _FETCHED * _LINE
+                        fetch = fetch + ahead - t * _TILE if fetch < own * _TILE else 0
+                        fetched = right[0] + fetch, right[1] + fetch
+                        if chunk + t == depth - 1:
+                            right = ends + g * _TILE, ends + h * _TILE
+                        left = strip + step * 2 * _TILE
+                        _multiply_tiles(left, *right, *fetched, _LINE)
+                        if turned < tiles:
+                            _turn_tiles(*turn, turned, turned + 1)
+                            turned += 1
+                        for r in range(done, min(ready, done + each)):
+                            _reduce_row(
+                                r, found, across, target, row_bytes, origin, table
+                            )
+                            done = r + 1
+                    _store_sums(block, _ROW_BYTES)
+                    if is_last:
+                        ready = min(rows, (i + 1) * PAIR)
+        sums = strip - pairs * _BLOCK if sums == ends + _ENDS else ends + _ENDS
+    for r in range(done, ready):
+        _reduce_row(r, found, across, target, row_bytes, origin, table)

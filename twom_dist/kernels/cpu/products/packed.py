@@ -177,9 +177,12 @@ def multiply_quarter(  # type: ignore[no-untyped-def]
         release_tiles()
 
 
-def cut_rows(words: int, has_tiles: bool) -> tuple[int, int]:
+def cut_rows(words: int, has_tiles: bool, triangle: bool = False) -> tuple[int, int]:
     """Rows of a block, and words along k between two reductions."""
     nbytes, step = (TILES_BYTES, PAIR) if has_tiles else (BLOCK_BYTES, GROUP)
+    if triangle and has_tiles:
+        # All columns are multiplied that any row of a block has.
+        nbytes //= 2
     longest = min(words, LONGEST_SUM // DEPTH)
     return max(step, nbytes // (longest * DEPTH) // step * step), longest
 
@@ -201,7 +204,7 @@ def multiply_packed(
     both.
     """
     x, y = left.planes, right.planes
-    sizes = residues.shape[1:], x.shape[2], tiles is not None
+    sizes = residues.shape[1:], x.shape[2], tiles is not None, side != 0
     plan, pieces = _plan(system, left.order, right.order, own, *sizes, num_threads())
     old, add = (_NOTHING, False) if before is None else (before, True)
 
@@ -220,6 +223,7 @@ def _plan(
     shape: tuple[int, int, int],
     words: int,
     has_tiles: bool,
+    triangle: bool,
     threads: int,
 ) -> tuple[tuple[Array, Array, int, int], list[tuple[int, int]]]:
     """Tabulate the products `own` and what they are reduced by, and share their blocks.
@@ -229,7 +233,7 @@ def _plan(
     """
     given = [(q, system.products[q]) for q in own]
     jobs = np.array([(left[t.left], right[t.right], q) for q, t in given])
-    (count, m, n), (block, longest) = shape, cut_rows(words, has_tiles)
+    (count, m, n), (block, longest) = shape, cut_rows(words, has_tiles, triangle)
     # 64 multiplications a clock and more.
     each = min(block, m) * n * words * DEPTH // 400
     blocks = count * len(jobs) * -(-m // block)
