@@ -17,7 +17,7 @@ from .scripts import Recorder, Scripts, outline_all
 from .sources import module_for
 
 _SIDE = 64  # of the squares of pairs that a block takes
-# Terms of all squares: 0.9 ms of an H200 at n = 1536, and 2 ms at the limit, a prediction,
+# Terms of all squares: 0.9 ms of an H200 at n = 1536; at the limit 2 ms, a prediction,
 # where stages take 4. And the longest rows, along which a block walks alone: a look at
 # 64 x 8192 x 64 takes 1.7 ms (gpu-open-pairs.jsonl).
 _MOST, _LONGEST = 2**33, 2**13
