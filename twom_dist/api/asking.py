@@ -9,6 +9,8 @@ from functools import partial, wraps
 from inspect import cleandoc, signature
 from typing import Any, Concatenate, TypeVar, cast
 
+import numpy as np
+
 from ..errors import PlanError, shown
 from ..interop import labelled
 from ..interop.dlpack import adopt
@@ -224,6 +226,8 @@ def _refuse(routine: Any, caller: str) -> PlanError:
     # SciPy's are told as "function zgemm". Jobs have functions of their own.
     elif caller in ("plan", "explain") and not ours and name.split()[-1] in _SAME:
         remedy = f"Give {_SAME[name.split()[-1]]}, with the same matrices"
-        library = getattr(routine, "__module__", None) or "another library"
+        # Ufuncs of NumPy 2.0 have no module.
+        module = "numpy" if isinstance(routine, np.ufunc) else None
+        library = getattr(routine, "__module__", module) or "another library"
         name = f"{name} of {library.split('.')[0].strip('_')}"
     return PlanError(f"{name} is not one of the routines", remedy, "routine")
