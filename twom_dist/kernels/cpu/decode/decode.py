@@ -207,8 +207,8 @@ def decode_tile(
 ) -> None:
     """Decode a tile, or a stack, rows side by side.
 
-    `rows`, `columns`: finite exponents of all matrices, in a line; `side`: -1 for the
-    lower triangle alone, 1 for the upper one, 0 for all.
+    `rows`, `columns`: finite exponents of all matrices, int64, in a line; `side`: -1
+    for the lower triangle alone, 1 for the upper one, 0 for all.
     """
     n, sizes = out.shape[-1], (len(rows), out.shape[-1], residues.shape[-1], words)
     plan = _plan_tile(*sizes, side, system, out.dtype, num_threads())

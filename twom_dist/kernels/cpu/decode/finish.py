@@ -106,7 +106,7 @@ def are_within(rows, columns, limits):  # type: ignore[no-untyped-def]
 def finish_row(v, at, columns, row, out):  # type: ignore[no-untyped-def]
     """Write v[part, piece], from `at` on, times 2^-(row + columns): steps 4 and 6.
 
-    To out[columns * parts]. The powers are normal numbers.
+    To out[columns * parts]. The powers are normal numbers; columns are int64.
     """
     parts, count, zero = v.shape[0], len(columns), out.dtype.type(0)
     numbers, line = v.ctypes.data + 8 * at, v.strides[0]
