@@ -37,7 +37,7 @@ _AHEAD = 6
 _TOGETHER = 4
 _LINE = 64  # bytes of a line of the cache
 EXACT = ("contract",)
-_ADDRESS, _BYTE, _WORD = ir.IntType(64), ir.IntType(8), ir.IntType(32)
+_ADDRESS, _WORD = ir.IntType(64), ir.IntType(32)
 _ONE = ir.Constant(_ADDRESS, 1)
 NUMBER = ir.DoubleType()
 NUMBERS = ir.VectorType(NUMBER, LANES)
@@ -92,7 +92,7 @@ def _combine(lanes: int, context: Any, builder: Any, signature: Any, args: Any) 
             given, own = [], builder.add(x, place)
             for _ in range(products):
                 given.append(builder.sext(write.load(own, 0, write.residues), kind))
-                _fetch(write, builder.add(own, ahead))
+                write.fetch(builder.add(own, ahead), writing=False)
                 own = builder.add(own, distance)
             target = builder.add(out, builder.mul(place, ir.Constant(_ADDRESS, 4)))
             for found in combine(builder, *given):
@@ -104,15 +104,6 @@ def _combine(lanes: int, context: Any, builder: Any, signature: Any, args: Any) 
         with builder.if_then(own_form):
             write.repeat(steps, [], step)
     return context.get_dummy_value()
-
-
-def _fetch(write: Writer, address: Any) -> None:
-    """Fetch a line of the cache that will be read, which may lie beyond all memory."""
-    word, kind = ir.IntType(32), _BYTE.as_pointer()
-    # To read, soon, from memory.
-    flags = [ir.Constant(word, x) for x in (0, 3, 1)]
-    fetch = write.declare("llvm.prefetch.p0i8", ir.VoidType(), kind, word, word, word)
-    write.builder.call(fetch, [write.builder.inttoptr(address, kind), *flags])
 
 
 @intrinsic

@@ -234,7 +234,8 @@ def _write_quantise(
             if kind != _DOUBLES:
                 found = builder.fpext(found, _DOUBLES)
             if side > 1:
-                write.fetch(builder.add(x, builder.add(place, ahead)), writing=False)
+                there = builder.add(x, builder.add(place, ahead))
+                write.fetch(there, writing=False, cache=2)
             for other in (factor, *z):
                 found = builder.fmul(found, other)
             values.append(found)

@@ -71,11 +71,10 @@ class Writer:
         """Store to anywhere."""
         self.builder.store(value, self.at(address, offset, value.type)).align = 1
 
-    def fetch(self, address: Any, writing: bool = True) -> None:
-        """Fetch a line that is written soon, or read, but maybe beyond all memory."""
+    def fetch(self, address: Any, writing: bool = True, cache: int = 1) -> None:
+        """Fetch a line into a cache, to be written or read: it may be in no memory."""
         kind = ir.IntType(8).as_pointer()
-        # Into the first or the second cache.
-        given = (1, 3, 1) if writing else (0, 2, 1)
+        given = int(writing), 4 - cache, 1
         name, flags = "llvm.prefetch.p0i8", [ir.Constant(_WORD, t) for t in given]
         call = self.declare(name, ir.VoidType(), kind, *(_WORD,) * 3)
         self.builder.call(call, [self.builder.inttoptr(address, kind), *flags])
