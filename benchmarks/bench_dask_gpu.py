@@ -107,6 +107,7 @@ def products(bench: Bench) -> None:
     """Compare one worker with one product of the largest size that fits."""
     for name, options in KINDS:
         alone = {n: in_memory(bench, name, n, options) for n in (8192, 16_384)}
+        bench.release()
         rates = {n: bench.rate(name, n, x) for n, x in alone.items()}
         with bench.cluster() as client:
             found = by_dask(bench, client, name, options)

@@ -86,6 +86,13 @@ class Bench:
         ):
             yield client
 
+    def release(self) -> None:
+        """Leave workers of the same device what this process has taken of it."""
+        if not self.cpu:
+            import cupy
+
+            cupy.get_default_memory_pool().free_all_blocks()
+
     def rate(self, name: str, n: int, seconds: list[float]) -> float:
         """Return TF/s."""
         share = 4 if name == "herk" else 8

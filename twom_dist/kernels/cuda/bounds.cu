@@ -20,6 +20,28 @@ take_digits(const uint16* x, int64 rows, int64 k, int8* planes, int64 rows_padde
   }
 }
 
+// wide or narrow[i, j] = the sum of sums[q, i, j], of three the first times 128, and of
+// what is there if asked. Must move 4 bytes for each sum and those that it writes. Grid as
+// of scale_and_add.
+extern "C" __global__ void __launch_bounds__(256)
+join_digits(const int32* sums, int64 count, int64 rows, int64 columns, int32 add,
+            int64* wide, int32* narrow, int64 m, int64 n) {
+  int64 j = (int64)blockIdx.x * blockDim.x + threadIdx.x;
+  if (j >= n) return;
+  int64 i = (int64)blockIdx.y * blockDim.y + threadIdx.y;
+  for (; i < m; i += (int64)gridDim.y * blockDim.y) {
+    int64 at = i * n + j;
+    const int32* own = sums + i * columns + j;
+    int64 total = count == 3 ? (int64)own[0] * 128 : own[0];
+    for (int64 q = 1; q < count; ++q) total += own[q * rows * columns];
+    if (wide != nullptr) {
+      wide[at] = add ? wide[at] + total : total;
+    } else {
+      narrow[at] = (int32)total;
+    }
+  }
+}
+
 // Lists the pairs with products[i, j]^2 factor < left[i] right[j] as i n + j, in any order,
 // each with its product; count[0] is their number, zeroed before, which may be beyond
 // what the list holds.

@@ -18,23 +18,33 @@ _LISTED = 1 << 14
 _SIDE = 64  # of the squares of pairs that a block takes
 
 
+# Places of the digits that a product multiplies: of one, and of two each.
+_ONE, _TWO = ((0, 0),), ((0, 0), (0, 1), (1, 0))
+
+
 def multiply_digits(device: Device, x: Array, y: Array, digits: int) -> Array:
     """Multiply leading digits: one product of planes, or three."""
     (m, k), n = x.shape, len(y)
     wide = digits == 2 or k > LARGEST_K
-    total = device.filled((m, n), np.int64 if wide else np.int32)
+    dtype = np.int64 if wide else np.int32
     if 0 in (m, n, k):
-        return total
+        return device.filled((m, n), dtype)
     left, right = (_take_digits(device, t, digits) for t in (x, y))
-    rows, columns = left.shape[1], right.shape[1]
+    rows, columns, both = left.shape[1], right.shape[1], _TWO if digits == 2 else _ONE
+    sums = device.empty((len(both), rows, columns), np.int32)
+    # A product of planes that is all of it is returned as it is.
+    total = sums[0, :m]
+    if wide or columns > n:
+        total = device.empty((m, n), dtype)
     for lo in range(0, left.shape[2], LARGEST_K):
         a, b = (t[:, :, lo : lo + LARGEST_K] for t in (left, right))
-        pairs = ((0, 0),) if digits < 2 else ((0, 0), (0, 1), (1, 0))
-        for i, j in pairs:
-            sums = device.empty((1, rows, columns), np.int32)
-            _multiply(device, a[i : i + 1], b[j : j + 1], sums)
-            own = sums[0, :m, :n].astype(total.dtype)
-            total += own * 128 if (digits, i, j) == (2, 0, 0) else own
+        for q, (i, j) in enumerate(both):
+            _multiply(device, a[i : i + 1], b[j : j + 1], sums[q : q + 1])
+        if wide or columns > n:
+            outs = (total, None) if wide else (None, total)
+            args = sums, *size_args(*sums.shape), np.int32(lo > 0)
+            args = *args, *outs, *size_args(m, n)
+            device.launch(module_for("bounds"), "join_digits", *tile_grid(m, n), args)
     return total
 
 
