@@ -7,10 +7,8 @@ from .at_once import AtOnce
 
 Shape = tuple[int, int, int]
 
-# More tiles of an update waste less where a diagonal one is multiplied in full, 1/(2T)
-# of the work for T x T tiles, and keep fewer bytes in use: herk of 4096 x 4096 took
-# 1.50 s in tiles of 512 and 1.89 in tiles of 1024, of 2048 x 2048 0.22 and 0.21 (AMD
-# EPYC family 26, 2 cores).
+# Tiles of an update in a row at most, and their smallest side where a diagonal one is
+# multiplied in full: more of them waste less, 1/(2T) of the work for T x T tiles.
 _UPDATE_TILES = 8
 _SMALLEST_TILE = 512
 # Encoded tiles that are kept where neither the setting nor a plan says how many.
@@ -57,12 +55,17 @@ class TileLimits:
     steady: bool = False
 
 
-def host_limits(shape: Shape, update: Update | None) -> TileLimits:
-    """Limit tiles of NumPy arrays by the setting, those of updates to an eighth."""
+def host_limits(
+    shape: Shape, update: Update | None, smallest: int = _SMALLEST_TILE
+) -> TileLimits:
+    """Limit tiles of NumPy arrays by the setting, those of updates to an eighth.
+
+    `smallest`: the side from which tiles of an update are cut.
+    """
     largest = integer_setting("largest-tile")
     cache_bytes = bytes_setting("cache-bytes", CACHE_BYTES)
     tile = largest
     if update is not None:
-        tile = max(_SMALLEST_TILE, -(-shape[0] // _UPDATE_TILES))
+        tile = max(smallest, -(-shape[0] // _UPDATE_TILES))
         tile = max(1, min(largest, tile))
     return TileLimits(tile, tile, largest, cache_bytes)

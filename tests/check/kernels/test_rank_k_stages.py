@@ -6,7 +6,9 @@ from tests.support.cases import cases
 from tests.support.pipeline import add_both_ways
 from tests.support.strategies import random_matrix
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.cpu.tuning import BLOCK
+from twom_dist.kernels.cpu import engine as cpu_engine
+from twom_dist.kernels.cpu.tuning import BLOCK, UPDATE_TILE
+from twom_dist.kernels.limits import Update
 from twom_dist.moduli import residue_system
 
 SYSTEMS = (
@@ -79,3 +81,14 @@ def test_what_a_hermitian_tile_costs():
     # 256 is even: 3M has no half to derive T1 with.
     twos = {"2m": (8, 16), "eisenstein": (8, 16)}
     assert products == twos | {"3m": (17, 24), "4m": (24, 32), "real": (8, 8)}
+
+
+@cases("halves", [True, False])
+@cases("vnni", [True, False])
+def test_tiles_are_small_only_where_diagonal_ones_are_multiplied_in_full(
+    monkeypatch, vnni, halves
+):
+    engine = get_engine("cpu")
+    monkeypatch.setattr(cpu_engine, "has_vnni", lambda: vnni)
+    given = residue_system("2m", 16), (3000, 3000, 100), Update(halves, two=True)
+    assert engine.tile_limits(*given).mb == (UPDATE_TILE if halves or vnni else 512)

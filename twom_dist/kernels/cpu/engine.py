@@ -50,7 +50,8 @@ from .look.survey import survey
 from .look.weigh import weigh
 from .products.multiply import multiply_planes, name_kernel
 from .threads import ranges, run_each, run_pieces, run_task
-from .tuning import SMALLEST_STRIP, STACK_BYTES, STRIP_BYTES
+from .tuning import SMALLEST_STRIP, STACK_BYTES, STRIP_BYTES, UPDATE_TILE
+from .units import has_vnni
 
 
 class CpuEngine:
@@ -92,6 +93,8 @@ class CpuEngine:
     ) -> TileLimits:
         """Cut by the setting largest-tile, products into strips of rows besides."""
         limits, (m, n, k) = host_limits(shape, update), shape
+        if update is not None and (update.halves or has_vnni()):
+            limits = host_limits(shape, update, UPDATE_TILE)
         mb, nb, kb, cache_bytes = limits.mb, limits.nb, limits.kb, limits.cache_bytes
         if update is None:
             row_bytes = len(system.planes) * min(k, nb)

@@ -36,6 +36,12 @@ QUANTISED = 1 << 13
 # of the time of 2^26 without, where 2^26 with it took 0.98 and 2^27 without 0.97.
 STRIP_BYTES, SMALLEST_STRIP = 1 << 27, 256
 
+# Side from which tiles of updates are cut whose diagonal ones cost half: herk of 1024,
+# 2048 and 4096 took 0.98, 0.89 and 0.88 of the time of tiles of 512, real syrk 0.88,
+# 0.74 and 0.94; tiles of 4096 took 1.04 and 1.01 of that of tiles of 2048 (AMD EPYC
+# family 26, 2 threads; rank-k-cpu-zen5.jsonl).
+UPDATE_TILE = 2048
+
 # Sizes 1 / (1/m + 1/n + 1/k) from which one level and two levels of Winograd's
 # algorithm pay. Products of planes took, with one level and with two, 0.98 and 1.07 of
 # the time at 1024 (a size of 341), 1.0 and 1.03 for 512 x 2048 x 2048 (341), 0.96 and

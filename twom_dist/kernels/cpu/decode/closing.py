@@ -99,7 +99,6 @@ def close_tiles(tiles: Array, n: int, conjugate: bool, uplo: Uplo) -> None:
     """Close the tiles (matrices, n, n, parts), of a real type, in place."""
     bands = -(-n // _SQUARE)
     given = tiles, n, conjugate, uplo == "upper", uplo == "full"
-    run_each(
-        lambda r: _close_bands(*given, *r),
-        ranges(len(tiles) * bands, each=_SQUARE * n),
-    )
+    pieces = ranges(len(tiles) * bands, each=_SQUARE * n)
+    # The longest bands first: no thread waits for the last of them.
+    run_each(lambda r: _close_bands(*given, *r), pieces[::-1])

@@ -246,11 +246,14 @@ def _plan_tile(
     width, tables = piece_width(n, length, side), decode_tables(system)
     held, real = 2 if system.hexagonal else words, real_type(dtype)
     own = tables.forms, tables.weights, tables.modulus, tables.quotient
+    pieces = ranges(m, smallest=8, each=n * system.num_products // 4, threads=threads)
+    # The longest rows of a triangle first: no thread waits for the last of them.
+    order = -1 if side < 0 else 1
     return (
         (system.num_moduli, tables.modulus.size, held, (system.parts, width)),
         (width, *own, tables.digit_bits, system.hexagonal),
         (words, m, n * dtype.itemsize // real.itemsize),
         real,
         read_only(np.empty((0, 0), real)),
-        ranges(m, smallest=8, each=n * system.num_products // 4, threads=threads),
+        pieces[::order],
     )

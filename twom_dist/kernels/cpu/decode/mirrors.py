@@ -42,8 +42,14 @@ def transpose(source, target, side):  # type: ignore[no-untyped-def]
                         for c in range(0, across, SIDE):
                             turn_one(row + c, width, rows, out + c * _TILE + r, _TILE)
                 for c in range(min(_TILE, n - j)):
-                    for w in range(down // 8):
-                        words[matrix, j + c, i // 8 + w] = turned[c, w]
+                    own, given = words[matrix, j + c, i // 8 :], turned[c]
+                    # By one instruction where the number is known.
+                    if down == _TILE:
+                        for w in range(_TILE // 8):
+                            own[w] = given[w]
+                    else:
+                        for w in range(down // 8):
+                            own[w] = given[w]
 
 
 @kernel
