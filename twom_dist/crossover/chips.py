@@ -22,13 +22,14 @@ class Chip(NamedTuple):
         As the driver or the kernel calls it.
     capability : int
         Of a GPU, 89 for 8.9; 0 of a CPU.
-    vnni : bool
-        Whether a CPU has AVX512-VNNI, and Numba compiles for it.
+    vnni, amx : bool
+        Whether a CPU has AVX512-VNNI, and AMX besides, and Numba compiles for it.
     """
 
     name: str
     capability: int = 0
     vnni: bool = False
+    amx: bool = False
 
 
 NOT_SEEN = Chip("a GPU that this process does not see", UNSEEN)
@@ -53,12 +54,14 @@ def _cpu() -> Chip:
     name = told.get("model name") or platform.processor() or platform.machine()
     numbers = [f"{x} {told[y]}" for x, y in _NUMBERS if y in told]
     kind = f" ({' '.join(numbers)})" if numbers else ""
-    has_vnni = {"avx512_vnni", "avx512bw"} <= set(told.get("flags", "").split())
+    flags = set(told.get("flags", "").split())
     # Numba is not loaded to choose a method, and compiles for another CPU if told to.
-    other = any(os.environ.get(x) for x in _OTHER) or os.environ.get(_AVX) == "0"
-    has_vnni = has_vnni and not other
+    if any(os.environ.get(x) for x in _OTHER) or os.environ.get(_AVX) == "0":
+        flags = set()
+    has_vnni = {"avx512_vnni", "avx512bw"} <= flags
+    has_amx = has_vnni and {"amx_tile", "amx_int8"} <= flags
     cores = f"{CPU_COUNT} core{'s' * (CPU_COUNT > 1)}"
-    return Chip(f"{name}{kind}, {cores}", vnni=has_vnni)
+    return Chip(f"{name}{kind}, {cores}", vnni=has_vnni, amx=has_amx)
 
 
 _OTHER, _AVX = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"), "NUMBA_ENABLE_AVX"

@@ -12,18 +12,21 @@ class Crossover(NamedTuple):
     source: str
 
 
-_XEON = "Intel Xeon with AVX512-VNNI and AMX, 2 cores, crossover-cpu-xeon.jsonl"
+_VNNI = "AMD EPYC of family 26, 2 cores, crossover-cpu-zen5.jsonl"
+_AMX = "Intel Xeon with AMX, 2 cores, gemm-cpu-amx.jsonl"
 _H200 = "NVIDIA H200, gpu.jsonl"
 _COMPUTED = "computed for compute capability {}, not measured"
 
 # The default accuracy against NumPy's and CuPy's products, by routine and dtype.
 # Missing entries were not measured to be faster on all chips, at any size.
-# CPU: gemm of complex128 0.44, 0.76, 0.83 times as fast as NumPy on the Xeon, n = 1024,
-#      2048, 3072, and 0.81, 0.99, 1.02 on an AMD EPYC of family 26, n = 1024, 2048,
-#      4096; herk of complex128 1.05, 1.26, 1.41 (and 1.43, 1.76, 2.05 with 16 moduli on
-#      the EPYC), of complex64 1.05, 1.31, 1.47 (Xeon alone); float64 and float32 at
-#      most 0.63: they take as many moduli for a quarter of the native work.
-_OF_CPUS = {("herk", "complex128"): 682.0, ("herk", "complex64"): 682.0}
+# VNNI: gemm of complex128 0.40, 0.88, 1.01, 0.97 times as fast as NumPy, n = 512, 1024,
+#      2048, 4096; herk 0.86, 1.30, 1.82, 1.91, n = 512, 768, 1024, 2048, and 1.1, 1.3,
+#      1.4 by LAPACK's name natively; herk of complex64 1.46 at 1024; all others at most
+#      0.8 (1.05 and 1.05 for herk of both at 1024 on a Xeon, crossover-cpu-xeon.jsonl).
+_OF_VNNI = {("herk", "complex128"): 341.0, ("herk", "complex64"): 341.0}
+# AMX: gemm of complex128 0.8 to 1.15 at 1024, 1.2 to 1.9 at 2048, 1.3 to 2.1 at 4096 on
+#      machines that others use, too. No other dtype was measured.
+_OF_AMX = _OF_VNNI | {("gemm", "complex128"): 682.0}
 # H200: gemm 0.19, 0.66, 1.17, 1.82, n = 1024, 2048, 3000, 4096; herk with 16 moduli
 #      0.84, 2.08, 2.65, 3.84; the default takes 2.2 times as long as these at 2048 and
 #      1.56 times at 3000. Other dtypes were measured at 8192 alone: 5.7 (complex64),
@@ -61,8 +64,9 @@ def look_up(chip: Chip, routine: str, dtype: str) -> Crossover | None:
     if not chip.capability:
         # Without VNNI int8 products took 1.5 to 13 times as long as NumPy's at all
         # sizes measured, 512 to 1536 (AMD EPYC of family 25; crossover-cpu-zen3.jsonl).
-        size = _OF_CPUS.get((routine, dtype)) if chip.vnni else None
-        return None if size is None else Crossover(size, _XEON)
+        sizes = _OF_AMX if chip.amx else _OF_VNNI if chip.vnni else {}
+        size, source = sizes.get((routine, dtype)), _AMX if chip.amx else _VNNI
+        return None if size is None else Crossover(size, source)
     known = max((x for x in _OF_GPUS if x <= chip.capability), default=min(_OF_GPUS))
     size = _OF_GPUS[known].get(dtype, _OTHER_DTYPES)
     capability = f"{chip.capability // 10}.{chip.capability % 10}"

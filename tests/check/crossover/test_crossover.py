@@ -40,15 +40,23 @@ def method_of(shape, routine="gemm", **options):
     [
         ((9000, 9000, 9000), "gemm", "blas"),
         ((2048, 2048, 2048), "herk", "2m"),
-        ((2046, 2046, 2046), "herk", "2m"),  # of size 682, which is the table's
-        ((2045, 2046, 2046), "herk", "blas"),
-        ((2040, 2040, 2048), "herk", "blas"),
+        ((1023, 1023, 1023), "herk", "2m"),  # of size 341, which is the table's
+        ((1022, 1022, 1023), "herk", "blas"),
+        ((1020, 1020, 1024), "herk", "blas"),
         ((100000, 100000, 300), "herk", "blas"),
         ((9000, 9000, 9000), "syrk", "blas"),
     ],
 )
 def test_sizes_decide(vnni, shape, routine, expected):
     assert method_of(shape, routine) == expected
+
+
+def test_tiles_make_large_products_pay(monkeypatch):
+    chip = on(monkeypatch, "Some CPU", vnni=True)
+    given = ("gemm", "complex128", (2048,) * 3)
+    assert choose.prefers_native("cpu", *given)
+    assert not choose.prefers_native("cpu", *given, chip._replace(amx=True))
+    assert choose.prefers_native("cpu", "gemm", "complex64", (2048,) * 3, chip)
 
 
 def test_without_vnni_products_are_native(monkeypatch):
@@ -89,8 +97,8 @@ def test_the_setting_decides_where_it_is_given():
 
 def test_the_choice_and_its_reason_are_explained(vnni):
     small, large = (td.explain(td.herk, (n, n), method="auto") for n in (300, 6000))
-    assert small.choice.startswith("native: size 100 is below 682 (Intel Xeon")
-    assert large.choice.startswith("int8: size 2000 is at least 682")
+    assert small.choice.startswith("native: size 100 is below 341 (AMD EPYC")
+    assert large.choice.startswith("int8: size 2000 is at least 341")
     assert "chosen" in str(small)
     assert td.explain(td.gemm, (9, 9), (9, 9)).choice == ""
     given = td.explain(td.gemm, (9, 9), (9, 9), method="auto", num_moduli=9)
@@ -116,7 +124,7 @@ def test_every_routine_takes_auto_and_chunks_change_nothing(below):
 
 
 def test_the_table_is_of_what_can_be_asked_for():
-    for routine, dtype in table._OF_CPUS:
+    for routine, dtype in table._OF_AMX:
         assert routine in ("gemm", "herk", "syrk")
         assert np.dtype(dtype).char in "fdFD"
 
@@ -315,11 +323,11 @@ def test_this_machine_can_be_measured(folder, monkeypatch, call):
         td.tune("cuda")
 
 
-@pytest.mark.parametrize(("n", "method"), [(2045, "2m"), (2048, "blas")])
+@pytest.mark.parametrize(("n", "method"), [(1022, "2m"), (1025, "blas")])
 def test_sides_that_are_not_measured_leave_what_is_known(
     folder, monkeypatch, n, method
 ):
-    """A table of 2046 for herk: lost below, as far as time allows, it stays."""
+    """A table of 1023 for herk: lost below, as far as time allows, it stays."""
     chip = on(monkeypatch, "Some CPU", vnni=True)
     monkeypatch.setattr(crossovers, "chip_of", lambda engine: chip)
     monkeypatch.setattr(crossovers, "_search", lambda *_: ({n: (1.0, 2.0)}, 0.0))
@@ -327,7 +335,7 @@ def test_sides_that_are_not_measured_leave_what_is_known(
     assert found.sizes["gemm complex128"] == inf
     assert ("herk complex128" in found.sizes) == (method == "blas")
     assert ("known of such chips" in str(found)) == (method == "2m")
-    assert method_of((2046,) * 3, "herk") == method
+    assert method_of((1023,) * 3, "herk") == method
     assert method_of((9000,) * 3) == "blas"
 
 
@@ -340,11 +348,11 @@ def test_a_folder_that_cannot_be_written_is_refused_at_once(tmp_path, monkeypatc
 
 
 def test_a_cpu_that_numba_does_not_compile_for_has_no_vnni(monkeypatch):
-    text = "model name : Some CPU\nflags : avx512_vnni avx512bw\n\n"
+    text = "model name : Some CPU\nflags : avx512_vnni avx512bw amx_tile amx_int8\n\n"
     monkeypatch.setattr("builtins.open", lambda *_, **__: io.StringIO(text))
     for name, value in (("NUMBA_CPU_NAME", "generic"), ("NUMBA_ENABLE_AVX", "0")):
         monkeypatch.delenv(name, raising=False)
-        assert chips._cpu.__wrapped__().vnni
+        assert chips._cpu.__wrapped__()[2:] == (True, True)
         monkeypatch.setenv(name, value)
-        assert not chips._cpu.__wrapped__().vnni
+        assert chips._cpu.__wrapped__()[2:] == (False, False)
         monkeypatch.delenv(name)
