@@ -17,9 +17,9 @@ from .scripts import Recorder, Scripts, outline_all
 from .sources import module_for
 
 _SIDE = 64  # of the squares of pairs that a block takes
-# Terms of all squares: 0.9 ms of an H200 at n = 1536; at the limit 2 ms, a prediction,
-# where stages take 4. And the longest rows, along which a block walks alone: a look at
-# 64 x 8192 x 64 takes 1.7 ms (gpu-open-pairs.jsonl).
+# Terms of all squares: at the limit, n = 2048, a product takes 2.7 ms, by stages 4.3
+# (an H100). And the longest rows, along which a block walks alone: 64 x 8192 x 64
+# takes 1.7 ms longer (gpu-open-pairs.jsonl).
 _MOST, _LONGEST = 2**33, 2**13
 
 

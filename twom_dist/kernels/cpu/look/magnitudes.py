@@ -115,11 +115,11 @@ def multiply_digits(x: Array, y: Array, digits: int) -> Array:
 
 def _multiply(a: Array, b: Array) -> Array:
     sums = np.empty((len(a), b.shape[1]), np.int32)
+    # Each call packs all of b: 64, 128 and 256 rows of 2048 at a time took 1.27, 1.09
+    # and 1.00 of the time of 512 (AMD EPYC of family 26, by ONNX Runtime).
+    pieces = ranges(len(a), smallest=256, each=b.size // 100)
     with get_gemm().own_threads():
-        run_each(
-            lambda r: multiply_small(a[slice(*r)], b, sums[slice(*r)]),
-            ranges(len(a), smallest=64, each=b.size // 100),
-        )
+        run_each(lambda r: multiply_small(a[slice(*r)], b, sums[slice(*r)]), pieces)
     return sums
 
 
