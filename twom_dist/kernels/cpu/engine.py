@@ -48,9 +48,15 @@ from .look.magnitudes import (
 )
 from .look.survey import survey
 from .look.weigh import weigh
-from .products.multiply import multiply_planes, name_kernel
+from .products.multiply import may_take_quarters, multiply_planes, name_kernel
 from .threads import ranges, run_each, run_pieces, run_task
-from .tuning import SMALLEST_STRIP, STACK_BYTES, STRIP_BYTES, UPDATE_TILE
+from .tuning import (
+    QUARTERED,
+    SMALLEST_STRIP,
+    STACK_BYTES,
+    STRIP_BYTES,
+    UPDATE_TILE,
+)
 from .units import has_vnni
 
 
@@ -99,7 +105,8 @@ class CpuEngine:
         if update is None:
             row_bytes = len(system.planes) * min(k, nb)
             row_bytes += system.num_products * min(n, nb)
-            mb = min(mb, max(SMALLEST_STRIP, STRIP_BYTES // max(1, row_bytes)))
+            strip = STRIP_BYTES * (QUARTERED if may_take_quarters() else 1)
+            mb = min(mb, max(SMALLEST_STRIP, strip // max(1, row_bytes)))
         two = update is not None and update.two
         # What computes a product of one tile.
         alone = not two and 0 not in shape and m <= mb and n <= nb and k <= kb

@@ -31,10 +31,12 @@ QUANTISED = 1 << 13
 
 # Planes and residues of the rows of C that are computed at a time, which find the pages
 # of those before; and the fewest rows. n = 4096 took 7.4, 5.6, 5.3, 5.8 s with 2^24 to
-# 2^27 bytes, and 8.7 whole (the same machine, 2 threads, beside other work, where NumPy
-# took 6.7). With a level of Winograd's algorithm 2^27 and 2^28 bytes took 0.91 and 0.95
-# of the time of 2^26 without, where 2^26 with it took 0.98 and 2^27 without 0.97.
-STRIP_BYTES, SMALLEST_STRIP = 1 << 27, 256
+# 2^27 bytes, and 8.7 whole (AMD EPYC family 26, 2 threads, beside other work, where
+# NumPy took 6.7). Where Winograd's algorithm multiplies, strips are so many times as
+# high: n = 3000 and 4096 took 0.97 and 2.48 s with 2^27 bytes, 0.90 and 2.45 with 2^28,
+# 0.88 and 2.31 with 2^29, 0.83 and 2.24 with 2^30, more memory than that is worth (the
+# same machine, quiet).
+STRIP_BYTES, SMALLEST_STRIP, QUARTERED = 1 << 27, 256, 4
 
 # Side from which tiles of updates are cut whose diagonal ones cost half: herk of 1024,
 # 2048 and 4096 took 0.98, 0.89 and 0.88 of the time of tiles of 512, real syrk 0.88,

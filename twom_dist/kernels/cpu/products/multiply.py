@@ -68,15 +68,23 @@ def own_products(system: ResidueSystem, hermitian: bool) -> tuple[int, ...]:
     return tuple(q for q, x in given if not hermitian or x.mirror is None)
 
 
-def _choose_levels(shape: tuple[int, int, int], count: int, tiles: Array | None) -> int:
+def may_take_quarters() -> bool:
+    """Tell whether large products are multiplied by Winograd's algorithm.
+
+    A thread computes whole products, with quarters of its own in the caches. With AMX
+    an eighth of them takes less time than their sums (a prediction).
+    """
+    few = available_cores() <= MOST_CORES
+    return few and has_vnni() and select_tiles() is None
+
+
+def _choose_levels(shape: tuple[int, int, int], count: int) -> int:
     """Choose levels of Winograd's algorithm for `count` products."""
-    # A thread computes whole products, with quarters of its own in the caches. With AMX
-    # an eighth of them takes less time than their sums (a prediction).
     # No size exceeds the smallest side.
-    large = min(shape) >= CROSSOVERS[0] and tiles is None
+    large = min(shape) >= CROSSOVERS[0]
     large = large and 1 / sum(1 / side for side in shape) >= CROSSOVERS[0]
-    few = large and available_cores() <= MOST_CORES and count >= 2 * num_threads()
-    return choose_levels(shape, (GROUP, GROUP, DEPTH), CROSSOVERS if few else ())
+    pays = large and count >= 2 * num_threads() and may_take_quarters()
+    return choose_levels(shape, (GROUP, GROUP, DEPTH), CROSSOVERS if pays else ())
 
 
 def multiply_planes(
@@ -97,7 +105,7 @@ def multiply_planes(
     # What follows from a product needs all of it.
     side, levels, tiles = 0 if hermitian else SIDES[triangle], 0, select_tiles()
     if side == 0 and not left.stack:
-        levels = _choose_levels((left.rows, right.rows, left.k), len(own), tiles)
+        levels = _choose_levels((left.rows, right.rows, left.k), len(own))
     if not has_vnni():
         multiply_blocks(left, right, system, residues, before, own)
     elif levels > 0:
