@@ -1,10 +1,11 @@
 """Threads of a product: one pool for all, whoever calls, and another after a fork."""
 
 from concurrent.futures import ThreadPoolExecutor
-from threading import get_ident
+from threading import Barrier, get_ident
 
 import pytest
 
+from twom_dist.kernels.cpu import threads
 from twom_dist.kernels.cpu.threads import (
     WORTHWHILE,
     limit_threads,
@@ -44,6 +45,32 @@ def test_an_error_ends_the_loop_and_reaches_the_caller():
             seen = len(done)
             run_each(lambda _: None, range(8))
             assert len(done) == seen
+
+
+@pytest.mark.parametrize("cores", [{0, 1}, {0}, None])
+def test_a_thread_that_wakes_on_its_callers_core_leaves_it(monkeypatch, cores):
+    moves, ready = [], Barrier(2, timeout=9)
+
+    def find(_):
+        if cores is None:
+            raise PermissionError
+        return cores
+
+    monkeypatch.setattr(threads, "_this_core", lambda: 0)
+    monkeypatch.setattr("os.sched_getaffinity", find, raising=False)
+    set_to = lambda _, where: moves.append(where)  # noqa: E731
+    monkeypatch.setattr("os.sched_setaffinity", set_to, raising=False)
+    with limit_threads(2):
+        run_each(lambda _: ready.wait(), range(2))
+    assert moves == ([{1}, {0, 1}] if cores == {0, 1} else [])
+
+
+def test_a_thread_on_another_core_stays(monkeypatch):
+    ready, cores = Barrier(2, timeout=9), {get_ident(): 0}
+    monkeypatch.setattr(threads, "_this_core", lambda: cores.get(get_ident(), 1))
+    monkeypatch.setattr(threads, "_leave_core", lambda core: pytest.fail(str(core)))
+    with limit_threads(2):
+        run_each(lambda _: ready.wait(), range(2))
 
 
 def test_threads_meet_only_for_work_that_is_worth_it():
