@@ -33,10 +33,9 @@ QUANTISED = 1 << 13
 # of those before; and the fewest rows. n = 4096 took 7.4, 5.6, 5.3, 5.8 s with 2^24 to
 # 2^27 bytes, and 8.7 whole (AMD EPYC family 26, 2 threads, beside other work, where
 # NumPy took 6.7). Where Winograd's algorithm multiplies, strips are so many times as
-# high: n = 3000 and 4096 took 0.97 and 2.48 s with 2^27 bytes, 0.90 and 2.45 with 2^28,
-# 0.88 and 2.31 with 2^29, 0.83 and 2.24 with 2^30, more memory than that is worth (the
-# same machine, quiet).
-STRIP_BYTES, SMALLEST_STRIP, QUARTERED = 1 << 27, 256, 4
+# high: n = 4096 took 4.65 s of both cores with 2^27 bytes, 4.35 with 2^28 and with 2^29,
+# whose pages exceed `REUSE_BYTES` (the same machine).
+STRIP_BYTES, SMALLEST_STRIP, QUARTERED = 1 << 27, 256, 2
 
 # Side from which tiles of updates are cut whose diagonal ones cost half: herk of 1024,
 # 2048 and 4096 took 0.98, 0.89 and 0.88 of the time of tiles of 512, real syrk 0.88,
