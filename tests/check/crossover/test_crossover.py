@@ -51,14 +51,6 @@ def test_sizes_decide(vnni, shape, routine, expected):
     assert method_of(shape, routine) == expected
 
 
-def test_tiles_make_large_products_pay(monkeypatch):
-    chip = on(monkeypatch, "Some CPU", vnni=True)
-    given = ("gemm", "complex128", (2048,) * 3)
-    assert choose.prefers_native("cpu", *given)
-    assert not choose.prefers_native("cpu", *given, chip._replace(amx=True))
-    assert choose.prefers_native("cpu", "gemm", "complex64", (2048,) * 3, chip)
-
-
 def test_without_vnni_products_are_native(monkeypatch):
     chip = on(monkeypatch, "Some CPU")
     assert method_of((9000, 9000, 9000), "herk") == "blas"

@@ -18,6 +18,8 @@ def test_kinds_are_named_from_the_smallest_size_on():
     herk = "herk complex64, herk complex128"
     told = tell_sizes(Chip("New CPU, 2 cores", vnni=True))
     assert told == f"int8 from n = 1023 on for {herk}; else native"
+    told = tell_sizes(Chip("CPU with tiles", vnni=True, amx=True))
+    assert told.endswith("; from n = 2046 on for gemm complex128; else native")
     told = tell_sizes(Chip("A card", 89))
     assert told.startswith("int8 from n = 600 on for gemm complex128, ")
     assert "; from n = 900 on for gemm float64, syrk float64; " in told

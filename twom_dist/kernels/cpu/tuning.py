@@ -33,8 +33,8 @@ QUANTISED = 1 << 13
 # of those before; and the fewest rows. n = 4096 took 7.4, 5.6, 5.3, 5.8 s with 2^24 to
 # 2^27 bytes, and 8.7 whole (AMD EPYC family 26, 2 threads, beside other work, where
 # NumPy took 6.7). Where Winograd's algorithm multiplies, strips are so many times as
-# high: n = 4096 took 4.65 s of both cores with 2^27 bytes, 4.35 with 2^28 and with 2^29,
-# whose pages exceed `REUSE_BYTES` (the same machine).
+# high: n = 4096 took 4.65 s of both cores with 2^27 bytes, 4.35 with 2^28, and as many
+# with 2^29, whose pages exceed `REUSE_BYTES` (the same machine).
 STRIP_BYTES, SMALLEST_STRIP, QUARTERED = 1 << 27, 256, 2
 
 # Side from which tiles of updates are cut whose diagonal ones cost half: herk of 1024,
