@@ -187,10 +187,12 @@ def tell_choice(
 
 
 def _tell_size(routine: str, dtype: Any, size: float, known: Crossover | None) -> str:
-    if known is None or known.size == inf:
-        where = "" if known is None else f" ({known.source})"
-        kind = f"{routine} of {np.dtype(dtype).name}"
-        return f"native, since int8 was not measured to be faster for {kind}{where}"
+    kind = f"{routine} of {np.dtype(dtype).name}"
+    if known is None:
+        unknown = f"int8 is not known to be faster for {kind}"
+        return f"native, since {unknown}, which twom-dist tune measures"
+    if known.size == inf:
+        return f"native, since int8 was not faster for {kind} ({known.source})"
     if size < known.size:
         return f"native: size {size:.0f} is below {known.size:.0f} ({known.source})"
     return f"int8: size {size:.0f} is at least {known.size:.0f} ({known.source})"

@@ -60,9 +60,13 @@ _OURS = np.ndarray, Header
 
 
 def is_stack(x: Any) -> bool:
-    """Tell arrays with axes in front; others, such as files, may refuse to be asked."""
-    ours = isinstance(x, _OURS) or is_dask(x) or family_of(x) == "cupy"
-    return ours and len(x.shape) > 2
+    """Tell arrays with axes in front, those of files as well."""
+    if isinstance(x, _OURS) or is_dask(x) or family_of(x) == "cupy":
+        return len(x.shape) > 2
+    try:
+        return len(x.shape) > 2 and isinstance(x.dtype, np.dtype)
+    except Exception:  # of a closed file anything; who reads it will tell
+        return False
 
 
 def _may_be_pairs(x: Any) -> bool:

@@ -4,6 +4,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+import zarr
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -316,6 +317,7 @@ def test_whoever_forgets_to_say_pairs_is_told():
     x = np.ones((4, 6, 2), np.int8)
     calls = [
         lambda **given: td.integers.herk(x, **given),
+        lambda **given: td.integers.herk(zarr.array(x), **given),
         lambda **given: td.integers.gemm(x, x, op_b="C", **given),
         lambda **given: td.plan(td.integers.herk, da.from_array(x), **given),
         lambda **given: td.plan(td.integers.herk, x.shape, dtype="int8", **given),

@@ -18,7 +18,7 @@ def notes(chip, monkeypatch, shape, routine=td.herk, **options):
 
 
 def test_a_plan_of_a_job_says_that_the_native_product_is_faster(monkeypatch):
-    told = "method 'auto' would be native, since int8 was not measured to be faster"
+    told = "method 'auto' would be native, since int8 is not known to be faster"
     square = (2000, 2000)
     [note] = notes(SLOW, monkeypatch, square, op="C")
     assert note.startswith(told)
