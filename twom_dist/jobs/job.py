@@ -133,7 +133,8 @@ def check_call(call: Call) -> None:
     choice = call.terms.choice
     if choice.pairs:
         text = "files hold matrices of two dimensions, not pairs"
-        raise PlanError(text, "Store complex numbers", "pairs")
+        remedy = "Open the files with zarr or h5py, and give td.integers the arrays"
+        raise PlanError(text, remedy, "pairs")
     if choice.words > 1 or call.out is not None or call.names is not None:
         text = "products of files take no out and no dim, and have a single result"
         raise PlanError(text, "Call another routine, such as td.gemm", "routine")

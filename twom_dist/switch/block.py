@@ -39,7 +39,9 @@ class _Entry:
     is_open: bool = True
 
 
-_ALL_THE_SAME = "Give method='2m' for int8 all the same."
+_ALL_THE_SAME = (
+    "Give the call method='2m' for int8 all the same, or set twom-dist.blas-below to 0."
+)
 _entered: ContextVar[_Entry | None] = ContextVar("twom-dist-use", default=None)
 
 
