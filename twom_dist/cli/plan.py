@@ -3,6 +3,7 @@
 from typing import Any
 
 import click
+from dask.system import CPU_COUNT
 
 from ..errors import TwomError
 from ..tiles.routine import ROUTINES
@@ -46,7 +47,7 @@ _OPTIONS = [
     option(
         "--threads-per-worker",
         COUNT,
-        "Threads of each [default: 2 on a GPU, else 1, or all cores].",
+        "Threads of each [default: 2 on a GPU, else as gemm would start here].",
     ),
     option(
         "--memory-limit",
@@ -102,6 +103,8 @@ def plan(
         n_workers, threads = own.workers, own.threads
         # That of a GPU is not known here.
         memory_limit = memory_limit if on_device else own.memory.limit
+    elif threads is None and not on_device:
+        threads = max(1, CPU_COUNT // n_workers)
     found = plan_routine(
         job,
         n_workers=n_workers,

@@ -115,7 +115,7 @@ def _read_limit(limit: MemoryLimit, memory_bytes: int) -> int | None:
             f"{format_bytes(budget.most_bytes)}, and the process takes "
             f"{format_bytes(budget.taken_bytes)})"
         )
-        remedy = f"Give each at least {LEAST_BYTES >> 20} MiB, or 0 for no limit"
+        remedy = f"Give each more than {LEAST_BYTES >> 20} MiB"
         raise MemoryLimitError(problem, remedy, "memory")
     return found
 

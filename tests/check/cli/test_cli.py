@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dask.system import CPU_COUNT
 
 import twom_dist as td
 from tests.support.bits import same_bits
@@ -124,7 +125,7 @@ def test_a_plan_without_workers_is_that_of_the_workers_that_would_start(call, a,
     assert "for tiles" in call(*command[:-1])[1]
 
 
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("threads", [None, 3])
 @pytest.mark.parametrize(
     ("command", "shape", "tile", "options"),
     [
@@ -136,9 +137,11 @@ def test_a_plan_without_workers_is_that_of_the_workers_that_would_start(call, a,
 def test_a_plan_is_that_of_the_job(call, a, b, command, shape, tile, options, threads):
     """With whole tiles, the last ones smaller, and the share of the processes."""
     flags = ("--n-workers", "2", "--memory-limit", "550MiB", "--chunks", str(tile))
-    # One is what is planned for where nothing is said.
-    flags += ("--threads-per-worker", str(threads)) if threads > 1 else ()
-    cluster = Cluster(2, threads, MemoryBudget(550 * 2**20, "job"))
+    flags += ("--threads-per-worker", str(threads)) if threads else ()
+    # Where nothing is said, as many as gemm would give each.
+    cluster = Cluster(
+        2, threads or max(1, CPU_COUNT // 2), MemoryBudget(550 * 2**20, "job")
+    )
     routine = "herk" if options else "gemm"
     layout = lay_out(shape, "c16", cluster, tile=tile, routine=routine, **options)
     waves = len(layout.waves)
