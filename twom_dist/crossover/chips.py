@@ -44,7 +44,7 @@ def chip_of(engine: EngineName | str) -> Chip:
 def _cpu() -> Chip:
     """Read Linux's description, which is finer than platform's."""
     try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             first = file.read().partition("\n\n")[0].splitlines()
     except OSError:
         first = []

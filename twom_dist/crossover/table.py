@@ -19,13 +19,14 @@ _COMPUTED = "computed for compute capability {}, not measured"
 
 # The default accuracy against NumPy's and CuPy's products, by routine and dtype.
 # Missing entries were not measured to be faster on all chips, at any size.
-# VNNI: gemm of complex128 0.40, 0.88, 1.01, 0.97 times as fast as NumPy, n = 512, 1024,
-#      2048, 4096; herk 0.86, 1.30, 1.82, 1.91, n = 512, 768, 1024, 2048, and 1.1, 1.3,
-#      1.4 by LAPACK's name natively; herk of complex64 1.46 at 1024; all others at most
-#      0.8 (1.05 and 1.05 for herk of both at 1024 on a Xeon, crossover-cpu-xeon.jsonl).
+# VNNI: gemm of complex128 0.40, 0.88, 1.01, 0.96 times as fast as NumPy, n = 512, 1024,
+#      2048, 4096; herk 0.86, 1.30, 1.82, 1.94, n = 512, 768, 1024, 2048 (natively 0.94,
+#      1.10, 1.33, 1.37); herk of complex64 1.46 at 1024; all else at most 0.8. By an
+#      earlier engine a Xeon had 1.05 for both at 1024 (crossover-cpu-xeon.jsonl).
 _OF_VNNI = {("herk", "complex128"): 341.0, ("herk", "complex64"): 341.0}
 # AMX: gemm of complex128 0.8 to 1.15 at 1024, 1.2 to 1.9 at 2048, 1.3 to 2.1 at 4096 on
-#      machines that others use, too. No other dtype was measured.
+#      machines that others use, too. No other dtype was measured. Where Linux refuses
+#      tiles, VNNI multiplies, and NumPy would be as fast or faster.
 _OF_AMX = _OF_VNNI | {("gemm", "complex128"): 682.0}
 # H200: gemm 0.19, 0.66, 1.17, 1.82, n = 1024, 2048, 3000, 4096; herk with 16 moduli
 #      0.84, 2.08, 2.65, 3.84; the default takes 2.2 times as long as these at 2048 and

@@ -97,7 +97,11 @@ class CpuEngine:
     def tile_limits(
         self, system: ResidueSystem, shape: Shape, update: Update | None = None
     ) -> TileLimits:
-        """Cut by the setting largest-tile, products into strips of rows besides."""
+        """Cut by the setting largest-tile, products into strips of rows besides.
+
+        Of updates a diagonal tile costs half where half of the products follow from the
+        others, and with VNNI, which multiplies one side of it.
+        """
         limits, (m, n, k) = host_limits(shape, update), shape
         if update is not None and (update.halves or has_vnni()):
             limits = host_limits(shape, update, UPDATE_TILE)
@@ -105,7 +109,8 @@ class CpuEngine:
         if update is None:
             row_bytes = len(system.planes) * min(k, nb)
             row_bytes += system.num_products * min(n, nb)
-            strip = STRIP_BYTES * (QUARTERED if may_take_quarters() else 1)
+            quarters = may_take_quarters((m, min(n, nb), min(k, kb)))
+            strip = STRIP_BYTES * (QUARTERED if quarters else 1)
             mb = min(mb, max(SMALLEST_STRIP, strip // max(1, row_bytes)))
         two = update is not None and update.two
         # What computes a product of one tile.

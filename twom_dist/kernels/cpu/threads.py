@@ -102,18 +102,19 @@ def scratch(size: int, dtype: np.dtype[Any]) -> Array:
     return buffer
 
 
-# What names the core that runs the calling thread, on Linux.
+# Returns the number of the core that runs the calling thread, on Linux.
 _this_core: Callable[[], int] | None = None
 if sys.platform == "linux":
     _this_core = getattr(ctypes.PyDLL(None), "sched_getcpu", None)
 
 
 def _leave_core(core: int) -> None:
-    """Go on on another core, if there is one that this thread may use.
+    """Move to another core, if there is one that this thread may use.
 
     Linux may wake a thread on the core of who woke it, and leave both there for tens of
     milliseconds: in virtual machines, whose idle cores look taken. Products of 512 took
-    12 ms after a pause, and take 6.6 to 10 (AMD EPYC, 2 cores).
+    12 ms after a pause, and take 6.6 to 10 (AMD EPYC, 2 cores). Whoever pins this thread
+    from outside in these 30 us is not heard.
     """
     with suppress(OSError):  # a sandbox may forbid it
         cores = os.sched_getaffinity(0)

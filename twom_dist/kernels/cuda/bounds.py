@@ -30,15 +30,15 @@ def multiply_digits(device: Device, x: Array, y: Array, digits: int) -> Array:
     if 0 in (m, n, k):
         return device.filled((m, n), dtype)
     left, right = (_take_digits(device, t, digits) for t in (x, y))
-    rows, columns, both = left.shape[1], right.shape[1], _TWO if digits == 2 else _ONE
-    sums = device.empty((len(both), rows, columns), np.int32)
-    # A product of planes that is all of it is returned as it is.
+    rows, columns, places = left.shape[1], right.shape[1], _TWO if digits == 2 else _ONE
+    sums = device.empty((len(places), rows, columns), np.int32)
+    # Where columns have no padding, the sums of the only product are the result.
     total = sums[0, :m]
     if wide or columns > n:
         total = device.empty((m, n), dtype)
     for lo in range(0, left.shape[2], LARGEST_K):
         a, b = (t[:, :, lo : lo + LARGEST_K] for t in (left, right))
-        for q, (i, j) in enumerate(both):
+        for q, (i, j) in enumerate(places):
             _multiply(device, a[i : i + 1], b[j : j + 1], sums[q : q + 1])
         if wide or columns > n:
             outs = (total, None) if wide else (None, total)

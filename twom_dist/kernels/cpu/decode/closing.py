@@ -100,5 +100,5 @@ def close_tiles(tiles: Array, n: int, conjugate: bool, uplo: Uplo) -> None:
     bands = -(-n // _SQUARE)
     given = tiles, n, conjugate, uplo == "upper", uplo == "full"
     pieces = ranges(len(tiles) * bands, each=_SQUARE * n)
-    # The longest bands first: no thread waits for the last of them.
+    # The longest bands of a full tile first: no thread waits for the last of them.
     run_each(lambda r: _close_bands(*given, *r), pieces[::-1])

@@ -68,22 +68,22 @@ def own_products(system: ResidueSystem, hermitian: bool) -> tuple[int, ...]:
     return tuple(q for q, x in given if not hermitian or x.mirror is None)
 
 
-def may_take_quarters() -> bool:
-    """Tell whether large products are multiplied by Winograd's algorithm.
+def may_take_quarters(shape: tuple[int, int, int]) -> bool:
+    """Tell whether Winograd's algorithm may multiply products of a shape.
 
-    A thread computes whole products, with quarters of its own in the caches. With AMX
-    an eighth of them takes less time than their sums (a prediction).
+    Not on many cores, each of which computes products of its own, with quarters that
+    have to fit the caches, and not with AMX, where an eighth of the products takes less
+    time than their sums (a prediction).
     """
-    few = available_cores() <= MOST_CORES
-    return few and has_vnni() and select_tiles() is None
+    # No size exceeds the smallest side.
+    if min(shape) < CROSSOVERS[0] or 1 / sum(1 / x for x in shape) < CROSSOVERS[0]:
+        return False
+    return available_cores() <= MOST_CORES and has_vnni() and select_tiles() is None
 
 
 def _choose_levels(shape: tuple[int, int, int], count: int) -> int:
     """Choose levels of Winograd's algorithm for `count` products."""
-    # No size exceeds the smallest side.
-    large = min(shape) >= CROSSOVERS[0]
-    large = large and 1 / sum(1 / side for side in shape) >= CROSSOVERS[0]
-    pays = large and count >= 2 * num_threads() and may_take_quarters()
+    pays = count >= 2 * num_threads() and may_take_quarters(shape)
     return choose_levels(shape, (GROUP, GROUP, DEPTH), CROSSOVERS if pays else ())
 
 
