@@ -113,8 +113,8 @@ def _leave_core(core: int) -> None:
 
     Linux may wake a thread on the core of who woke it, and leave both there for tens of
     milliseconds: in virtual machines, whose idle cores look taken. Products of 512 took
-    12 ms after a pause, and take 6.6 to 10 (AMD EPYC, 2 cores). Whoever pins this thread
-    from outside in these 30 us is not heard.
+    12 ms after a pause, and take 6.6 to 10 (AMD EPYC, 2 cores). Whoever pins this
+    thread from outside in these 30 us is not heard.
     """
     with suppress(OSError):  # a sandbox may forbid it
         cores = os.sched_getaffinity(0)
