@@ -21,8 +21,8 @@ take_digits(const uint16* x, int64 rows, int64 k, int8* planes, int64 rows_padde
 }
 
 // wide or narrow[i, j] = the sum of sums[q, i, j], of three the first times 128, and, of
-// wide alone, of what is there if asked. Must move 4 bytes for each sum and those that it writes. Grid as
-// of scale_and_add.
+// wide alone, of what is there if asked. Must move 4 bytes for each sum and those that it
+// writes. Grid as of scale_and_add.
 extern "C" __global__ void __launch_bounds__(256)
 join_digits(const int32* sums, int64 count, int64 rows, int64 columns, int32 add,
             int64* wide, int32* narrow, int64 m, int64 n) {
