@@ -100,7 +100,11 @@ def _find_ways(plan: Plan, need: Callable[[_Sizes, int], float]) -> Iterator[str
             others = name_count(fewer, "worker")
             yield f"start {others} of {limit // 2**20} MiB instead of {workers}"
             break
+    sides = [x for x in map(max, sizes) if x >= _LEAST_SIDE]
     for side in _divide(max(map(max, sizes))):
+        # Whoever gives a job tiles of 500 has them along m and n, too.
+        if budget.stretched and side > min(sides, default=side):
+            continue
         cut = _cut(sizes, side, whole=plan.streams or not budget.stretched)
         if side >= _LEAST_SIDE and need(cut, workers) <= usable:
             if budget.stretched:
