@@ -18,7 +18,13 @@ from tests.support.strategies import random_matrix
 from twom_dist.cluster import diagnosis
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cpu import units
-from twom_dist.kernels.cpu.products import amx, microkernel, multiply, packed
+from twom_dist.kernels.cpu.products import (
+    amx,
+    amx_steps,
+    microkernel,
+    multiply,
+    packed,
+)
 from twom_dist.kernels.cpu.threads import limit_threads
 from twom_dist.moduli import residue_system
 
@@ -57,13 +63,41 @@ def answer(monkeypatch, error):
 # --- the text -----------------------------------------------------------------------
 
 
+def assembled(function):
+    lines = assemble(function, "sapphirerapids")
+    return [line.split()[0] for line in lines if not line.endswith(":")]
+
+
 def test_a_step_takes_four_tiles_for_four_products():
     """Beside them, two lines of each right panel are fetched, and left tiles, to L1."""
-    lines = assemble(amx._multiply_tiles, "sapphirerapids")
-    names = [line.split()[0] for line in lines if not line.endswith(":")]
+    names = assembled(amx_steps.multiply_tiles)
     assert (names.count("tileloadd"), names.count("tdpbssd")) == (4, 4)
     assert (names.count("prefetcht1"), names.count("prefetcht0")) == (4, 32)
     assert len(names) == 45  # and the return
+
+
+def test_sums_make_way_for_others_one_by_one():
+    """Operands are loaded before any sum is stored, each of which has a successor."""
+    loads, fetched = ["tileloadd"] * 4, ("prefetcht0", "prefetcht1")
+    for step, begin in (
+        (amx_steps.begin_block, "tilezero"),
+        (amx_steps.resume_block, "tileloadd"),
+    ):
+        names = assembled(step)
+        tiles = [name for name in names if name.startswith(("tile", "tdp"))]
+        assert tiles == loads + ["tilestored", begin, "tdpbssd"] * 4
+        assert [names.count(name) for name in fetched] == [32, 4]
+
+
+def test_neighbouring_sums_share_no_address_modulo_4_kb():
+    """Or else loads of one wait until the other is stored."""
+    size = amx.PAIR * amx_steps.ROW_BYTES
+    rows, halves = range(0, size, amx_steps.ROW_BYTES), (0, amx_steps.LINE)
+    own, following = (
+        {(start + row + g) % 4096 for row in rows for g in halves}
+        for start in (0, amx._BLOCK)
+    )
+    assert not own & following
 
 
 def test_sums_are_reduced_in_registers(monkeypatch):
@@ -173,7 +207,7 @@ def test_threads_and_quarters_give_the_bits_of_the_reference(
     found = []
     monkeypatch.setattr(packed, "TILES_BYTES", 1 << 12)
     monkeypatch.setattr(multiply, "has_vnni", lambda: True)
-    monkeypatch.setattr(multiply, "select_tiles", lambda: amx.CONFIGURATION)
+    monkeypatch.setattr(multiply, "select_tiles", lambda: amx_steps.CONFIGURATION)
     with (
         run_amx(),
         limit_threads(threads),

@@ -12,7 +12,7 @@ from twom_dist.kernels import get_engine
 from twom_dist.kernels.cpu.encode import encode
 from twom_dist.kernels.cpu.encoded import CpuEncoded, as_groups
 from twom_dist.kernels.cpu.products import blocks, multiply, packed
-from twom_dist.kernels.cpu.products.amx import CONFIGURATION
+from twom_dist.kernels.cpu.products.amx_steps import CONFIGURATION
 from twom_dist.kernels.cpu.tuning import BLOCK
 from twom_dist.moduli import ResidueSystem, residue_system
 

@@ -11,7 +11,7 @@ from ..encoded import DEPTH, GROUP, SIDES, CpuEncoded, as_groups
 from ..threads import available_cores, num_threads
 from ..tuning import CROSSOVERS, MOST_CORES
 from ..units import count_lanes, has_amx, has_vnni, refuse_amx
-from .amx import CONFIGURATION
+from .amx_steps import CONFIGURATION
 from .blocks import multiply_blocks
 from .int8_gemm import get_gemm
 from .packed import multiply_packed

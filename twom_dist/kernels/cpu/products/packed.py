@@ -11,7 +11,8 @@ from ..encoded import DEPTH, GROUP, CpuEncoded
 from ..layout import read_only
 from ..threads import num_threads, ranges, run_each
 from ..tuning import BLOCK_BYTES, LONGEST_SUM, TILES_BYTES
-from .amx import PAIR, configure_tiles, multiply_strip, release_tiles, room_bytes
+from .amx import PAIR, multiply_strip, room_bytes
+from .amx_steps import configure_tiles, release_tiles
 from .microkernel import (
     ROWS,
     WIDEST,

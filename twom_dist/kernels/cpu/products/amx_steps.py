@@ -1,0 +1,184 @@
+"""The instructions of AMX, as they are written, and the steps that are made of them.
+
+Neither Numba nor LLVM's vectors have a name for tiles: llvmlite assembles the text for
+any x86. Tiles 0 to 3 hold 32 x 32 sums, 4 and 5 rows of the left operand, 6 and 7
+columns of the right one. The sums stay from one of these functions to the next: LLVM
+has no use for tiles of its own, and no call in between changes them.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from llvmlite.binding import initialize_native_asmparser
+from numba import types
+from numba.extending import intrinsic
+
+from ..encoded import GROUP
+
+# Bytes of a tile, and of a row of it.
+TILE, LINE = 1024, 64
+# Groups of columns that are reduced at once, whose residues fill lines, and bytes of a
+# row of their sums.
+ACROSS = LINE // GROUP
+ROW_BYTES = ACROSS * LINE
+
+initialize_native_asmparser()
+
+# What `ldtilecfg` reads: palette 1, then bytes of a row and rows, of eight tiles each.
+CONFIGURATION = np.zeros(64, np.uint8)
+CONFIGURATION[0] = 1
+CONFIGURATION[16:32].view(np.uint16)[:] = 64
+CONFIGURATION[48:56] = 16
+CONFIGURATION.flags.writeable = False
+
+
+def _instructions(text: str, signature: Any, constraints: str) -> Any:
+    """Make the function that runs instructions, whose operands are its arguments."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [x.type for x in args])
+        builder.asm(kind, text, constraints, args, True)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def configure_tiles(typing_context: Any, address: Any) -> Any:
+    """Set up this thread's tiles, until `release_tiles`."""
+    return _instructions("ldtilecfg ($0)", types.void(types.intp), "r,~{memory}")
+
+
+@intrinsic
+def release_tiles(typing_context: Any) -> Any:
+    """Give up this thread's tiles: the system saves them as long as they are held."""
+    return _instructions("tilerelease", types.void(), "~{memory}")
+
+
+@intrinsic
+def zero_sums(typing_context: Any) -> Any:
+    """Begin 2 x 2 tiles of sums."""
+    text = "\n".join(f"tilezero %tmm{t}" for t in range(4))
+    return _instructions(text, types.void(), "~{memory}")
+
+
+# Left tiles lie in the order in which they are taken: those of the step after the next
+# are fetched into L1 meanwhile, since the four of a step come from L2 in 85 cycles.
+_FETCHES = [f"    prefetcht0 {4 * TILE + LINE * i}($0)" for i in range(32)]
+
+
+def _spread(instructions: Sequence[str]) -> str:
+    """Put the fetches between instructions: at once they would keep loads waiting."""
+    each, lines = len(_FETCHES) // len(instructions), []
+    for i, instruction in enumerate(instructions):
+        lines += [f"    {instruction}", *_FETCHES[each * i : each * (i + 1)]]
+    right = [f"    prefetcht1 {x}(${i})" for i in (3, 4) for x in (0, LINE)]
+    return "\n".join(right + lines)
+
+
+_LOADS = {
+    t: f"tileloadd {place}, %tmm{t}"
+    for t, place in (
+        *((4, "($0,$5,1)"), (5, f"{TILE}($0,$5,1)")),
+        *((6, "($1,$5,1)"), (7, "($2,$5,1)")),
+    )
+}
+_PRODUCTS = [
+    f"tdpbssd %tmm{right}, %tmm{left}, %tmm{t}"
+    for t, (left, right) in enumerate(((4, 6), (4, 7), (5, 6), (5, 7)))
+]
+_MULTIPLY = _spread(
+    (
+        *(_LOADS[6], _LOADS[4], _PRODUCTS[0], _LOADS[5], _PRODUCTS[2]),
+        *(_LOADS[7], _PRODUCTS[1], _PRODUCTS[3]),
+    )
+)
+
+
+@intrinsic
+def multiply_tiles(
+    typing_context: Any,
+    left: Any,
+    first: Any,
+    second: Any,
+    ahead_first: Any,
+    ahead_second: Any,
+    line: Any,
+) -> Any:
+    """Add two left tiles times the right ones of two groups to the sums.
+
+    Addresses, but `line`, bytes from row to row. Two lines each are fetched into L2,
+    and left tiles into L1.
+    """
+    signature = types.void(*(types.intp,) * 6)
+    return _instructions(_MULTIPLY, signature, "r,r,r,r,r,r,~{memory}")
+
+
+# Tiles of sums, in memory: those of the second group of columns 64 bytes after the
+# first, those of the second group of rows 16 rows below.
+_PLACES = (0, LINE, GROUP * ROW_BYTES, GROUP * ROW_BYTES + LINE)
+_STORES = [f"tilestored %tmm{t}, {x}($6,$7,1)" for t, x in enumerate(_PLACES)]
+
+
+def _turn_over(begin: Sequence[str]) -> str:
+    """Write the first step of a block, between the sums of the one before.
+
+    A sum is stored 52 cycles after its last product was begun, and those of the next
+    block, which the processor would look for beyond all four stores, are multiplied
+    meanwhile. Operands are loaded first: what is loaded after a store, and lies a
+    multiple of 4 KB from it, waits for it.
+    """
+    lines = [_LOADS[t] for t in (6, 4, 5, 7)]
+    for t in (0, 2, 1, 3):
+        lines += [_STORES[t], begin[t], _PRODUCTS[t]]
+    return _spread(lines)
+
+
+_BEGIN = _turn_over([f"tilezero %tmm{t}" for t in range(4)])
+_RESUME = _turn_over(
+    [f"tileloadd {x}($8,$7,1), %tmm{t}" for t, x in enumerate(_PLACES)]
+)
+
+
+@intrinsic
+def begin_block(
+    typing_context: Any,
+    left: Any,
+    first: Any,
+    second: Any,
+    ahead_first: Any,
+    ahead_second: Any,
+    line: Any,
+    before: Any,
+    row_bytes: Any,
+) -> Any:
+    """Store the sums at `before`, and multiply the first tiles of others."""
+    signature = types.void(*(types.intp,) * 8)
+    return _instructions(_BEGIN, signature, "r,r,r,r,r,r,r,r,~{memory}")
+
+
+@intrinsic
+def resume_block(
+    typing_context: Any,
+    left: Any,
+    first: Any,
+    second: Any,
+    ahead_first: Any,
+    ahead_second: Any,
+    line: Any,
+    before: Any,
+    row_bytes: Any,
+    sums: Any,
+) -> Any:
+    """Do so, and go on with sums that were stored."""
+    signature = types.void(*(types.intp,) * 9)
+    return _instructions(_RESUME, signature, "r,r,r,r,r,r,r,r,r,~{memory}")
+
+
+@intrinsic
+def store_sums(typing_context: Any, sums: Any, row_bytes: Any) -> Any:
+    """Write the sums."""
+    text = "\n".join(f"tilestored %tmm{t}, {x}($0,$1,1)" for t, x in enumerate(_PLACES))
+    return _instructions(text, types.void(*(types.intp,) * 2), "r,r,~{memory}")
