@@ -50,19 +50,9 @@ def _write_lines(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     # Half of the vectors are half as many, too.
     halves = GROUP // write.lanes
     together, nbytes = PLANES // halves, _LINE // halves
-    kind = f"llvm.fshr.v{write.lanes}i32"
-    append = write.declare(kind, write.words, *(write.words,) * 3)
 
     def times(count: Any, size: int) -> Any:
         return builder.mul(count, ir.Constant(_ADDRESS, size))
-
-    def pack(residues: list[Any]) -> Any:
-        """Make a word of the lowest bytes of four."""
-        first, *others = residues
-        found = builder.shl(first, write.repeated(24))
-        for other in others:
-            found = builder.call(append, [other, found, write.repeated(8)])
-        return found
 
     def write_part(source: Any, target: Any, own: range) -> None:
         def add_order(order: Any, *sums: Any) -> list[Any]:
@@ -85,7 +75,7 @@ def _write_lines(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             residues = [reducer.reduce(next(sums)) for _ in range(DEPTH)]
             is_own = builder.icmp_signed(">", planes, ir.Constant(_ADDRESS, p))
             with builder.if_then(is_own, likely=True):
-                write.store(pack(residues), target, times(distance, p))
+                write.store(write.pack(residues), target, times(distance, p))
 
     def write_line(line: Any) -> list[Any]:
         source = builder.add(words, builder.mul(line, times(orders, ORDER_BYTES)))

@@ -12,7 +12,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from ..compiled import inner
-from ..encoded import GROUP
+from ..encoded import DEPTH, GROUP
 from .amx_steps import (
     ACROSS,
     LINE,
@@ -37,11 +37,11 @@ PAIR = 2 * GROUP
 _BLOCK = PAIR * ROW_BYTES + 2 * LINE
 # Tiles along k of a panel of right ones: 16 KiB, which stay in L1 while rows pass by.
 _DEPTH = 8
-# Lines of each right tile of the next panel that a step fetches.
-_FETCHED = 2
+# Bytes of each side of the next panel of right tiles that a step fetches.
+_FETCHED = 2 * LINE
 # Rows of residues that are fetched before they are written.
 _AHEAD = 8
-_ADDRESS = ir.IntType(64)
+_ADDRESS, _WORD, _BYTE = (ir.IntType(n) for n in (64, 32, 8))
 
 
 @intrinsic
@@ -77,15 +77,25 @@ def _reduce_row(
         ahead = builder.mul(row_bytes, ir.Constant(_ADDRESS, _AHEAD))
         write.fetch(builder.add(target, ahead))
 
-        def reduce_group(g: int) -> None:
+        def find(g: int) -> Any:
             own = write.flip(write.load(source, g * LINE, write.words), BIAS)
-            reducer.store(own, origin, add, target, g * GROUP)
+            return reducer.find(own, origin, add, g * GROUP)
 
-        reduce_group(0)
-        for g in range(1, ACROSS):
-            there = builder.icmp_signed(">", groups, ir.Constant(_ADDRESS, g))
-            with builder.if_then(there, likely=True):
-                reduce_group(g)
+        whole = builder.icmp_signed("==", groups, ir.Constant(_ADDRESS, ACROSS))
+        with builder.if_else(whole) as (one_line, some):
+            with one_line:
+                # By one store: each vector's bytes by themselves take four steps.
+                words = write.pack([find(g) for g in range(ACROSS)])
+                places = [DEPTH * i + g for g in range(ACROSS) for i in range(GROUP)]
+                mask = ir.Constant(ir.VectorType(_WORD, LINE), places)
+                line = builder.bitcast(words, ir.VectorType(_BYTE, LINE))
+                write.store(builder.shuffle_vector(line, line, mask), target, 0)
+            with some:
+                for g in range(ACROSS - 1):
+                    there = builder.icmp_signed(">", groups, ir.Constant(_ADDRESS, g))
+                    with builder.if_then(there, likely=True):
+                        residues = builder.trunc(find(g), write.residues)
+                        write.store(residues, target, g * GROUP)
         return context.get_dummy_value()
 
     return types.void(*(types.intp,) * 7), generate
@@ -152,6 +162,45 @@ def _turn_tiles(x, x_stride, steps, groups, strip, lo, hi):  # type: ignore[no-u
 
 
 @inner
+def _go_on(  # type: ignore[no-untyped-def]
+    steps,
+    left,
+    right,
+    other,
+    last,
+    fetched,
+    beside,
+    fetch,
+    done,
+    ready,
+    each,
+    sums,
+    groups,
+    out,
+    row_bytes,
+    old,
+    entry,
+):
+    """Multiply the tiles of a block after the first ones, and reduce rows meanwhile.
+
+    Addresses of tiles, of the last right ones, and of what is fetched, `fetch` bytes
+    further on in each step; `each`: rows of done..ready that a step reduces, to where
+    `_reduce_row` says. Returns the rows that are reduced.
+    """
+    for t in range(steps):
+        if t > 0:
+            left, right, other = left + 2 * TILE, right + TILE, other + TILE
+            fetched, beside = fetched + fetch, beside + fetch
+            if t == steps - 1:
+                right, other = last
+            multiply_tiles(left, right, other, fetched, beside, LINE)
+        for row in range(done, min(ready, done + each)):
+            _reduce_row(row, sums, groups, out, row_bytes, old, entry)
+            done = row + 1
+    return done
+
+
+@inner
 def multiply_strip(  # type: ignore[no-untyped-def]
     x, x_stride, y, y_stride, steps, out, old, row, rows, first, last, entry, room
 ):
@@ -195,47 +244,45 @@ def multiply_strip(  # type: ignore[no-untyped-def]
                     after, start = j + g + 2 if j + g + 2 < last else first, 0
                 ahead = (after - j - g) * y_stride + (start - chunk) * TILE
                 is_last = g + 2 >= groups and chunk + own == depth
+                right, other = one + chunk * TILE, two + chunk * TILE
+                ends_here = right + (own - 1) * TILE, other + (own - 1) * TILE
+                if chunk + own == depth:
+                    ends_here = ends + g * TILE, ends + h * TILE
+                if own == 1:
+                    right, other = ends_here
                 for i in range(pairs):
                     before, block = block, sums + i * _BLOCK + g * LINE
-                    for t in range(own):
-                        step = chunk * pairs + i * own + t
-                        at = (chunk + t) * TILE
-                        right = one + at, two + at
-                        # Each step fetches some lines of what lies so far ahead.
-                        fetch = (i * own + t) * _FETCHED * LINE
-                        fetch = fetch + ahead - t * TILE if fetch < own * TILE else 0
-                        fetched = right[0] + fetch, right[1] + fetch
-                        if chunk + t == depth - 1:
-                            right = ends + g * TILE, ends + h * TILE
-                        given = strip + step * 2 * TILE, *right, *fetched, LINE
-                        if t > 0:
-                            multiply_tiles(*given)
-                        elif not summed:
-                            zero_sums()
-                            multiply_tiles(*given)
-                        elif chunk == 0:
-                            begin_block(*given, before, ROW_BYTES)
-                        else:
-                            resume_block(*given, before, ROW_BYTES, block)
-                        if t == 0:
-                            # The block before is in memory now.
-                            ready, summed = max(ready, complete), True
-                            complete = min(rows, (i + 1) * PAIR) if is_last else 0
-                            if is_last and i == 0:
-                                place = across, target, row_bytes, origin, table
-                                _reduce_rows(done, ready, found, *place)
-                                ready, done, across, found = 0, 0, groups, sums
-                                offset = row * row_bytes + j * GROUP
-                                target = out_base + offset
-                                origin = old + offset if old != 0 else 0
-                        if turned < tiles:
-                            _turn_tiles(*turn, turned, turned + 1)
-                            turned += 1
-                        for r in range(done, min(ready, done + each)):
-                            _reduce_row(
-                                r, found, across, target, row_bytes, origin, table
-                            )
-                            done = r + 1
+                    left = strip + (chunk * pairs + i * own) * 2 * TILE
+                    # The first blocks fetch that panel, each step some lines of it.
+                    fetch, offset = 0, 0
+                    if i * _FETCHED < TILE:
+                        fetch, offset = _FETCHED, ahead + i * own * _FETCHED
+                    fetched = right + offset, other + offset
+                    given = left, right, other, *fetched, LINE
+                    if not summed:
+                        zero_sums()
+                        multiply_tiles(*given)
+                    elif chunk == 0:
+                        begin_block(*given, before, ROW_BYTES)
+                    else:
+                        resume_block(*given, before, ROW_BYTES, block)
+                    # The block before is in memory now.
+                    ready, summed = max(ready, complete), True
+                    complete = min(rows, (i + 1) * PAIR) if is_last else 0
+                    if is_last and i == 0:
+                        place = across, target, row_bytes, origin, table
+                        _reduce_rows(done, ready, found, *place)
+                        ready, done, across, found = 0, 0, groups, sums
+                        offset = row * row_bytes + j * GROUP
+                        target = out_base + offset
+                        origin = old + offset if old != 0 else 0
+                    if turned < tiles:
+                        following = min(tiles, turned + own)
+                        _turn_tiles(*turn, turned, following)
+                        turned = following
+                    steps_left = own, left, right, other, ends_here, *fetched, fetch
+                    place = across, target, row_bytes, origin, table
+                    done = _go_on(*steps_left, done, ready, each, found, *place)
         sums = strip - pairs * _BLOCK if sums == ends + _ENDS else ends + _ENDS
     if summed:
         store_sums(block, ROW_BYTES)

@@ -8,7 +8,7 @@ fill a vector: 24 sums take 24 instructions, and 11 loads. Where AVX has half of
 vectors, and half as many, 4 rows by 24 are summed at a time: 12 instructions, 7 loads.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -78,6 +78,16 @@ class Writer:
         name, flags = "llvm.prefetch.p0i8", [ir.Constant(_WORD, t) for t in given]
         call = self.declare(name, ir.VoidType(), kind, *(_WORD,) * 3)
         self.builder.call(call, [self.builder.inttoptr(address, kind), *flags])
+
+    def pack(self, residues: Sequence[Any]) -> Any:
+        """Make a word of the lowest bytes of four."""
+        first, *others = residues
+        kind = f"llvm.fshr.v{self.lanes}i32"
+        append = self.declare(kind, self.words, *(self.words,) * 3)
+        found = self.builder.shl(first, self.repeated(24))
+        for other in others:
+            found = self.builder.call(append, [other, found, self.repeated(8)])
+        return found
 
     def fill(self, value: Any) -> Any:
         """Fill a vector with a number."""
@@ -284,6 +294,12 @@ class Reducer:
 
     def store(self, sums: Any, old: Any, add: Any, out: Any, place: int) -> None:
         """Write residues `place` bytes after `out`; add those at `old` if `add`."""
+        found = self.find(sums, old, add, place)
+        residues = self.write.builder.trunc(found, self.write.residues)
+        self.write.store(residues, out, place)
+
+    def find(self, sums: Any, old: Any, add: Any, place: int) -> Any:
+        """Find residues, as lowest bytes; add those `place` after `old` if `add`."""
         write, builder = self.write, self.write.builder
         before = builder.block
         with builder.if_then(add):
@@ -292,9 +308,7 @@ class Reducer:
         total = builder.phi(write.words)
         total.add_incoming(sums, before)
         total.add_incoming(added, adding)
-        small = write.add_products(self.start, total, self.weights)
-        residue = builder.trunc(self.reduce(small), write.residues)
-        write.store(residue, out, place)
+        return self.reduce(write.add_products(self.start, total, self.weights))
 
     def reduce(self, total: Any) -> Any:
         """Find the residues of sums that began with `start`, as lowest bytes."""
