@@ -1,12 +1,16 @@
 """Rank-k stages of the engines: one encoding for both sides, products that follow."""
 
 import numpy as np
+import pytest
 
+import twom_dist as td
 from tests.support.cases import cases
 from tests.support.pipeline import add_both_ways
 from tests.support.strategies import random_matrix
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cpu import engine as cpu_engine
+from twom_dist.kernels.cpu import threads
+from twom_dist.kernels.cpu.decode import decode
 from twom_dist.kernels.cpu.tuning import BLOCK, UPDATE_TILE
 from twom_dist.kernels.limits import Update
 from twom_dist.moduli import residue_system
@@ -92,3 +96,42 @@ def test_tiles_are_small_only_where_diagonal_ones_are_multiplied_in_full(
     monkeypatch.setattr(cpu_engine, "has_vnni", lambda: vnni)
     given = residue_system("2m", 16), (3000, 3000, 100), Update(halves, two=True)
     assert engine.tile_limits(*given).mb == (UPDATE_TILE if halves or vnni else 512)
+
+
+@pytest.fixture
+def in_orders(monkeypatch):
+    """Compute with as many pieces as there can be, the first or the last one first."""
+
+    def run(compute):
+        monkeypatch.setattr(threads, "WORTHWHILE", 1)
+        for step in (1, -1):
+
+            def run_each(function, pieces, work=None, step=step):
+                for piece in list(pieces)[::step]:
+                    function(piece)
+
+            decode._plan_tile.cache_clear()
+            monkeypatch.setattr(decode, "run_each", run_each)
+            with threads.limit_threads(4):
+                yield compute()
+        decode._plan_tile.cache_clear()
+
+    return run
+
+
+@cases("n", [63, 65, 128, 129, 200])
+@cases("method", ["2m", "3m", "4m"])
+@cases("uplo", ["full", "lower", "upper"])
+def test_bands_of_an_update_are_closed_in_any_order(in_orders, n, method, uplo):
+    """Each mirrors its rows into those of others, which may be decoded later."""
+    x = random_matrix(n, 40, "complex128", 1.0, 1)
+    c = random_matrix(n, n, "complex128", 1.0, 2)
+    c += c.conj().T
+
+    def update():
+        return td.herk(x, c, beta=0.5, method=method, num_moduli=11, uplo=uplo)
+
+    with threads.limit_threads(1):
+        expected = update()
+    for found in in_orders(update):
+        assert np.array_equal(found.view(np.int64), expected.view(np.int64))

@@ -1,7 +1,7 @@
 """A product of one tile: all stages, one after the other, each by one call."""
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
 from typing import Any
 
@@ -12,8 +12,9 @@ from ...typing import Array, Uplo
 from ..at_once import Known
 from ..nonfinite import apply_fill, find_fill
 from .buffers import take_bytes
+from .decode.closing import row_closer
 from .decode.decode import decode_tile
-from .decode.mirrors import fill_mirrors
+from .decode.mirrors import fill_mirrors, fill_rows, mirror_table
 from .encode.encode import encode_rows
 from .encoded import BYTE, SIDES, as_whole
 from .look.norms import finite_exponents
@@ -64,20 +65,27 @@ def multiply_at_once(
             right = engine.reorder(left, twin)
         residues: Array = np.ndarray(shape, BYTE, take_bytes(nbytes))
         multiply_planes(left, right, system, residues, None, few, triangle)
-        if few:
+        # Rows of an update are mirrored, decoded and closed while they are at hand.
+        one, before, after = x.ndim == 2, None, None
+        if few and one:
+            before = partial(fill_rows, residues, mirror_table(system), SIDES[triangle])
+        elif few:
             fill_mirrors(system, residues, SIDES[triangle])
         # The planes' memory serves the result.
         del encoded, left, right
         tile = np.empty(of_tile, dtype) if out is None else out
         finite, all_are = finite_exponents(line)
+        if uplo is not None and one and all_are:
+            after = row_closer(tile, hermitian, uplo)
         given = residues, finite[:end], finite[first:], system
-        decode_tile(*given, alpha, beta, c, SIDES[triangle], 1, tile)
+        side = SIDES[triangle]
+        decode_tile(*given, alpha, beta, c, side, 1, tile, before, after)
     if not all_are:
         exponents = rows.reshape(x.shape[:-1]), columns.reshape(y.shape[:-1])
         fill = find_fill(x, y, *exponents, conjugate)
         assert fill is not None
         apply_fill(fill, tile, alpha, beta, c)
-    if uplo is not None:
+    if uplo is not None and after is None:
         engine.close_diagonal(tile, conjugate=hermitian, uplo=uplo)
     return tile
 

@@ -148,8 +148,7 @@ class CpuEngine:
     def close_diagonal(self, tile: Array, *, conjugate: bool, uplo: Uplo) -> Array:
         """Close bands of rows side by side."""
         if tile.size:
-            tiles = as_parts(whole_rows(listed(tile)))
-            close_tiles(tiles, tile.shape[-1], conjugate, uplo)
+            close_tiles(tile, conjugate, uplo)
         return tile
 
     def largest_exponents(self, x: Array, shifts: Array | None = None) -> Array:

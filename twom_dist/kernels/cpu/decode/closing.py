@@ -3,10 +3,15 @@
 Rows may be longer than those of a tile, which is then a part of a larger array.
 """
 
+from collections.abc import Callable
+from functools import partial
+from math import prod
+
 import numpy as np
 
 from ....typing import Array, Uplo
 from ..compiled import inner, kernel
+from ..layout import as_parts, listed, whole_rows
 from ..threads import ranges, run_each
 
 # Side of the squares that are turned at a time: both fit the first cache.
@@ -95,10 +100,24 @@ def _close_bands(tiles, n, conjugate, upper, full, lo, hi):  # type: ignore[no-u
                 tile[i, i, 1] = 0
 
 
-def close_tiles(tiles: Array, n: int, conjugate: bool, uplo: Uplo) -> None:
-    """Close the tiles (matrices, n, n, parts), of a real type, in place."""
-    bands = -(-n // _SQUARE)
-    given = tiles, n, conjugate, uplo == "upper", uplo == "full"
-    pieces = ranges(len(tiles) * bands, each=_SQUARE * n)
+def close_tiles(tile: Array, conjugate: bool, uplo: Uplo) -> None:
+    """Close a tile, or a stack, in place: see `Engine.close_diagonal`."""
+    n, close = tile.shape[-1], _closer(tile, conjugate, uplo)
+    bands = -(-n // _SQUARE) * prod(tile.shape[:-2])
     # The longest bands of a full tile first: no thread waits for the last of them.
-    run_each(lambda r: _close_bands(*given, *r), pieces[::-1])
+    run_each(lambda r: close(*r), ranges(bands, each=_SQUARE * n)[::-1])
+
+
+def row_closer(tile: Array, conjugate: bool, uplo: Uplo) -> Callable[[int, int], None]:
+    """Return what closes rows of one tile, from a multiple of 32 to another or the end.
+
+    It needs them alone, unless the upper triangle of a full tile is given.
+    """
+    close = _closer(tile, conjugate, uplo)
+    return lambda lo, hi: close(lo // _SQUARE, -(-hi // _SQUARE))
+
+
+def _closer(tile: Array, conjugate: bool, uplo: Uplo) -> Callable[[int, int], None]:
+    tiles = as_parts(whole_rows(listed(tile)))
+    given = tiles, tile.shape[-1], conjugate, uplo == "upper", uplo == "full"
+    return partial(_close_bands, *given)

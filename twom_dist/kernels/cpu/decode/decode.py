@@ -1,5 +1,6 @@
 """Decode: int8 residues -> floating-point tile, by the contract's written order."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
@@ -14,7 +15,7 @@ from ..layout import flat_parts, flat_rows, read_only, real_type, tall
 from ..threads import num_threads, ranges, run_each
 from .digits import add_digits, balance_digits, mirror_digits
 from .finish import are_within, finish_row
-from .pieces import piece_width, scratch_lines
+from .pieces import BAND, piece_width, scratch_lines
 from .scaling import (
     FIRST_HIGH,
     FIRST_LOW,
@@ -29,6 +30,9 @@ from .scaling import (
     write,
 )
 from .sums import COMBINED, FORMS, combine_residues, sum_residues
+
+# What is done to rows, from the first to the last.
+OfRows = Callable[[int, int], object]
 
 
 @dataclass(frozen=True)
@@ -204,14 +208,18 @@ def decode_tile(
     side: int,
     words: int,
     out: Array,
+    before: OfRows | None = None,
+    after: OfRows | None = None,
 ) -> None:
     """Decode a tile, or a stack, rows side by side.
 
     `rows`, `columns`: finite exponents of all matrices, int64, in a line; `side`: -1
-    for the lower triangle alone, 1 for the upper one, 0 for all.
+    for the lower triangle alone, 1 for the upper one, 0 for all; `before` and `after`:
+    what is done to rows lo..hi, from a multiple of `BAND` on.
     """
     n, sizes = out.shape[-1], (len(rows), out.shape[-1], residues.shape[-1], words)
-    plan = _plan_tile(*sizes, side, system, out.dtype, num_threads())
+    band = BAND if before or after else 1
+    plan = _plan_tile(*sizes, side, band, system, out.dtype, num_threads())
     scratch, tables, own_shape, real, c_parts, pieces = plan
     scaling = scalar_mode(alpha), complex(alpha), scalar_mode(beta), complex(beta)
     flat = flat_rows(out, own_shape, real)
@@ -221,8 +229,12 @@ def decode_tile(
     line = residues.reshape(len(residues), -1)
 
     def decode(piece: tuple[int, int]) -> None:
+        if before:
+            before(*piece)
         given = line, rows, columns, n, *tables, *scaling, c_parts, side, *piece, flat
         decode_rows(*given, *scratch_lines(*scratch))
+        if after:
+            after(*piece)
 
     run_each(decode, pieces)
 
@@ -234,6 +246,7 @@ def _plan_tile(
     length: int,
     words: int,
     side: int,
+    band: int,
     system: ResidueSystem,
     dtype: np.dtype[Any],
     threads: int,
@@ -246,7 +259,11 @@ def _plan_tile(
     width, tables = piece_width(n, length, side), decode_tables(system)
     held, real = 2 if system.hexagonal else words, real_type(dtype)
     own = tables.forms, tables.weights, tables.modulus, tables.quotient
-    pieces = ranges(m, smallest=8, each=n * system.num_products // 4, threads=threads)
+    # Short rows are decoded with what lies beyond the diagonal: no other may be closed.
+    band = m if band > 1 and width >= 2 * length else band
+    each, least = band * n * system.num_products // 4, -(-8 // band)
+    bands = ranges(-(-m // band), smallest=least, each=each, threads=threads)
+    pieces = [(lo * band, min(m, hi * band)) for lo, hi in bands]
     # The longest rows of a triangle first: no thread waits for the last of them.
     order = -1 if side < 0 else 1
     return (

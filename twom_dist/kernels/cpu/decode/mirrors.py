@@ -4,11 +4,13 @@ In squares of 64 x 64, whose lines are read once and written once, each 16 rows 
 in registers.
 """
 
+from functools import cache
+
 import numpy as np
 
 from ....moduli import ResidueSystem
 from ....typing import Array
-from ..compiled import kernel
+from ..compiled import inner, kernel
 from ..products.requantise import SHIFT, multiplier
 from ..products.turning import SIDE, turn_four, turn_one
 from ..threads import run_each
@@ -17,77 +19,96 @@ from ..threads import run_each
 _TILE = 64
 
 
-@kernel
-def transpose(source, target, side):  # type: ignore[no-untyped-def]
-    """target[m, j, i] = source[m, i, j] of int8 residues; rows are padded to 16.
+@inner
+def _turn(source, target, side, lo, hi, turned):  # type: ignore[no-untyped-def]
+    """Write rows lo..hi of target[j, i] = source[i, j]; rows are padded to 16.
 
     `side`: below 0 the lower triangle of the target alone, above 0 the upper one. What
     lies beyond it, or in the padding, is anything.
     """
-    matrices, n, width = source.shape
-    turned = np.zeros((_TILE, _TILE // 8), np.uint64)
+    n, width = source.shape
     words, out = target.view(np.uint64), turned.ctypes.data
-    for matrix in range(matrices):
-        for i in range(0, n, _TILE):
-            down = min(_TILE, width - i)
-            first, last = i if side < 0 else 0, min(n, i + _TILE) if side > 0 else n
-            for j in range(first, last, _TILE):
-                across = min(_TILE, width - j)
-                for r in range(0, down, SIDE):
-                    row = source.ctypes.data + (matrix * n + i + r) * width + j
-                    rows = min(SIDE, n - i - r)
-                    if across == _TILE:
-                        turn_four(row, width, rows, out + r, _TILE)
-                    else:
-                        for c in range(0, across, SIDE):
-                            turn_one(row + c, width, rows, out + c * _TILE + r, _TILE)
-                for c in range(min(_TILE, n - j)):
-                    own, given = words[matrix, j + c, i // 8 :], turned[c]
-                    # By one instruction where the number is known.
-                    if down == _TILE:
-                        for w in range(_TILE // 8):
-                            own[w] = given[w]
-                    else:
-                        for w in range(down // 8):
-                            own[w] = given[w]
+    for i in range(0, n, _TILE):
+        down = min(_TILE, width - i)
+        first, last = i if side < 0 else 0, min(n, i + _TILE) if side > 0 else n
+        for j in range(max(first, lo // _TILE * _TILE), min(last, hi), _TILE):
+            across = min(_TILE, width - j)
+            for r in range(0, down, SIDE):
+                row = source.ctypes.data + (i + r) * width + j
+                rows = min(SIDE, n - i - r)
+                if across == _TILE:
+                    turn_four(row, width, rows, out + r, _TILE)
+                else:
+                    for c in range(0, across, SIDE):
+                        turn_one(row + c, width, rows, out + c * _TILE + r, _TILE)
+            for c in range(max(0, lo - j), min(_TILE, hi - j)):
+                own, given = words[j + c, i // 8 :], turned[c]
+                # By one instruction where the number is known.
+                if down == _TILE:
+                    for w in range(_TILE // 8):
+                        own[w] = given[w]
+                else:
+                    for w in range(down // 8):
+                        own[w] = given[w]
+
+
+@inner
+def _combine(target, straight, source, transposed, weight, other, p, m):  # type: ignore[no-untyped-def]
+    """target = straight source + transposed target + weight other, modulo p."""
+    for j in range(target.size):
+        r, t, s = np.int64(source[j]), np.int64(target[j]), np.int64(other[j])
+        v = straight * r + transposed * t + weight * s
+        target[j] = np.int8(v - ((v * m + (1 << (SHIFT - 1))) >> SHIFT) * p)
 
 
 @kernel
-def combine(target, straight, source, transposed, weight, other, p, m, shift):  # type: ignore[no-untyped-def]
-    """target = straight source + transposed target + weight other, modulo p."""
-    for i in range(target.shape[0]):
-        t, r, s = target[i], source[i], other[i]
-        for j in range(t.size):
-            v = np.int64(straight * r[j] + transposed * t[j] + weight * s[j])
-            t[j] = np.int8(v - ((v * m + (1 << (shift - 1))) >> shift) * p)
+def fill_rows(residues, table, side, lo, hi):  # type: ignore[no-untyped-def]
+    """Derive rows lo..hi of a triangle of each matrix of the products of a table.
+
+    residues: (products, matrices, n, n padded to whole groups); `table`: rows of
+    `mirror_table`; `side`: below 0 the lower triangle, or more, above 0 the upper one.
+    """
+    turned = np.zeros((_TILE, _TILE // 8), np.uint64)
+    for number in range(len(table)):
+        target, source, other, straight, transposed, weight, p, m = table[number]
+        for matrix in range(residues.shape[1]):
+            x, y = residues[source, matrix], residues[target, matrix]
+            z = residues[other, matrix]
+            _turn(x, y, side, lo, hi, turned)
+            if straight != 0 or transposed != 1 or weight != 0:
+                for i in range(lo, hi):
+                    _combine(y[i], straight, x[i], transposed, weight, z[i], p, m)
+
+
+@cache
+def mirror_table(system: ResidueSystem) -> Array:
+    """Tabulate the products that have a mirror.
+
+    Each with that, the product that is added, the weights of all three, and what
+    reduces modulo p.
+    """
+    rows = [
+        (
+            *(
+                q,
+                mirror.source,
+                mirror.source if mirror.other is None else mirror.other,
+            ),
+            *(mirror.straight, mirror.transposed, mirror.other_weight),
+            *(product.p, multiplier(product.p)),
+        )
+        for q, product in enumerate(system.products)
+        if (mirror := product.mirror) is not None
+    ]
+    return np.array(rows, np.int64).reshape(-1, 8)
 
 
 def fill_mirrors(system: ResidueSystem, residues: Array, side: int) -> None:
-    """Derive a triangle of the products that have a mirror, or more.
+    """Derive a triangle of the products that have a mirror, or more."""
+    table, n = mirror_table(system), residues.shape[2]
 
-    `residues`: (products, matrices, n, n padded to whole groups).
-    """
-    rows = residues.reshape(len(residues), -1, residues.shape[3])
-
-    def fill(q: int) -> None:
-        product, mirror = system.products[q], system.products[q].mirror
-        if mirror is None:
-            return
-        transpose(residues[mirror.source], residues[q], side)
-        if (mirror.straight, mirror.transposed, mirror.other) != (0, 1, None):
-            source = rows[mirror.source]
-            other = source if mirror.other is None else rows[mirror.other]
-            combine(
-                rows[q],
-                mirror.straight,
-                source,
-                mirror.transposed,
-                mirror.other_weight,
-                other,
-                product.p,
-                multiplier(product.p),
-                SHIFT,
-            )
+    def fill(number: int) -> None:
+        fill_rows(residues, table[number : number + 1], side, 0, n)
 
     # A product takes a nanosecond for some eight residues.
-    run_each(fill, range(len(residues)), residues.size // 8)
+    run_each(fill, range(len(table)), residues.size // 8)

@@ -11,6 +11,10 @@ from ....typing import Array
 # with 256, 12.9, since each piece takes a time of its own.
 PIECE = 512
 
+# Rows of an update that are mirrored, decoded and closed one after the other, while
+# they are in the caches: whole squares of all of these.
+BAND = 64
+
 
 def piece_width(n: int, length: int, side: int) -> int:
     """Cut n into equal pieces of up to `PIECE`, whole lines of the cache.
