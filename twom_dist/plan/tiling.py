@@ -218,16 +218,24 @@ def _choose_tiles(spec: Spec, shape: Shape, cluster: Cluster, chunks: Shape) -> 
 def _first_layout(
     sizes: list[Shape], chunks: Shape, lay_out: Callable[[Shape, bool], Layout | None]
 ) -> Layout:
-    """Return the first layout that fits; `lay_out` is told which is the last one."""
+    """Return the first layout that fits; `lay_out` is told which are the last ones.
+
+    Those are of the smallest tiles of C, of less and less along k.
+    """
     for tile_shape in sizes[:-1]:
         for one in (tile_shape, halve_k(tile_shape, chunks)):
             with suppress(MemoryLimitError):
                 if layout := lay_out(one, False):
                     return layout
                 break
-    layout = lay_out(sizes[-1], True)
-    assert layout is not None
-    return layout
+    smallest, found = sizes[-1], None
+    while (shorter := halve_k(smallest, chunks)) != smallest and not found:
+        with suppress(MemoryLimitError):
+            found = lay_out(smallest, True)
+        smallest = shorter
+    found = found or lay_out(smallest, True)
+    assert found is not None
+    return found
 
 
 def _lay_out_tiles(
