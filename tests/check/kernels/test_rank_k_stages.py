@@ -10,7 +10,9 @@ from tests.support.strategies import random_matrix
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cpu import engine as cpu_engine
 from twom_dist.kernels.cpu import threads
-from twom_dist.kernels.cpu.decode import decode
+from twom_dist.kernels.cpu.decode import closing, decode, mirrors
+from twom_dist.kernels.cpu.decode.pieces import BAND
+from twom_dist.kernels.cpu.decode.sums import COMBINED
 from twom_dist.kernels.cpu.tuning import BLOCK, UPDATE_TILE
 from twom_dist.kernels.limits import Update
 from twom_dist.moduli import residue_system
@@ -100,27 +102,30 @@ def test_tiles_are_small_only_where_diagonal_ones_are_multiplied_in_full(
 
 @pytest.fixture
 def in_orders(monkeypatch):
-    """Compute with as many pieces as there can be, the first or the last one first."""
+    """Compute in as many pieces as there can be, the first or the last one first."""
 
     def run(compute):
-        monkeypatch.setattr(threads, "WORTHWHILE", 1)
         for step in (1, -1):
+            ran = []
 
-            def run_each(function, pieces, work=None, step=step):
+            def run_each(function, pieces, work=None, step=step, ran=ran):
+                ran += pieces
                 for piece in list(pieces)[::step]:
                     function(piece)
 
             decode._plan_tile.cache_clear()
             monkeypatch.setattr(decode, "run_each", run_each)
-            with threads.limit_threads(4):
+            with threads.limit_threads(2):
                 yield compute()
-        decode._plan_tile.cache_clear()
+            assert len(ran) > 2
 
-    return run
+    monkeypatch.setattr(threads, "WORTHWHILE", 1)
+    yield run
+    decode._plan_tile.cache_clear()
 
 
-@cases("n", [63, 65, 128, 129, 200])
-@cases("method", ["2m", "3m", "4m"])
+@cases("n", [193, 256, 300])
+@cases("method", ["2m", "3m", "4m", "eisenstein"])
 @cases("uplo", ["full", "lower", "upper"])
 def test_bands_of_an_update_are_closed_in_any_order(in_orders, n, method, uplo):
     """Each mirrors its rows into those of others, which may be decoded later."""
@@ -135,3 +140,8 @@ def test_bands_of_an_update_are_closed_in_any_order(in_orders, n, method, uplo):
         expected = update()
     for found in in_orders(update):
         assert np.array_equal(found.view(np.int64), expected.view(np.int64))
+
+
+def test_bands_are_whole_squares():
+    """What is decoded of a row beyond the diagonal lies in its own band."""
+    assert not any(BAND % side for side in (mirrors._TILE, closing._SQUARE, COMBINED))

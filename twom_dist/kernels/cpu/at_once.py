@@ -15,6 +15,7 @@ from .buffers import take_bytes
 from .decode.closing import row_closer
 from .decode.decode import decode_tile
 from .decode.mirrors import fill_mirrors, fill_rows, mirror_table
+from .decode.pieces import BAND
 from .encode.encode import encode_rows
 from .encoded import BYTE, SIDES, as_whole
 from .look.norms import finite_exponents
@@ -65,8 +66,10 @@ def multiply_at_once(
             right = engine.reorder(left, twin)
         residues: Array = np.ndarray(shape, BYTE, take_bytes(nbytes))
         multiply_planes(left, right, system, residues, None, few, triangle)
-        # Rows of an update are mirrored, decoded and closed while they are at hand.
-        one, before, after = x.ndim == 2, None, None
+        # Bands of rows are derived, decoded and closed while they are at hand, if they
+        # are enough: two for each thread, one longer and one shorter, take equal times.
+        bands, before, after = -(-x.shape[-2] // BAND), None, None
+        one = x.ndim == 2 and bands >= 2 * num_threads()
         if few and one:
             before = partial(fill_rows, residues, mirror_table(system), SIDES[triangle])
         elif few:

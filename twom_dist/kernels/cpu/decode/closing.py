@@ -11,6 +11,7 @@ import numpy as np
 
 from ....typing import Array, Uplo
 from ..compiled import inner, kernel
+from ..encoded import SIDES
 from ..layout import as_parts, listed, whole_rows
 from ..threads import ranges, run_each
 
@@ -72,29 +73,29 @@ def mirror_tiles(
 
 
 @kernel
-def _close_bands(tiles, n, conjugate, upper, full, lo, hi):  # type: ignore[no-untyped-def]
-    """Close bands lo..hi of rows of tiles[matrices, n, n, parts], matrix by matrix."""
+def _close_bands(tiles, n, conjugate, side, lo, hi):  # type: ignore[no-untyped-def]
+    """Close bands lo..hi of rows of tiles[matrices, n, n, parts], matrix by matrix.
+
+    `side`: below 0 what is above the diagonal is cleared, above 0 what is below; 0:
+    the lower triangle is mirrored, that of these rows alone.
+    """
     bands = -(-n // _SQUARE)
     turned = np.empty((_SQUARE, _SQUARE, tiles.shape[3]), tiles.dtype)
     for item in range(lo, hi):
         tile, top = tiles[item // bands], item % bands * _SQUARE
         rows = min(_SQUARE, n - top)
-        for left in range(0, top if full else 0, _SQUARE):
-            first, then, size = top, left, (rows, _SQUARE)
-            if upper:
-                first, then, size = left, top, (_SQUARE, rows)
-            _mirror_square(tile, first, then, *size, tile, conjugate, turned)
+        for left in range(0, top if side == 0 else 0, _SQUARE):
+            where = top, left, rows, _SQUARE
+            _mirror_square(tile, *where, tile, conjugate, turned)
         for i in range(top, top + rows):
-            # One triangle of the square on the diagonal is given.
-            for j in range(top, i if full else top):
-                own, image = (
-                    (tile[j, i], tile[i, j]) if upper else (tile[i, j], tile[j, i])
-                )
+            # The square on the diagonal is mirrored into itself.
+            for j in range(top, i if side == 0 else top):
+                own, image = tile[i, j], tile[j, i]
                 image[0] = own[0]
                 if own.size == 2:
                     image[1] = tile.dtype.type(0) - own[1] if conjugate else own[1]
-            if not full:
-                cleared = tile[i, :i] if upper else tile[i, i + 1 : n]
+            if side != 0:
+                cleared = tile[i, :i] if side > 0 else tile[i, i + 1 : n]
                 cleared[...] = 0
             if conjugate and tile.shape[2] == 2:
                 tile[i, i, 1] = 0
@@ -111,7 +112,7 @@ def close_tiles(tile: Array, conjugate: bool, uplo: Uplo) -> None:
 def row_closer(tile: Array, conjugate: bool, uplo: Uplo) -> Callable[[int, int], None]:
     """Return what closes rows of one tile, from a multiple of 32 to another or the end.
 
-    It needs them alone, unless the upper triangle of a full tile is given.
+    It reads these rows alone; of a full tile it writes columns of those above.
     """
     close = _closer(tile, conjugate, uplo)
     return lambda lo, hi: close(lo // _SQUARE, -(-hi // _SQUARE))
@@ -119,5 +120,4 @@ def row_closer(tile: Array, conjugate: bool, uplo: Uplo) -> Callable[[int, int],
 
 def _closer(tile: Array, conjugate: bool, uplo: Uplo) -> Callable[[int, int], None]:
     tiles = as_parts(whole_rows(listed(tile)))
-    given = tiles, tile.shape[-1], conjugate, uplo == "upper", uplo == "full"
-    return partial(_close_bands, *given)
+    return partial(_close_bands, tiles, tile.shape[-1], conjugate, SIDES[uplo])

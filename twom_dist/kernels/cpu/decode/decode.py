@@ -31,7 +31,7 @@ from .scaling import (
 )
 from .sums import COMBINED, FORMS, combine_residues, sum_residues
 
-# What is done to rows, from the first to the last.
+# What is done to rows, from the first to the one after the last.
 OfRows = Callable[[int, int], object]
 
 
@@ -215,7 +215,7 @@ def decode_tile(
 
     `rows`, `columns`: finite exponents of all matrices, int64, in a line; `side`: -1
     for the lower triangle alone, 1 for the upper one, 0 for all; `before` and `after`:
-    what is done to rows lo..hi, from a multiple of `BAND` on.
+    what is done to rows lo..hi, from a multiple of `BAND` on, beside other threads.
     """
     n, sizes = out.shape[-1], (len(rows), out.shape[-1], residues.shape[-1], words)
     band = BAND if before or after else 1
@@ -259,11 +259,11 @@ def _plan_tile(
     width, tables = piece_width(n, length, side), decode_tables(system)
     held, real = 2 if system.hexagonal else words, real_type(dtype)
     own = tables.forms, tables.weights, tables.modulus, tables.quotient
-    # Short rows are decoded with what lies beyond the diagonal: no other may be closed.
-    band = m if band > 1 and width >= 2 * length else band
     each, least = band * n * system.num_products // 4, -(-8 // band)
     bands = ranges(-(-m // band), smallest=least, each=each, threads=threads)
     pieces = [(lo * band, min(m, hi * band)) for lo, hi in bands]
+    # Short rows are decoded with what lies beyond the diagonal, where others mirror.
+    assert band == 1 or len(pieces) == 1 or width < 2 * length
     # The longest rows of a triangle first: no thread waits for the last of them.
     order = -1 if side < 0 else 1
     return (

@@ -11,6 +11,7 @@ import numpy as np
 from ....moduli import ResidueSystem
 from ....typing import Array
 from ..compiled import inner, kernel
+from ..layout import read_only
 from ..products.requantise import SHIFT, multiplier
 from ..products.turning import SIDE, turn_four, turn_one
 from ..threads import run_each
@@ -65,8 +66,9 @@ def _combine(target, straight, source, transposed, weight, other, p, m):  # type
 def fill_rows(residues, table, side, lo, hi):  # type: ignore[no-untyped-def]
     """Derive rows lo..hi of a triangle of each matrix of the products of a table.
 
-    residues: (products, matrices, n, n padded to whole groups); `table`: rows of
-    `mirror_table`; `side`: below 0 the lower triangle, or more, above 0 the upper one.
+    `residues`: (products, matrices, n, n padded to whole groups); `table`: rows of
+    `mirror_table`; `side`: below 0 the lower triangle, or more, above 0 the upper one,
+    0 both.
     """
     turned = np.zeros((_TILE, _TILE // 8), np.uint64)
     for number in range(len(table)):
@@ -84,23 +86,17 @@ def fill_rows(residues, table, side, lo, hi):  # type: ignore[no-untyped-def]
 def mirror_table(system: ResidueSystem) -> Array:
     """Tabulate the products that have a mirror.
 
-    Each with that, the product that is added, the weights of all three, and what
-    reduces modulo p.
+    Each row: the product, its source, the product that is added; what the source, its
+    transpose and that product are multiplied by; and p with its multiplier.
     """
-    rows = [
-        (
-            *(
-                q,
-                mirror.source,
-                mirror.source if mirror.other is None else mirror.other,
-            ),
-            *(mirror.straight, mirror.transposed, mirror.other_weight),
-            *(product.p, multiplier(product.p)),
-        )
-        for q, product in enumerate(system.products)
-        if (mirror := product.mirror) is not None
-    ]
-    return np.array(rows, np.int64).reshape(-1, 8)
+    rows = []
+    for q, product in enumerate(system.products):
+        if (x := product.mirror) is None:
+            continue
+        other = x.source if x.other is None else x.other
+        weights = x.straight, x.transposed, x.other_weight
+        rows.append((q, x.source, other, *weights, product.p, multiplier(product.p)))
+    return read_only(np.array(rows, np.int64).reshape(-1, 8))
 
 
 def fill_mirrors(system: ResidueSystem, residues: Array, side: int) -> None:

@@ -11,8 +11,8 @@ from ....typing import Array
 # with 256, 12.9, since each piece takes a time of its own.
 PIECE = 512
 
-# Rows of an update that are mirrored, decoded and closed one after the other, while
-# they are in the caches: whole squares of all of these.
+# Rows of an update that are derived, decoded and closed one after the other, while they
+# are in the caches: a multiple of the sides of the squares that all three take.
 BAND = 64
 
 

@@ -32,8 +32,8 @@ _WORDS = 16
 # Rows, and columns, that are multiplied at once: two groups.
 PAIR = 2 * GROUP
 # Bytes from the sums of 32 rows to the next ones, of which there are two sets: one is
-# written while the other is reduced. Two lines more: no sum that is loaded lies a
-# multiple of 4 KB from one of the block before, which are stored then.
+# written while the other is reduced. Two lines more: while the sums of a block are
+# stored, those of the next one are loaded, and lie no multiple of 4 KB from them.
 _BLOCK = PAIR * ROW_BYTES + 2 * LINE
 # Tiles along k of a panel of right ones: 16 KiB, which stay in L1 while rows pass by.
 _DEPTH = 8
@@ -257,7 +257,8 @@ def multiply_strip(  # type: ignore[no-untyped-def]
                     fetch, offset = 0, 0
                     if i * _FETCHED < TILE:
                         fetch, offset = _FETCHED, ahead + i * own * _FETCHED
-                    fetched = right + offset, other + offset
+                    panel = chunk * TILE + offset
+                    fetched = one + panel, two + panel
                     given = left, right, other, *fetched, LINE
                     if not summed:
                         zero_sums()

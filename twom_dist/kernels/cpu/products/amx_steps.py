@@ -172,7 +172,7 @@ def resume_block(
     row_bytes: Any,
     sums: Any,
 ) -> Any:
-    """Do so, and go on with sums that were stored."""
+    """Store the sums at `before`, and go on with those at `sums`."""
     signature = types.void(*(types.intp,) * 9)
     return _instructions(_RESUME, signature, "r,r,r,r,r,r,r,r,r,~{memory}")
 
