@@ -264,7 +264,7 @@ def multiply_strip(  # type: ignore[no-untyped-def]
                         zero_sums()
                         multiply_tiles(*given)
                     elif chunk == 0:
-                        begin_block(*given, before, ROW_BYTES)
+                        begin_block(*given, before, ROW_BYTES, block)
                     else:
                         resume_block(*given, before, ROW_BYTES, block)
                     # The block before is in memory now.

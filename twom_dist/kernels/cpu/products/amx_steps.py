@@ -122,8 +122,8 @@ _PLACES = (0, LINE, GROUP * ROW_BYTES, GROUP * ROW_BYTES + LINE)
 _STORES = [f"tilestored %tmm{t}, {x}($6,$7,1)" for t, x in enumerate(_PLACES)]
 
 
-def _turn_over(begin: Sequence[str]) -> str:
-    """Write the first step of a block, between the sums of the one before.
+def _starter(begin: Sequence[str]) -> Any:
+    """Make the first step of a block, between the sums of the one before.
 
     A sum is stored 52 cycles after its last product was begun, and those of the next
     block, which the processor would look for beyond all four stores, are multiplied
@@ -133,48 +133,33 @@ def _turn_over(begin: Sequence[str]) -> str:
     lines = [_LOADS[t] for t in (6, 4, 5, 7)]
     for t in (0, 2, 1, 3):
         lines += [_STORES[t], begin[t], _PRODUCTS[t]]
-    return _spread(lines)
+    text = _spread(lines)
+
+    @intrinsic
+    def start_block(
+        typing_context: Any,
+        left: Any,
+        first: Any,
+        second: Any,
+        ahead_first: Any,
+        ahead_second: Any,
+        line: Any,
+        before: Any,
+        row_bytes: Any,
+        sums: Any,
+    ) -> Any:
+        """Store the sums at `before`, and multiply for those at `sums`."""
+        signature = types.void(*(types.intp,) * 9)
+        return _instructions(text, signature, "r,r,r,r,r,r,r,r,r,~{memory}")
+
+    return start_block
 
 
-_BEGIN = _turn_over([f"tilezero %tmm{t}" for t in range(4)])
-_RESUME = _turn_over(
+# The sums of a block begin, or go on from those that were stored.
+begin_block = _starter([f"tilezero %tmm{t}" for t in range(4)])
+resume_block = _starter(
     [f"tileloadd {x}($8,$7,1), %tmm{t}" for t, x in enumerate(_PLACES)]
 )
-
-
-@intrinsic
-def begin_block(
-    typing_context: Any,
-    left: Any,
-    first: Any,
-    second: Any,
-    ahead_first: Any,
-    ahead_second: Any,
-    line: Any,
-    before: Any,
-    row_bytes: Any,
-) -> Any:
-    """Store the sums at `before`, and multiply the first tiles of others."""
-    signature = types.void(*(types.intp,) * 8)
-    return _instructions(_BEGIN, signature, "r,r,r,r,r,r,r,r,~{memory}")
-
-
-@intrinsic
-def resume_block(
-    typing_context: Any,
-    left: Any,
-    first: Any,
-    second: Any,
-    ahead_first: Any,
-    ahead_second: Any,
-    line: Any,
-    before: Any,
-    row_bytes: Any,
-    sums: Any,
-) -> Any:
-    """Store the sums at `before`, and go on with those at `sums`."""
-    signature = types.void(*(types.intp,) * 9)
-    return _instructions(_RESUME, signature, "r,r,r,r,r,r,r,r,r,~{memory}")
 
 
 @intrinsic
