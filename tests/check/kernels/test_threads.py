@@ -1,7 +1,8 @@
 """Threads of a product: one pool for all, whoever calls, and another after a fork."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier, get_ident
+from threading import Barrier, get_ident, get_native_id
 
 import pytest
 
@@ -47,30 +48,51 @@ def test_an_error_ends_the_loop_and_reaches_the_caller():
             assert len(done) == seen
 
 
-@pytest.mark.parametrize("cores", [{0, 1}, {0}, None])
-def test_a_thread_that_wakes_on_its_callers_core_leaves_it(monkeypatch, cores):
-    moves, ready = [], Barrier(2, timeout=9)
+@pytest.mark.parametrize("cores", [{0, 1, 5}, {0}, None])
+def test_threads_wake_on_other_cores_than_their_callers(monkeypatch, cores):
+    moves, ready = {}, Barrier(2, timeout=9)
 
     def find(_):
         if cores is None:
             raise PermissionError
         return cores
 
+    def move(thread, where):
+        moves.setdefault(thread or get_native_id(), []).append(where)
+
     monkeypatch.setattr(threads, "_this_core", lambda: 0)
     monkeypatch.setattr("os.sched_getaffinity", find, raising=False)
-    set_to = lambda _, where: moves.append(where)  # noqa: E731
-    monkeypatch.setattr("os.sched_setaffinity", set_to, raising=False)
+    monkeypatch.setattr("os.sched_setaffinity", move, raising=False)
+    helpers = set()
+
+    def meet(_):
+        helpers.add(get_native_id())
+        ready.wait()
+
     with limit_threads(2):
-        run_each(lambda _: ready.wait(), range(2))
-    assert moves == ([{1}, {0, 1}] if cores == {0, 1} else [])
+        run_each(meet, range(2))
+    (helper,) = helpers - {get_native_id()}
+    assert get_native_id() not in moves
+    expected = {None: None, 1: [{0}, {0}], 3: [{1, 5}, {0, 1, 5}]}
+    assert moves.get(helper) == expected[cores and len(cores)]
 
 
-def test_a_thread_on_another_core_stays(monkeypatch):
-    ready, cores = Barrier(2, timeout=9), {get_ident(): 0}
-    monkeypatch.setattr(threads, "_this_core", lambda: cores.get(get_ident(), 1))
-    monkeypatch.setattr(threads, "_leave_core", lambda core: pytest.fail(str(core)))
+@pytest.mark.skipif(threads._this_core is None, reason="cores are Linux's")
+def test_threads_may_run_where_their_caller_may():
+    cores, ready, found = os.sched_getaffinity(0), Barrier(2, timeout=9), []
+
+    def meet(_):
+        ready.wait()
+        found.append(os.sched_getaffinity(0))
+
     with limit_threads(2):
-        run_each(lambda _: ready.wait(), range(2))
+        for own in ({min(cores)}, cores):
+            os.sched_setaffinity(0, own)
+            try:
+                run_each(meet, range(2))
+            finally:
+                os.sched_setaffinity(0, cores)
+            assert found[-2:] == [own, own]
 
 
 def test_threads_meet_only_for_work_that_is_worth_it():

@@ -108,19 +108,23 @@ if sys.platform == "linux":
     _this_core = getattr(ctypes.PyDLL(None), "sched_getcpu", None)
 
 
-def _leave_core(core: int) -> None:
-    """Move to another core, if there is one that this thread may use.
+def _keep_off_this_core(helpers: Iterable[int]) -> set[int] | None:
+    """Have sleeping threads wake on other cores; return all that this one may use.
 
-    Linux may wake a thread on the core of who woke it, and leave both there for tens of
-    milliseconds: in virtual machines, whose idle cores look taken. Products of 512 took
-    12 ms after a pause, and take 6.6 to 10 (AMD EPYC, 2 cores). Whoever pins this
-    thread from outside in these 30 us is not heard.
+    `helpers`: as the system numbers them. Linux may wake a thread on the core of who
+    wakes it, since idle cores of a virtual machine look taken. There it waits for its
+    turn, which comes 2 ms later, and again in the next loop: products of 512 that
+    follow a pause took 7.4 to 10 ms, and take 6.7 to 7.8 (AMD EPYC, 2 cores).
     """
+    if _this_core is None:
+        return None
+    cores = None
     with suppress(OSError):  # a sandbox may forbid it
         cores = os.sched_getaffinity(0)
-        if others := cores - {core}:
-            os.sched_setaffinity(0, others)
-            os.sched_setaffinity(0, cores)
+        others = cores - {_this_core()} or cores
+        for helper in helpers:
+            os.sched_setaffinity(helper, others)
+    return cores
 
 
 class _Loop:
@@ -131,7 +135,8 @@ class _Loop:
         self._lock, self._done = threading.Lock(), threading.Lock()
         self._done.acquire()
         self._threads = 1
-        self._core = _this_core() if _this_core else None
+        # Where whoever helps may run: wherever the caller may.
+        self.cores: set[int] | None = None
         self._error: BaseException | None = None
 
     def run(self) -> None:
@@ -153,8 +158,9 @@ class _Loop:
                 return
             self._threads += 1
         try:
-            if _this_core and _this_core() == self._core:
-                _leave_core(self._core)
+            if self.cores is not None:
+                with suppress(OSError):
+                    os.sched_setaffinity(0, self.cores)
             self._work()
         except BaseException as error:
             self._error = error
@@ -179,17 +185,21 @@ class _Pool:
     """The threads of a process: as many as any of its products has asked for."""
 
     def __init__(self) -> None:
-        self._lock, self._size = threading.Lock(), 0
+        self._lock = threading.Lock()
+        self._helpers: list[int] = []
         # Futures would take ten times as long as a queue: a product has three loops.
         self._loops: SimpleQueue[_Loop] = SimpleQueue()
 
     def hand_over(self, loop: _Loop, copies: int) -> None:
         """Have up to `copies` threads help."""
         with self._lock:
-            for i in range(self._size, copies):
+            for i in range(len(self._helpers), copies):
                 name = f"twom-dist-{i}"
-                threading.Thread(target=self._serve, name=name, daemon=True).start()
-            self._size = max(self._size, copies)
+                helper = threading.Thread(target=self._serve, name=name, daemon=True)
+                helper.start()
+                assert helper.native_id is not None
+                self._helpers.append(helper.native_id)
+        loop.cores = _keep_off_this_core(self._helpers)
         for _ in range(copies):
             self._loops.put(loop)
 
