@@ -228,14 +228,15 @@ def _first_layout(
                 if layout := lay_out(one, False):
                     return layout
                 break
-    smallest, found = sizes[-1], None
-    while (shorter := halve_k(smallest, chunks)) != smallest and not found:
+    smallest = sizes[-1]
+    while (shorter := halve_k(smallest, chunks)) != smallest:
         with suppress(MemoryLimitError):
-            found = lay_out(smallest, True)
+            if layout := lay_out(smallest, True):
+                return layout
         smallest = shorter
-    found = found or lay_out(smallest, True)
-    assert found is not None
-    return found
+    layout = lay_out(smallest, True)
+    assert layout is not None
+    return layout
 
 
 def _lay_out_tiles(

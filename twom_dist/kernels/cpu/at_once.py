@@ -57,6 +57,7 @@ def multiply_at_once(
     triangle: Uplo = "full"
     if uplo is not None:
         triangle = "upper" if uplo == "upper" else "lower"
+    side = SIDES[triangle]
     few = hermitian and system.num_hermitian_products < system.num_products
     # Settings and cores are asked once for all stages.
     with limit_threads(num_threads()):
@@ -71,9 +72,9 @@ def multiply_at_once(
         bands, before, after = -(-x.shape[-2] // BAND), None, None
         one = x.ndim == 2 and bands >= 2 * num_threads()
         if few and one:
-            before = partial(fill_rows, residues, mirror_table(system), SIDES[triangle])
+            before = partial(fill_rows, residues, mirror_table(system), side)
         elif few:
-            fill_mirrors(system, residues, SIDES[triangle])
+            fill_mirrors(system, residues, side)
         # The planes' memory serves the result.
         del encoded, left, right
         tile = np.empty(of_tile, dtype) if out is None else out
@@ -81,7 +82,6 @@ def multiply_at_once(
         if uplo is not None and one and all_are:
             after = row_closer(tile, hermitian, uplo)
         given = residues, finite[:end], finite[first:], system
-        side = SIDES[triangle]
         decode_tile(*given, alpha, beta, c, side, 1, tile, before, after)
     if not all_are:
         exponents = rows.reshape(x.shape[:-1]), columns.reshape(y.shape[:-1])
