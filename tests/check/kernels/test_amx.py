@@ -90,7 +90,7 @@ def test_sums_make_way_for_others_one_by_one():
 
 
 def test_neighbouring_sums_share_no_address_modulo_4_kb():
-    """Or else loads of one wait until the other is stored."""
+    """Or else loads of one may be taken for stores of the other."""
     size = amx.PAIR * amx_steps.ROW_BYTES
     rows, halves = range(0, size, amx_steps.ROW_BYTES), (0, amx_steps.LINE)
     own, following = (

@@ -113,8 +113,8 @@ def _keep_off_this_core(helpers: Iterable[int]) -> set[int] | None:
 
     `helpers`: as the system numbers them. Linux may wake a thread on the core of who
     wakes it, since idle cores of a virtual machine look taken. There it waits for its
-    turn, which comes 2 ms later, and again in the next loop: products of 512 that
-    follow a pause took 7.4 to 10 ms, and take 6.7 to 7.8 (AMD EPYC, 2 cores).
+    turn, which comes 2 ms later, and again in the next loop: products of 512 took 8.0
+    to 9.5 ms after a pause, and take 6.9 to 7.6 (AMD EPYC, family 26, 2 cores).
     """
     if _this_core is None:
         return None

@@ -84,7 +84,7 @@ def _reduce_row(
         whole = builder.icmp_signed("==", groups, ir.Constant(_ADDRESS, ACROSS))
         with builder.if_else(whole) as (one_line, some):
             with one_line:
-                # By one store: each vector's bytes by themselves take four steps.
+                # Seven micro-operations; four vectors by themselves take 16.
                 words = write.pack([find(g) for g in range(ACROSS)])
                 places = [DEPTH * i + g for g in range(ACROSS) for i in range(GROUP)]
                 mask = ir.Constant(ir.VectorType(_WORD, LINE), places)

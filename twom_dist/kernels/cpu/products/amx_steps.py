@@ -78,23 +78,19 @@ def _spread(instructions: Sequence[str]) -> str:
     return "\n".join(right + lines)
 
 
-_LOADS = {
-    t: f"tileloadd {place}, %tmm{t}"
-    for t, place in (
-        *((4, "($0,$5,1)"), (5, f"{TILE}($0,$5,1)")),
-        *((6, "($1,$5,1)"), (7, "($2,$5,1)")),
-    )
+_OPERANDS = {
+    4: "($0,$5,1)",
+    5: f"{TILE}($0,$5,1)",
+    6: "($1,$5,1)",
+    7: "($2,$5,1)",
 }
+_LOADS = {t: f"tileloadd {place}, %tmm{t}" for t, place in _OPERANDS.items()}
 _PRODUCTS = [
     f"tdpbssd %tmm{right}, %tmm{left}, %tmm{t}"
     for t, (left, right) in enumerate(((4, 6), (4, 7), (5, 6), (5, 7)))
 ]
-_MULTIPLY = _spread(
-    (
-        *(_LOADS[6], _LOADS[4], _PRODUCTS[0], _LOADS[5], _PRODUCTS[2]),
-        *(_LOADS[7], _PRODUCTS[1], _PRODUCTS[3]),
-    )
-)
+_FIRST_COLUMNS = [_LOADS[6], _LOADS[4], _PRODUCTS[0], _LOADS[5], _PRODUCTS[2]]
+_MULTIPLY = _spread([*_FIRST_COLUMNS, _LOADS[7], _PRODUCTS[1], _PRODUCTS[3]])
 
 
 @intrinsic
@@ -125,10 +121,10 @@ _STORES = [f"tilestored %tmm{t}, {x}($6,$7,1)" for t, x in enumerate(_PLACES)]
 def _starter(begin: Sequence[str]) -> Any:
     """Make the first step of a block, between the sums of the one before.
 
-    A sum is stored 52 cycles after its last product was begun, and those of the next
-    block, which the processor would look for beyond all four stores, are multiplied
-    meanwhile. Operands are loaded first: what is loaded after a store, and lies a
-    multiple of 4 KB from it, waits for it.
+    A sum is stored when its last product is finished, and those of the next block,
+    which the processor would look for beyond all four stores, are multiplied meanwhile.
+    Operands are loaded first: Intel's processors may have to load again what follows a
+    store from an address with the same low 12 bits.
     """
     lines = [_LOADS[t] for t in (6, 4, 5, 7)]
     for t in (0, 2, 1, 3):
