@@ -1,11 +1,9 @@
 """Workers on this machine: one for each GPU, or for each group of cores."""
 
 import inspect
-import signal
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from importlib.util import find_spec
-from multiprocessing import current_process, resource_tracker
+from multiprocessing import current_process
 from typing import Any
 
 from dask.system import CPU_COUNT
@@ -19,6 +17,7 @@ from ..run.machine import machine_memory
 from ..typing import as_integer
 from . import cuda
 from .nvml import Gpus, find_gpus
+from .starting import guarded_start, private_folder
 
 LOOPBACK = "127.0.0.1"
 # A worker with less memory has no room for a tile beside its process.
@@ -200,8 +199,9 @@ def local_cluster(
         configuration, which does not encrypt unless you set it to.
     **options
         Options of the cluster class, which override those chosen here: for example
-        `local_directory`, `silence_logs`, and dask-cuda's `rmm_pool_size` and
-        `device_memory_limit`.
+        `silence_logs`, and dask-cuda's `rmm_pool_size` and `device_memory_limit`. In
+        `local_directory`, workers spill into a new folder that no other user can enter;
+        default: dask's setting ``temporary-directory``, or ``TMPDIR``.
 
     Returns
     -------
@@ -250,8 +250,6 @@ def local_cluster(
         "protocol": protocol,
         "security": security,
         "dashboard_address": f"{LOOPBACK}:{8787 if dashboard else 0}",
-        # An address alone would start the dashboard.
-        "scheduler_kwargs": {"dashboard": dashboard},
     }
     make = LocalCluster
     if found.visible:
@@ -264,9 +262,15 @@ def local_cluster(
     if getattr(current_process(), "_inheriting", False):
         # One line instead of a traceback from every worker.
         raise SystemExit("twom_dist: a worker called local_cluster as it was imported")
+    where = options.pop("local_directory", None)
     with ExitStack() as started:
         try:
-            with interrupts_put_off():
+            own = {"local_directory": started.enter_context(private_folder(where))}
+            # An address alone would start the dashboard.
+            of_scheduler = own | {"dashboard": dashboard}
+            of_scheduler |= options.pop("scheduler_kwargs", {})
+            chosen |= own | {"scheduler_kwargs": of_scheduler}
+            with guarded_start():
                 cluster = started.enter_context(make(**chosen | options))
         except (RuntimeError, OSError) as error:  # closing half a cluster raises both
             reason = str(error.__cause__ or error).rstrip(".")
@@ -280,22 +284,6 @@ def local_cluster(
 
             close_pages(client)
         return RunningCluster(client, started.pop_all(), dashboard)
-
-
-@contextmanager
-def interrupts_put_off() -> Iterator[None]:
-    """Put off Ctrl-C while workers start, and keep it from them for good.
-
-    A terminal sends it to all processes. Workers inherit the mask of whoever starts
-    them: they would die before this process has asked what is to be kept.
-    """
-    # Its first start, which the first worker would cause, removes SIGINT from the mask.
-    resource_tracker.ensure_running()
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _check_options(make: Any, options: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 import inspect
 import sys
 from contextlib import nullcontext
+from tempfile import gettempdir
 from types import SimpleNamespace
 
 import pytest
@@ -59,10 +60,13 @@ def recorded(monkeypatch):
 
 
 def start(calls, **arguments):
-    """Arguments of the one cluster that starts."""
+    """Arguments of the one cluster that starts, without its own folder."""
     calls.clear()
     td.local_cluster(**arguments).close()
     (call,) = calls
+    folder = call.pop("local_directory")
+    assert call["scheduler_kwargs"].pop("local_directory") == folder
+    assert folder.startswith(arguments.get("local_directory", gettempdir()))
     return call
 
 
@@ -83,12 +87,14 @@ POOL = {
 BOTH = {"CUDA_VISIBLE_DEVICES": ["GPU-a", "GPU-b"]}
 
 
-def test_dask_cuda_is_asked_for_a_pool_that_cupy_shares(recorded):
+def test_dask_cuda_is_asked_for_a_pool_that_cupy_shares(recorded, tmp_path):
     shared = {"n_workers": 2, "threads_per_worker": 2, "memory_limit": GIB}
     expected = LOOPBACK_ONLY | POOL | BOTH | shared
     assert start(recorded, memory_limit=GIB) == expected
-    own = {"rmm_pool_size": "1 GiB", "local_directory": "/fast"}
-    assert start(recorded, memory_limit=GIB, **own) == expected | own
+    own = {"rmm_pool_size": "1 GiB"}
+    fast = str(tmp_path / "fast")
+    found = start(recorded, memory_limit=GIB, local_directory=fast, **own)
+    assert found == expected | own
 
 
 def test_only_the_gpus_that_workers_get_decide(recorded):

@@ -16,7 +16,7 @@ import pytest
 from tests.support.command import ENVIRONMENT, make, save, visible
 from tests.support.jobs import wait_until
 from twom_dist.cli.signals import undisturbed
-from twom_dist.cluster.local import interrupts_put_off
+from twom_dist.cluster.starting import guarded_start
 
 # Each starts the command and ends it.
 pytestmark = pytest.mark.timeout(90)
@@ -138,7 +138,7 @@ def test_a_signal_while_workers_start_counts_afterwards(number):
     worker = get_context("spawn").Process(target=signal.raise_signal, args=(INT,))
 
     def start():
-        with undisturbed(), interrupts_put_off():
+        with undisturbed(), guarded_start():
             os.kill(os.getpid(), number)
             worker.start()
             worker.join()
