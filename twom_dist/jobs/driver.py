@@ -9,6 +9,7 @@ from typing import Any
 from ..cluster.local import choose_workers
 from ..errors import ArgumentError, shown
 from ..plan import Cluster, Layout
+from ..run.answers import require_answer
 from ..run.client import check_client, current_client, current_cluster, ensure_plugins
 from ..tiles.interpreter import Found
 from ..typing import Cell
@@ -48,7 +49,9 @@ def find_workers(client: Any = None) -> tuple[Any, Cluster]:
     if client is None:
         return None, choose_workers(n_workers=1)
     with client.as_current():
-        return client, current_cluster()
+        cluster = current_cluster()
+    require_answer(client)
+    return client, cluster
 
 
 def compute(

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from dask.system import CPU_COUNT
@@ -21,14 +20,10 @@ from ..plan import Cluster
 from ..plan.memory import MemoryBudget
 from ..problem.call import Terms
 from ..problem.matrices import is_dask
+from . import answers
+from .answers import answers_of, ask_scheduler, ask_workers, check_equipped, is_silent
 from .devices import budget_for_products
 from .machine import machine_memory
-
-# For a scheduler to answer while an asynchronous client waits, for the first worker to
-# name its chip, and for all of them to take a plugin, none of which may have imported
-# this package yet; for the others to name theirs once one has.
-ANSWER_SECONDS = 10
-OTHERS_SECONDS = 1
 
 
 def current_client() -> Any:
@@ -91,9 +86,15 @@ def current_cluster(engine: str = "cpu") -> Cluster:
 
 
 def list_workers(client: Any) -> list[dict[str, Any]]:
-    """Ask the scheduler for its workers, their threads and memory limits."""
+    """Ask the scheduler for its workers, their threads and memory limits.
+
+    Without an answer they are those of the last one, or none.
+    """
     if not client.asynchronous:
-        return list(client.run_on_scheduler(describe_workers))
+        known = answers_of(client)
+        told = ask_scheduler(client, describe_workers)
+        known.workers = known.workers if told is None else told
+        return known.workers or []
     from distributed import Client, Scheduler
 
     # Its event loop waits for us, so the answer must come through another or none.
@@ -107,7 +108,7 @@ def list_workers(client: Any) -> list[dict[str, Any]]:
             security=client.security,
             set_as_default=False,
             asynchronous=False,
-            timeout=ANSWER_SECONDS,
+            timeout=answers.ANSWER_SECONDS,
         ) as other:
             return list(other.run_on_scheduler(describe_workers))
     except OSError as error:
@@ -152,34 +153,14 @@ def by_workers_chip(terms: Terms, *matrices: Any) -> Terms:
 
 def chip_of_workers(client: Any, engine: str) -> Chip | None:
     """Ask a client's workers once for the chip of most; None without an answer."""
-    known: dict[str, Chip | None] = vars(client).setdefault("_twom_chips", {})
+    known = answers_of(client).chips
     if engine not in known:
         workers = [x["address"] for x in list_workers(client)]
         if not workers:
             return None
-        told = client.sync(_gather_chips, client, workers, engine)
-        known[engine] = most_common(told)
+        told = ask_workers(client, workers, chip_of, engine).values()
+        known[engine] = most_common(x for x in told if isinstance(x, Chip))
     return known[engine]
-
-
-async def _gather_chips(client: Any, workers: list[str], engine: str) -> list[Chip]:
-    """Ask the workers for the chips that they multiply on; leave out silent ones.
-
-    Each is asked by itself: Client.run waits for all of them, for ever.
-    """
-    ask = partial(client._run, chip_of, engine, on_error="ignore")
-    asked = {asyncio.ensure_future(ask(workers=[x])) for x in workers}
-    answered, left = await asyncio.wait(
-        asked, timeout=ANSWER_SECONDS, return_when=asyncio.FIRST_COMPLETED
-    )
-    if answered and left:
-        more, left = await asyncio.wait(left, timeout=OTHERS_SECONDS)
-        answered |= more
-    for late in left:
-        late.cancel()
-    # A worker that has gone is an error of its own.
-    told = [x.result() for x in answered if x.exception() is None]
-    return [chip for found in told for chip in found.values()]
 
 
 def most_common(chips: Iterable[Chip]) -> Chip | None:
@@ -195,10 +176,18 @@ def most_common(chips: Iterable[Chip]) -> Chip | None:
 
 
 def ensure_plugins() -> None:
-    """Register our plugins with the cluster of the current client, once each."""
+    """Register our plugins with the cluster of the current client, once each.
+
+    Raises
+    ------
+    EngineUnavailableError
+        If the scheduler or a worker lacks this package.
+    """
     client = current_client()
     if client is None:
         return
+    if not client.asynchronous:
+        check_equipped(client, [x["address"] for x in list_workers(client)])
     if flag_setting("placement"):
         from ..tiles.placement.plugin import PlacementPlugin
 
@@ -206,21 +195,21 @@ def ensure_plugins() -> None:
     if choice_setting("transport", ("auto", "dask")) == "auto":
         from ..tiles.transport.worker_plugin import TransportPlugin
 
-        # It only saves time, which a worker that is dying or lacks this package does
-        # not need; dask logs why. Schedulers pass a worker's error on as an Exception.
+        # It only saves time, which a worker that is dying does not need; dask logs why.
+        # Schedulers pass a worker's error on as an Exception.
         with suppress(Exception):
             _register(client, TransportPlugin())
 
 
 def _register(client: Any, plugin: Any) -> None:
-    known = vars(client).setdefault("_twom_plugins", {})
-    if plugin.name in known:
+    known = answers_of(client)
+    if plugin.name in known.plugins:
         return
-    known[plugin.name] = True
+    known.plugins[plugin.name] = True
     if client.asynchronous:
         # Runs when the loop is next free, and so before a graph is sent.
         registration = client.register_plugin(plugin, name=plugin.name)
-        known[plugin.name] = asyncio.ensure_future(registration)
+        known.plugins[plugin.name] = asyncio.ensure_future(registration)
     else:
         client.sync(_register_soon, client, plugin)
 
@@ -233,6 +222,7 @@ async def _register_soon(client: Any, plugin: Any) -> None:
     registration = asyncio.ensure_future(
         client.register_plugin(plugin, name=plugin.name)
     )
-    registered, _ = await asyncio.wait({registration}, timeout=ANSWER_SECONDS)
+    seconds = 0 if is_silent(client) else answers.ANSWER_SECONDS
+    registered, _ = await asyncio.wait({registration}, timeout=seconds)
     for found in registered:
         found.result()

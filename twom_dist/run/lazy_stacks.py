@@ -18,6 +18,7 @@ from ..problem.problem import Problem
 from ..tiles.blocks import check_kind
 from ..tiles.graph import running
 from . import lazy, stacks
+from .client import ensure_plugins
 
 # The prefix that dashboards group the tasks by.
 STAGE = "twom-stack"
@@ -30,6 +31,7 @@ def compute(problem: Problem) -> Any:
     small matrices are computed together. Each larger one is a product like any other.
     """
     if max(problem.shape) <= LARGEST_TILE:
+        ensure_plugins()
         return _by_blocks(problem)
     one_by_one = [lazy.compute(one) for one in list_matrices(problem)]
     words = problem.spec.words

@@ -13,6 +13,7 @@ from tests.support.jobs import IN_PROCESS
 from tests.support.stages import count_stages
 from twom_dist.crossover import chips, kept
 from twom_dist.crossover.chips import NOT_SEEN, Chip, chip_of
+from twom_dist.run.answers import answers_of
 from twom_dist.run.client import most_common
 
 CARD, CPU = Chip("NVIDIA GeForce RTX 4090", 89), Chip("A CPU of workers", vnni=True)
@@ -35,7 +36,7 @@ def workers(client, tmp_path):
     with client.as_current(), dask.config.set({"twom-dist.crossovers": str(tmp_path)}):
         yield client
     client.run(stop)
-    del client._twom_chips
+    answers_of(client).chips.clear()
 
 
 def lazy(n, family="numpy"):
@@ -71,7 +72,7 @@ def test_lazy_products_go_by_the_chip_of_the_workers(workers):
 def test_the_setting_asks_nobody(workers):
     with dask.config.set({"twom-dist.blas-below": 10}):
         assert method_of(600, "cupy") == "2m"
-    assert "_twom_chips" not in vars(workers)
+    assert not answers_of(workers).chips
     method_of(600, "cupy")
 
 
@@ -86,30 +87,30 @@ def test_a_silent_worker_is_left_out(client, monkeypatch):
     client.run(pretend)
     client.run(setattr, chips, "chip_of", silent, workers=[first])
     with client.as_current():
-        monkeypatch.setattr("twom_dist.run.client.OTHERS_SECONDS", 0.1)
+        monkeypatch.setattr("twom_dist.run.answers.OTHERS_SECONDS", 0.1)
         begin = time.monotonic()
         assert method_of(600, "cupy") == "2m"
         assert time.monotonic() - begin < 1
-        assert client._twom_chips == {"cuda": CARD}
-        del client._twom_chips
+        assert answers_of(client).chips == {"cuda": CARD}
+        answers_of(client).chips.clear()
     client.run(stop)
 
 
 def test_without_an_answer_the_chip_is_that_of_this_process(client, monkeypatch):
     told = f"; this process would multiply on {chip_of('cpu').name}"
     with client.as_current():
-        monkeypatch.setattr("twom_dist.run.client.ANSWER_SECONDS", 0)
+        monkeypatch.setattr("twom_dist.run.answers.ANSWER_SECONDS", 0)
         assert td.explain(td.herk, lazy(20), method="auto").choice.endswith(told)
-        assert client._twom_chips == {"cpu": None}
-        del client._twom_chips
+        assert answers_of(client).chips == {"cpu": None}
+        answers_of(client).chips.clear()
         monkeypatch.undo()
         # No worker has a GPU.
         assert method_of(600, "cupy") == "blas"
-        assert client._twom_chips == {"cuda": None}
-        del client._twom_chips
+        assert answers_of(client).chips == {"cuda": None}
+        answers_of(client).chips.clear()
     with LocalCluster(n_workers=0, **IN_PROCESS) as cluster, Client(cluster) as other:
         assert method_of(20) == "blas"
-        assert other._twom_chips == {}
+        assert answers_of(other).chips == {}
 
 
 def test_the_chip_of_most_workers_decides():

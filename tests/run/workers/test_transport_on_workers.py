@@ -215,7 +215,7 @@ def lack():
     raise ModuleNotFoundError("No module named 'twom_dist'")
 
 
-def test_a_worker_without_the_package_stops_nothing(monkeypatch):
+def test_a_plugin_that_cannot_be_read_stops_nothing(monkeypatch):
     monkeypatch.setattr(TransportPlugin, "__reduce__", lambda self: (lack, ()))
     with LocalCluster(n_workers=1, **IN_PROCESS) as cluster, Client(cluster):
         ensure_plugins()
@@ -228,7 +228,7 @@ async def take_long(plugin, worker):
 def test_a_silent_worker_gets_it_later(monkeypatch):
     monkeypatch.setattr(TransportPlugin, "setup", take_long)
     monkeypatch.setattr(TransportPlugin, "teardown", lambda self, worker: None)
-    monkeypatch.setattr("twom_dist.run.client.ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr("twom_dist.run.answers.ANSWER_SECONDS", 0.1)
     with LocalCluster(n_workers=1, **IN_PROCESS) as cluster, Client(cluster):
         begin = time.monotonic()
         ensure_plugins()

@@ -1,0 +1,140 @@
+"""Questions to the scheduler and the workers of a client; none is waited for for ever.
+
+A scheduler that has stopped or gone never answers, nor does a worker whose event loop
+hangs, and dask waits for both.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from ..crossover.chips import Chip
+from ..errors import EngineUnavailableError
+
+# For a scheduler to answer for the first time, and for the first worker, which may have
+# to import this package.
+ANSWER_SECONDS = 5
+# For a scheduler that has answered before, and for other workers once one has answered.
+OTHERS_SECONDS = 1
+
+
+@dataclass
+class Answers:
+    """Answers of a client's cluster so far."""
+
+    # As the scheduler listed them last.
+    workers: list[dict[str, Any]] | None = None
+    # A question that the scheduler has not answered yet.
+    pending: Future[Any] | None = None
+    # Addresses of workers that have this package.
+    equipped: set[str] = field(default_factory=set)
+    # By engine; None if no worker has named one.
+    chips: dict[str, Chip | None] = field(default_factory=dict)
+    # Names of the plugins that were registered, and what registers them.
+    plugins: dict[str, Any] = field(default_factory=dict)
+
+
+_answers: WeakKeyDictionary[Any, Answers] = WeakKeyDictionary()
+
+
+def answers_of(client: Any) -> Answers:
+    """Return what a client's cluster has answered."""
+    return _answers.setdefault(client, Answers())
+
+
+def is_silent(client: Any) -> bool:
+    """Tell if the scheduler has gone, or has not answered the last question yet."""
+    pending = answers_of(client).pending
+    return client.status != "running" or bool(pending and not pending.done())
+
+
+def require_answer(client: Any) -> None:
+    """Raise if the scheduler has gone or does not answer."""
+    if not client.asynchronous and is_silent(client):
+        address = client.scheduler.address if client.scheduler else "unknown"
+        problem = f"the scheduler at {address} does not answer"
+        remedy = "Look at its log, or start it again, and make a new Client"
+        raise EngineUnavailableError(problem, remedy, "scheduler-silent")
+
+
+def ask_scheduler(client: Any, function: Callable[..., Any]) -> Any:
+    """Run a function on the scheduler of a synchronous client; None without an answer.
+
+    Whoever asks while an earlier question is still open does not wait at all.
+    """
+    known = answers_of(client)
+    if is_silent(client):
+        return None
+    seconds = ANSWER_SECONDS if known.workers is None else OTHERS_SECONDS
+    loop = client.loop.asyncio_loop
+    asked = client._run_on_scheduler(function)
+    known.pending = asyncio.run_coroutine_threadsafe(asked, loop)
+    try:
+        return known.pending.result(seconds)
+    except TimeoutError:
+        return None
+    except ImportError as error:
+        raise _lacking(f"the scheduler at {client.scheduler.address}", error) from error
+    except OSError:
+        return None  # it has gone
+
+
+def ask_workers(
+    client: Any, workers: Iterable[str], function: Callable[..., Any], *of: Any
+) -> dict[str, Any]:
+    """Run a function on workers; return what it returns or raises, by address.
+
+    Each is asked by itself, since dask would wait for all. Silent ones are left out.
+    """
+    if is_silent(client):
+        return {}
+    return dict(client.sync(_gather, client, [*workers], function, of))
+
+
+async def _gather(
+    client: Any, workers: list[str], function: Callable[..., Any], of: tuple[Any, ...]
+) -> dict[str, Any]:
+    asked = {
+        asyncio.ensure_future(
+            client._run(function, *of, workers=[x], on_error="return")
+        )
+        for x in workers
+    }
+    if not asked:
+        return {}
+    answered, left = await asyncio.wait(
+        asked, timeout=ANSWER_SECONDS, return_when=asyncio.FIRST_COMPLETED
+    )
+    if answered and left:
+        more, left = await asyncio.wait(left, timeout=OTHERS_SECONDS)
+        answered |= more
+    for late in left:
+        late.cancel()
+    # A worker that has gone is an error of its own.
+    told = [x.result() for x in answered if x.exception() is None]
+    return {address: found for each in told for address, found in each.items()}
+
+
+def check_equipped(client: Any, workers: Iterable[str]) -> None:
+    """Raise if a worker lacks this package: tasks sent to it would never end."""
+    known = answers_of(client)
+    told = ask_workers(client, set(workers) - known.equipped, is_equipped)
+    for address, found in told.items():
+        # Schedulers pass the text of a worker's error on, in an Exception.
+        if isinstance(found, Exception) and "twom_dist" in str(found):
+            raise _lacking(f"the worker at {address}", found)
+    known.equipped |= {address for address, found in told.items() if found is True}
+
+
+def is_equipped() -> bool:
+    """Return True; only a process that has this package can find this function."""
+    return True
+
+
+def _lacking(who: str, error: Exception) -> EngineUnavailableError:
+    problem = f"{who} cannot import twom_dist ({error})"
+    remedy = "Install there the release that this process has"
+    return EngineUnavailableError(problem, remedy, "lacks-twom-dist")
