@@ -1,6 +1,11 @@
-"""Stacks of dask arrays: whole matrices in a task, or one product after another."""
+"""Stacks of dask arrays: many matrices in a task, or one product after another.
 
-from collections.abc import Iterator
+A task takes as many matrices of an input chunk as its worker has room for. Their k is
+whole, whatever its chunks were, but in exact products of integers: there each chunk
+along k is multiplied where it lies, and the products, which are exact, are added.
+"""
+
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
@@ -12,27 +17,65 @@ from dask.utils import parse_bytes
 
 from ..kernels.family import empty_block, family_of, namespace
 from ..kernels.room import try_with_less
-from ..plan import LARGEST_TILE
+from ..plan import LARGEST_TILE, Cluster
 from ..problem.matrices import is_dask
 from ..problem.problem import Problem
 from ..tiles.blocks import check_kind
 from ..tiles.graph import running
+from ..tiles.spec import SIDES, Spec, is_straight, load_engine
 from . import lazy, stacks
-from .client import ensure_plugins
+from .client import current_cluster, ensure_plugins
 
 # The prefix that dashboards group the tasks by.
 STAGE = "twom-stack"
+# Input chunks that a thread may have room for: those of a task, what they are converted
+# to, and those that dask reads ahead.
+_BLOCKS_OF_THREAD = 4
+
+Chunks = tuple[int, ...]
 
 
 def compute(problem: Problem) -> Any:
-    """Return the lazy products of stacks, some of which are dask arrays.
+    """Return the lazy products of stacks, some of which are dask arrays."""
+    room = find_room(problem, current_cluster(problem.spec.engine))
+    if room is None:
+        return _one_by_one(problem)
+    ensure_plugins()
+    return _by_blocks(problem, room)
 
-    A matrix no larger than a tile is whole in a task: its chunks are gathered, and
-    small matrices are computed together. Each larger one is a product like any other.
+
+def find_room(problem: Problem, cluster: Cluster) -> int | None:
+    """Return the bytes of matrices that a task takes; None if they fit into none."""
+    m, n, k = problem.shape
+    if max(m, n) > LARGEST_TILE:
+        return None
+    known = [x for x in (problem.a, problem.b) if is_dask(x)]
+    largest = (prod(map(max, x.chunks)) * x.dtype.itemsize for x in known)
+    room = max(parse_bytes(dask.config.get("array.chunk-size")), *largest, 0)
+    tiles = cluster.memory.tile_bytes
+    if tiles is not None:
+        room = min(room, tiles // (_BLOCKS_OF_THREAD * cluster.threads))
+    own = 1 if _adds_pieces(problem.spec) else k
+    return room if own * _column_bytes(problem) <= room else None
+
+
+def _adds_pieces(spec: Spec) -> bool:
+    """Tell whether products of pieces along k may be added.
+
+    The two of her2k and syr2k are scaled, and rounded, by themselves.
     """
-    if max(problem.shape) <= LARGEST_TILE:
-        ensure_plugins()
-        return _by_blocks(problem)
+    return spec.exact and not spec.routine.sums
+
+
+def _column_bytes(problem: Problem) -> int:
+    """Return the bytes, as stored, of a column of op(A) and of a row of op(B)."""
+    m, n, _ = problem.shape
+    left: int = m * problem.a.dtype.itemsize
+    one = problem.spec.routine.matrices == 1
+    return left if one else left + n * problem.b.dtype.itemsize
+
+
+def _one_by_one(problem: Problem) -> Any:
     one_by_one = [lazy.compute(one) for one in list_matrices(problem)]
     words = problem.spec.words
     stacked = [
@@ -67,58 +110,140 @@ def _pile(matrices: list[Any], problem: Problem) -> Any:
     return da.stack(matrices).reshape(*problem.stack, *problem.shape[:2])
 
 
-def _by_blocks(problem: Problem) -> Any:
-    import dask.array as da
-
-    spec, dtype, stack = problem.spec, problem.dtype, problem.stack
-    m, n, _ = problem.shape
+def _by_blocks(problem: Problem, room: int) -> Any:
+    spec, (m, n, k) = problem.spec, problem.shape
     given = [problem.a, *([] if spec.routine.matrices == 1 else [problem.b])]
     given += [] if problem.c is None else [problem.c]
-    diag = problem.diag
-    arrays = [_whole(x, stack) for x in given]
-    # Small stacks are cut like large ones, or their products would be larger.
-    chunks = _common_chunks(arrays, stack)
-    axes = range(len(stack))
-    arrays = [x.rechunk(dict(zip(axes, chunks, strict=True))) for x in arrays]
-    family = family_of(arrays[0]._meta)
-    words = () if spec.words == 1 else (spec.words,)
-    template = replace(problem, a=None, b=None, c=None, diag=None, stack=())
-    result = da.map_blocks(
-        _compute_block,
-        *arrays,
-        dtype=dtype,
-        chunks=(*chunks, (m,), (n,), *((x,) for x in words)),
-        new_axis=[len(stack) + 2] if words else None,
-        meta=_empty(family, dtype, len(stack) + 2 + len(words)),
-        token=STAGE,
-        template=template,
-        dtypes=tuple(x.dtype for x in arrays),
-        diag=diag.rechunk(-1) if is_dask(diag) else diag,
+    stack = _cut_stack(given, problem.stack)
+    arrays = [_as_stack(x, problem.stack, stack) for x in given]
+    operands, added = arrays[: spec.routine.matrices], arrays[spec.routine.matrices :]
+    steps: Chunks = (k,)
+    if _adds_pieces(spec):
+        sides = zip(operands, SIDES, strict=False)
+        cuts = [x.chunks[_inner(x.ndim, spec, side)] for x, side in sides]
+        steps = _cut_at_most(_join(cuts), max(1, room // _column_bytes(problem)))
+    each = max(1, max(steps) * _column_bytes(problem))
+    fine = _cut_matrices(stack, max(1, room // each))
+    operands = [
+        x.rechunk(_block_chunks(x, fine, spec, side, steps))
+        for x, side in zip(operands, SIDES, strict=False)
+    ]
+    added = [x.rechunk((*fine, (m,), (n,))) for x in added]
+    if len(steps) == 1:
+        found = _multiply(problem, spec, operands, added)
+    else:
+        found = _add_pieces(problem, operands, added)
+    # Tasks may have to be smaller than the chunks that there were.
+    found = found.rechunk((*stack, *found.chunks[len(stack) :]))
+    if spec.words == 1:
+        return found
+    return tuple(found[..., word] for word in range(spec.words))
+
+
+def _add_pieces(problem: Problem, operands: list[Any], added: list[Any]) -> Any:
+    """Add exact products of pieces along k, which a double holds; then scale them."""
+    import dask.array as da
+
+    spec = problem.spec
+    double = np.dtype("c16" if problem.dtype.kind == "c" else "f8")
+    plain = replace(spec, dtype=double.str, alpha=1, beta=0)
+    total = _multiply(problem, plain, operands, []).sum(axis=0)
+    if (spec.alpha, spec.beta, problem.dtype) == (1, 0, double):
+        return total
+    family = family_of(total._meta)
+    meta = _empty(family, problem.dtype, total.ndim)
+    return da.map_blocks(
+        _finish, total, *added, spec=spec, dtype=problem.dtype, meta=meta, token=STAGE
     )
-    if not words:
-        return result
-    return tuple(result[..., word] for word in range(spec.words))
 
 
-def _whole(x: Any, stack: tuple[int, ...]) -> Any:
-    """Make a dask array of whole matrices, with all the axes in front."""
+def _finish(total: Any, c: Any = None, *, spec: Spec) -> Any:
+    """Scale sums and add C, as decoding does."""
+    with running(spec):
+        engine = load_engine(spec)
+        given = total, spec.alpha, spec.beta, c
+        tile = engine.scale_and_add(*given, np.dtype(spec.dtype))
+        if not spec.routine.triangle:
+            return tile
+        conjugate = spec.routine.hermitian
+        return engine.close_diagonal(tile, conjugate=conjugate, uplo=spec.uplo)
+
+
+def _multiply(
+    problem: Problem, spec: Spec, operands: list[Any], added: list[Any]
+) -> Any:
+    """Multiply block by block; pieces along k come along an axis in front."""
+    import dask.array as da
+
+    n, dtype = problem.shape[1], np.dtype(spec.dtype)
+    front = [f"stack {i}" for i in range(len(problem.stack))]
+    named, pieces = [], operands[0].chunks[_inner(operands[0].ndim, spec, "left")]
+    for x, side, rows in zip(operands, SIDES, "mn", strict=False):
+        own = [rows, "k"] if is_straight(side, spec.op(side)) else ["k", rows]
+        named += [x, [*front, *own]]
+    named += [y for x in added for y in (x, [*front, "m", "n"])]
+    several = ["k"] if len(pieces) > 1 else []
+    words = ["word"] if spec.words > 1 else []
+    new = {"n": n} if spec.routine.matrices == 1 else {}
+    new |= dict.fromkeys(words, spec.words)
+    family, diag = family_of(operands[0]._meta), problem.diag
+    return da.blockwise(
+        _compute_block,
+        [*several, *front, "m", "n", *words],
+        *named,
+        dtype=dtype,
+        new_axes=new,
+        adjust_chunks=dict.fromkeys(several, 1),
+        concatenate=True,
+        align_arrays=False,
+        meta=_empty(family, dtype, len(several) + len(front) + 2 + len(words)),
+        token=STAGE,
+        template=replace(problem, spec=spec, a=None, b=None, c=None, diag=None),
+        dtypes=tuple(x.dtype for x in (*operands, *added)),
+        diag=diag.rechunk(-1) if is_dask(diag) else diag,
+        in_pieces=bool(several),
+    )
+
+
+def _inner(ndim: int, spec: Spec, side: Any) -> int:
+    """Return the axis of k of an operand."""
+    straight = is_straight(side, spec.op(side))
+    return ndim - 1 if straight else ndim - 2
+
+
+def _cut_stack(given: Sequence[Any], stack: tuple[int, ...]) -> list[Chunks]:
+    """Cut the axes in front wherever one of the dask arrays is cut."""
+    known = [x for x in given if is_dask(x)]
+    if not known:
+        return [*_auto_chunks((*stack, *given[0].shape[-2:]), given[0].dtype)]
+    chunks = []
+    for axis, size in enumerate(stack):
+        places = [x.ndim - 2 - len(stack) + axis for x in known]
+        cuts = [x.chunks[i] for x, i in zip(known, places, strict=True) if i >= 0]
+        chunks.append(_join([x for x in cuts if sum(x) == size] or [(size,)]))
+    return chunks
+
+
+def _as_stack(x: Any, stack: tuple[int, ...], chunks: list[Chunks]) -> Any:
+    """Make a dask array with all the axes in front."""
     import dask.array as da
 
     if not is_dask(x):
         # A task takes a block of it.
-        x = lazy.as_dask(x, x.dtype, (*_auto_chunks(x.shape, x.dtype), *x.shape[-2:]))
+        own = x.shape[:-2]
+        cut = zip(own, chunks[len(stack) - len(own) :], strict=True)
+        front = (y if sum(y) == size else (size,) for size, y in cut)
+        x = lazy.as_dask(x, x.dtype, (*front, *x.shape[-2:]))
     shape = *stack, *x.shape[-2:]
-    if x.numblocks[-2:] != (1, 1):
-        x = x.rechunk({x.ndim - 2: -1, x.ndim - 1: -1, **_cut_in_front(x)})
     return x if x.shape == shape else da.broadcast_to(x, shape)
 
 
-def _cut_in_front(x: Any) -> dict[int, str]:
-    """Cut the axes in front again where blocks of whole matrices become too large."""
-    block = prod(map(max, x.chunks[:-2])) * prod(x.shape[-2:]) * x.dtype.itemsize
-    if block <= parse_bytes(dask.config.get("array.chunk-size")):
-        return {}
-    return dict.fromkeys(range(x.ndim - 2), "auto")
+def _block_chunks(
+    x: Any, stack: list[Chunks], spec: Spec, side: Any, steps: Chunks
+) -> tuple[Chunks, ...]:
+    chunks = [*stack, *((size,) for size in x.shape[-2:])]
+    chunks[_inner(x.ndim, spec, side)] = steps
+    return tuple(chunks)
 
 
 def _auto_chunks(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Any, ...]:
@@ -131,15 +256,27 @@ def _auto_chunks(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Any, ...
     return chunks[:-2]
 
 
-def _common_chunks(arrays: list[Any], stack: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Cut the axes in front wherever one of the arrays is cut."""
-    chunks = []
-    for axis in range(len(stack)):
-        ends = sorted({end for x in arrays for end in np.cumsum(x.chunks[axis])})
-        starts = [0, *ends[:-1]]
-        sizes = [int(end - start) for start, end in zip(starts, ends, strict=True)]
-        chunks.append(tuple(sizes))
-    return chunks
+def _join(cuts: Sequence[Chunks]) -> Chunks:
+    """Cut an axis wherever one of several arrays is cut."""
+    ends = sorted({int(end) for x in cuts for end in np.cumsum(x)})
+    starts = [0, *ends[:-1]]
+    return tuple(end - start for start, end in zip(starts, ends, strict=True))
+
+
+def _cut_at_most(chunks: Chunks, largest: int) -> Chunks:
+    """Cut chunks evenly into pieces of at most `largest`."""
+    counts = [-(-size // largest) or 1 for size in chunks]
+    cut = zip(chunks, counts, strict=True)
+    return tuple(x // count + (i < x % count) for x, count in cut for i in range(count))
+
+
+def _cut_matrices(chunks: list[Chunks], most: int) -> list[Chunks]:
+    """Cut a stack so that no block has more than `most` matrices."""
+    found = []
+    for axis in reversed(chunks):
+        found.append(_cut_at_most(axis, most))
+        most = max(1, most // max(1, *found[-1]))
+    return found[::-1]
 
 
 def _empty(family: Any, dtype: Any, ndim: int) -> Any:
@@ -147,12 +284,17 @@ def _empty(family: Any, dtype: Any, ndim: int) -> Any:
 
 
 def _compute_block(
-    *blocks: Any, template: Problem, dtypes: tuple[Any, ...], diag: Any
+    *blocks: Any,
+    template: Problem,
+    dtypes: tuple[Any, ...],
+    diag: Any,
+    in_pieces: bool,
 ) -> Any:
     """Compute the products of one block of each stack."""
     template = replace(template, diag=diag)
     # Each attempt is a task of its own, which ends by giving back what it keeps.
-    return try_with_less(partial(_run_block, blocks, template, dtypes))
+    found = try_with_less(partial(_run_block, blocks, template, dtypes))
+    return found[np.newaxis] if in_pieces else found
 
 
 def _run_block(
@@ -166,5 +308,8 @@ def _run_block(
         a = blocks.pop(0)
         b = a if spec.routine.matrices == 1 else blocks.pop(0)
         c = blocks.pop(0) if blocks else None
-        found = stacks.compute(replace(template, a=a, b=b, c=c, stack=a.shape[:-2]))
+        m, n, _ = template.shape
+        k = a.shape[_inner(a.ndim, spec, "left")]
+        one = replace(template, spec=replace(spec, k=k), shape=(m, n, k))
+        found = stacks.compute(replace(one, a=a, b=b, c=c, stack=a.shape[:-2]))
         return found if spec.words == 1 else namespace(a).stack(found, axis=-1)

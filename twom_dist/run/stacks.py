@@ -17,12 +17,13 @@ from ..problem.problem import Problem
 from ..tiles.blocks import cast
 from ..tiles.diagonal import as_entries, scale_stored
 from ..tiles.grid import whole
+from ..tiles.integers import gather
 from ..tiles.interpreter import Found, Line, lines, strips
 from ..tiles.look.certain import certain_systems
 from ..tiles.look.measured import Measured
 from ..tiles.spec import SIDES, Spec, as_rows, load_engine
 from ..tiles.tasks import call_at_once
-from ..typing import Array
+from ..typing import Array, Side
 from . import eager
 
 # Rows, columns and k of matrices that are computed together: larger ones gain nothing,
@@ -33,10 +34,8 @@ LARGEST = 512
 def compute(problem: Problem) -> Any:
     """Compute the products of stacks: one array, or two with two words."""
     stack, spec, dtype = problem.stack, problem.spec, problem.dtype
-    a, b = (
-        _broadcast(eager.as_tiles(x, side, spec), stack)
-        for x, side in zip((problem.a, problem.b), SIDES, strict=True)
-    )
+    a = _as_stack(problem.a, "left", spec, stack)
+    b = a if spec.twins else _as_stack(problem.b, "right", spec, stack)
     c = None if problem.c is None else _broadcast(cast(problem.c, dtype), stack)
     left: Iterable[tuple[int, ...]] = np.ndindex(*stack)
     together = max(problem.shape) <= LARGEST or spec.native or spec.empty
@@ -59,6 +58,11 @@ def compute(problem: Problem) -> Any:
             for result, word in zip(results, words, strict=True):
                 result[place] = word
     return tuple(results) if spec.words == 2 else results[0]
+
+
+def _as_stack(x: Array, side: Side, spec: Spec, stack: tuple[int, ...]) -> Array:
+    x = eager.as_tiles(x, side, spec)
+    return _broadcast(gather(x) if spec.stored else x, stack)
 
 
 def _broadcast(x: Array, stack: tuple[int, ...]) -> Array:
