@@ -94,11 +94,20 @@ def as_pairs(x: Any, name: str) -> Any:
     dtype = header_of(x, name).dtype
     if not is_dask(x):
         return pack(x, dtype.str)
+    from dask.array import blockwise
+
     x = x.rechunk({x.ndim - 1: 2})
     family = family_of(x._meta)
     meta = empty_block(family, _packed_dtype(family, dtype))
-    last = x.ndim - 1
-    return x.map_blocks(pack, dtype.str, drop_axis=last, dtype=meta.dtype, meta=meta)
+    axes, given = range(x.ndim), {"dtype": meta.dtype, "meta": meta}
+    # Not by map_blocks, which would copy each block to put the last axis together.
+    return blockwise(_pack_block, axes[:-1], x, axes, declared=dtype.str, **given)
+
+
+def _pack_block(parts: Any, declared: str) -> Any:
+    """View a block as pairs; dask gives a list, along the axis that goes."""
+    (block,) = parts
+    return pack(block, declared)
 
 
 def _packed_dtype(family: Family, dtype: Any) -> np.dtype[Any]:

@@ -194,7 +194,8 @@ def _multiply(
         dtype=dtype,
         new_axes=new,
         adjust_chunks=dict.fromkeys(several, 1),
-        concatenate=True,
+        # It would copy even single blocks.
+        concatenate=None,
         align_arrays=False,
         meta=_empty(family, dtype, len(several) + len(front) + 2 + len(words)),
         token=STAGE,
@@ -292,6 +293,8 @@ def _compute_block(
 ) -> Any:
     """Compute the products of one block of each stack."""
     template = replace(template, diag=diag)
+    # dask gives lists along an axis that goes, which is that of k.
+    blocks = tuple(x[0] if isinstance(x, list) else x for x in blocks)
     # Each attempt is a task of its own, which ends by giving back what it keeps.
     found = try_with_less(partial(_run_block, blocks, template, dtypes))
     return found[np.newaxis] if in_pieces else found
