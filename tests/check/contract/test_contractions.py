@@ -300,6 +300,12 @@ def test_subscripts_are_read_as_numpy_reads_them():
     assert read.output == ("...1", "...0", "i", "k")
 
 
+def test_more_than_ten_axes_of_an_ellipsis_stay_in_order():
+    x = integers((2, 1, 1, 1, 1, 1, 1, 1, 1, 3, 1, 2, 4))
+    y = integers((4, 5), seed=1)
+    expect(td.einsum("...j,jk", x, y), np.matmul(x, y))
+
+
 def test_small_products_are_those_of_numpy(monkeypatch):
     monkeypatch.setattr(pair, "update", None)
     a = np.random.default_rng(0).random((20, 20))

@@ -143,6 +143,16 @@ def test_networks_weigh_where_their_path_does():
     assert same_bits(found, td.gemm(left, c, diag=v, **OPTIONS))
 
 
+def test_vectors_on_two_letters_weigh_each_their_own():
+    letters = {x: size for size, x in enumerate("abcd", 3)}
+    text = "ab,a,b,bc,ad"
+    rng = np.random.default_rng(6)
+    given = [rng.random([letters[x] for x in term]) for term in text.split(",")]
+    expected = np.einsum(f"{text}->cd", *given)
+    found = td.einsum(f"{text}->cd", *given, optimize=False, **OPTIONS)
+    assert np.allclose(found, expected, rtol=1e-12)
+
+
 @cases(
     ("subscripts", "shapes"),
     [

@@ -220,6 +220,14 @@ def test_native_products_are_told():
     assert counts(used) == (0, 1, 0)
 
 
+def test_a_network_is_native_if_all_its_products_are():
+    w = da.ones(5, chunks=3)
+    with dask.config.set({"twom-dist.blas-below": 2}), td.use() as used:
+        _ = da.einsum("ij,jk,k->i", a, b, w, optimize=[(0, 1), (0, 1)])
+        _ = da.einsum("j,jk,k->", w, da.ones((5, 5)), w)
+    assert counts(used) == (1, 1, 0)
+
+
 def test_options_are_checked_as_a_block_is_entered():
     for error, code, options in (
         (AccuracyError, "method", {"method": "5m"}),
