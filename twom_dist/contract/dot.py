@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import PlanError
+from ..problem.matrices import check_out, is_on_device
 from .arrays import as_operands
 from .asked import contraction
 from .functions import einsum, matmul
-from .subscripts import read_each
+from .subscripts import read_each, tensordot_terms
 
 
 @contraction
@@ -40,14 +41,34 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     >>> xp.dot(np.arange(3.0), np.eye(3))
     array([0., 1., 2.])
     """
-    axes = np.ndim(a), np.ndim(b)
-    if 0 in axes:
-        return np.multiply(a, b, out=out)
-    if axes[0] > 1 and axes[1] > 2:
-        rows, others = ascii_lowercase[: axes[0] - 1], ascii_uppercase[: axes[1] - 1]
-        right = f"{others[:-1]}z{others[-1]}"
-        return einsum(f"{rows}z,{right}->{rows}{others}", a, b, out=out)
+    # Python's numbers have a dtype of their own here, as in NumPy's dot alone.
+    a, b = (
+        np.asarray(x)[()] if isinstance(x, complex | float | int) else x for x in (a, b)
+    )
+    if not (hasattr(a, "shape") and hasattr(b, "shape")):
+        (a, b), out, give_back = as_operands((a, b), ("a", "b"), out)
+        return give_back(dot(a, b, out))
+    left, right = len(a.shape), len(b.shape)
+    if not (left and right):
+        return _scale(a, b, out)
+    if left > 1 and right > 2:
+        # einsum alone would broadcast an axis of one entry.
+        tensordot_terms(a.shape, b.shape, (-1, -2))
+        rows, others = ascii_lowercase[: left - 1], ascii_uppercase[: right - 1]
+        term = f"{others[:-1]}z{others[-1]}"
+        return einsum(f"{rows}z,{term}->{rows}{others}", a, b, out=out)
     return matmul(a, b, out=out)
+
+
+def _scale(a: Any, b: Any, out: Any) -> Any:
+    """Multiply by a number."""
+    if is_on_device(a) or is_on_device(b):
+        return np.multiply(a, b, out=out)
+    (a, b), out, give_back = as_operands((a, b), ("a", "b"), out)
+    if out is not None:
+        shape = np.broadcast_shapes(a.shape, b.shape)
+        check_out(out, (a, b), shape, np.result_type(a.dtype, b.dtype))
+    return give_back(np.multiply(a, b, out=out))
 
 
 @contraction

@@ -17,7 +17,7 @@ from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.packages import require
 from twom_dist import numpy as xp
-from twom_dist.errors import PlanError
+from twom_dist.errors import ArgumentError, PlanError
 
 linalg = xp.linalg
 RNG = np.random.default_rng(1)
@@ -65,6 +65,31 @@ def test_dot_is_that_of_numpy(a, b):
         if x.ndim:
             with raises(PlanError, "out"):
                 xp.dot(x, y, out=wrong)
+
+
+@cases("number", [-7, 300, True, 2.5, 1e300, 2j, 2**63, np.float32(2), [1, 2, 3]])
+def test_numbers_of_python_have_a_dtype_of_their_own_in_dot(number):
+    for dtype in ("bool", "uint8", "float32", "complex64"):
+        x = np.arange(3).astype(dtype)
+        expected = np.dot(x, number)
+        expect(xp.dot(x, number), expected, type(expected))
+        expect(xp.dot(da.from_array(x), number), expected, da.Array)
+        out = np.empty(expected.shape, expected.dtype)
+        if out.ndim:
+            assert xp.dot(number, x, out) is out
+            assert (out == expected).all()
+
+
+def test_dot_refuses_what_numpy_does():
+    for a, b in (((2, 2), (3, 1, 4)), ((2, 1), (2, 3, 4)), ((2, 3), (2, 1, 4))):
+        with raises(PlanError, "shapes"):
+            xp.dot(np.ones(a), np.ones(b))
+    for number in (10**30, "2", None):
+        with raises(ArgumentError, "not-a-matrix"):
+            xp.dot(A, number)
+    for wrong in (np.empty(A.shape), np.empty(5, complex)):
+        with raises(PlanError, "out"):
+            xp.dot(A, 2, wrong)
 
 
 @cases(
