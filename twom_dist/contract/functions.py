@@ -19,7 +19,7 @@ from .arrays import as_operands, is_unsized, promote, reduce_to
 from .asked import contraction
 from .letters import find_sizes
 from .pair import contract_pair
-from .path import contract_network
+from .path import contract_network, read_path
 from .plain import are_plain, differ_first, multiply_plain, multiply_unsized
 from .subscripts import (
     matmul_terms,
@@ -229,8 +229,9 @@ def einsum(
         As in `matmul`.
     optimize : str, path, bool or optimizer
         For three or more operands: a path in opt_einsum's form, or how opt_einsum
-        (extra "einsum") finds it, which three operands by default do without. False:
-        one operand after the other, without opt_einsum.
+        (extra "einsum") finds it, which three operands by default do without;
+        ("greedy", 1e6) limits the entries of each product. False: one operand after the
+        other, without opt_einsum.
     accuracy, num_moduli, engine, equilibrate : optional
         As in `gemm`.
     method : {"auto", "2m", "3m", "4m", "hybrid", "eisenstein", "blas"}
@@ -282,6 +283,8 @@ def _einsum(
     if out is not None:
         sizes = find_sizes(terms, tuple(x.shape for x in arrays))
         check_out(out, arrays, tuple(sizes[letter] for letter in output), dtype)
+    if len(arrays) < 3:
+        read_path(optimize, len(arrays))
     if len(arrays) == 1:
         found = reduce_to(arrays[0], terms[0], output)
     elif len(arrays) == 2:

@@ -12,8 +12,12 @@ from itertools import pairwise
 from math import inf, prod
 from typing import NamedTuple
 
+from ..errors import PlanError
 from ..typing import Op
 from .letters import Roles, Sizes, Term, find_roles
+
+# NumPy has no array of more.
+_MOST_AXES = 64
 
 
 class FusedSide(NamedTuple):
@@ -81,6 +85,10 @@ def lay_out(
     strides: tuple[Sizes, Sizes],
 ) -> PairLayout:
     """Choose the layout of the product of two reduced operands."""
+    if len(output) > _MOST_AXES:
+        problem = f"a product of two operands would have {len(output)} axes"
+        remedy = f"NumPy's arrays have up to {_MOST_AXES}: fuse some with reshape"
+        raise PlanError(problem, remedy, "axes")
     roles = find_roles(a, b, output)
     sizes = dict(zip((*a, *b), (*shapes[0], *shapes[1]), strict=True))
     steps = [dict(zip(x, y, strict=True)) for x, y in zip((a, b), strides, strict=True)]

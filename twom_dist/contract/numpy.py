@@ -13,7 +13,8 @@ import numpy as np
 from . import linalg as linalg
 from .dot import dot, vecdot
 from .forward import forward
-from .functions import einsum, matmul, tensordot
+from .functions import tensordot
+from .options import einsum, matmul
 
 __all__ = ["dot", "einsum", "matmul", "tensordot", "vecdot"]
 

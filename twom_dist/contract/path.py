@@ -1,5 +1,6 @@
 """Contractions of three or more operands, pair by pair along a path."""
 
+import sys
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain, combinations
@@ -8,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import EngineUnavailableError, PlanError
+from ..errors import EngineUnavailableError, PlanError, shown
 from ..problem.choice import Choice
 from ..typing import as_integer
 from .arrays import promote, reduce_operand, reduce_to
@@ -44,11 +45,11 @@ def contract_network(
         )
         for x, reduction in zip(operands, reductions, strict=True)
     ]
-    path = _as_path(optimize, len(left))
+    path = read_path(optimize, len(left))
     if path is None:
         left = join_vectors(left)
         path = _find_path([(x.array, x.term) for x in left], output, optimize)
-    _check_path(path, len(left))
+        _check_path(path, len(left))
     for positions in path:
         taken = [left.pop(i) for i in sorted(positions, reverse=True)][::-1]
         x = taken[0]
@@ -73,15 +74,29 @@ def _kept(a: Term, b: Term, wanted: set[str]) -> Term:
     return tuple(x for x in letters if x in wanted)
 
 
-def _as_path(optimize: Any, count: int) -> Steps | None:
+def read_path(optimize: Any, count: int) -> Steps | None:
     """Return the path that is asked for, or None if one is to be found."""
     if optimize is False:
         return _in_order(count)
     if isinstance(optimize, list | tuple):
         given = optimize[1:] if "einsum_path" in optimize[:1] else optimize
         if all(isinstance(step, list | tuple) for step in given):
+            _check_path(given, count)
             return given
+    how, _ = _read_limit(optimize)
+    if not (how is None or how is True or isinstance(how, str) or callable(how)):
+        problem = f"optimize={shown(optimize)} is no path, nor a way to find one"
+        raise PlanError(problem, "Give 'greedy', a path, True or False", "path")
     return None
+
+
+def _read_limit(optimize: Any) -> tuple[Any, int | None]:
+    """Return how a path is found, and how many entries its products may have."""
+    if isinstance(optimize, list | tuple) and len(optimize) == 2:
+        how, limit = optimize
+        if isinstance(how, str) and isinstance(limit, int | float) and limit >= 1:
+            return how, int(min(limit, sys.maxsize))
+    return optimize, None
 
 
 def _find_path(left: Sequence[tuple[Any, Term]], output: Term, optimize: Any) -> Steps:
@@ -137,9 +152,10 @@ def _search(
     names = {x: opt_einsum.get_symbol(i) for i, x in enumerate(letters)}
     texts = ["".join(names[x] for x in term) for term in (*terms, output)]
     equation = f"{','.join(texts[:-1])}->{texts[-1]}"
+    how, limit = _read_limit(optimize)
     try:
         path, _ = opt_einsum.contract_path(
-            equation, *shapes, shapes=True, optimize=optimize
+            equation, *shapes, shapes=True, optimize=how, memory_limit=limit
         )
     except (KeyError, TypeError, ValueError) as error:
         text = f"opt_einsum finds no path with optimize={optimize!r} ({error})"

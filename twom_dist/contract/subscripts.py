@@ -18,8 +18,9 @@ from .letters import Sizes, Term
 _TERM = re.compile(r"(?:(?![\x00-@\[-`{-\x7f]|\s).)*")
 _ELLIPSIS = "..."
 _FORMS = "Write letters, such as 'ij,jk->ik', or lists: A, [0, 1], B, [1, 2]"
-# In NumPy's order, in which it sorts the axes of a result that is not named.
-_LETTERS = ascii_uppercase + ascii_lowercase
+# In NumPy's order, in which it sorts the axes of a result that is not named; then all
+# that no space interrupts, for networks of many letters.
+_LETTERS = ascii_uppercase + ascii_lowercase + "".join(map(chr, range(0xC0, 0x1680)))
 
 
 class Subscripts(NamedTuple):

@@ -69,3 +69,50 @@ def test_lists_of_numbers_stand_for_letters_as_in_numpy(given):
     expected, found = np.einsum(*given), td.einsum(*given, method="2m")
     assert found.shape == expected.shape
     assert np.allclose(found, expected)
+
+
+def test_lists_may_have_more_axes_than_there_are_letters():
+    found = td.einsum(A, [60, 1], B, [1, 5000])
+    assert np.array_equal(found, td.matmul(A, B))
+    assert np.array_equal(td.einsum(A, [5000, 60]), A.T)
+
+
+def test_the_products_of_a_path_may_be_limited():
+    x, y, z = random_matrix(3, 9), random_matrix(9, 4), random_matrix(4, 9)
+    for how in (("greedy", 10**6), ["optimal", 1e3], ("greedy", 10**40)):
+        found = td.einsum("ij,jk,kl->il", x, y, z, optimize=how)
+        assert np.allclose(found, x @ y @ z)
+        assert np.allclose(td.einsum("ij,jk", x, y, optimize=how), x @ y)
+
+
+WHOLE = np.arange(-12, 12).reshape(4, 3, 2), np.arange(40).reshape(4, 2, 5)
+LAST = [(-2, -1)] * 3
+OPTIONS = [
+    lambda lib, x, y: lib.matmul(x, y, dtype="f4", casting="unsafe"),
+    lambda lib, x, y: lib.matmul(x, y, dtype="c8"),
+    lambda lib, x, y: lib.matmul(x, y, dtype="f8", order="F"),
+    lambda lib, x, y: lib.matmul(x[0], y[0], order="F"),
+    lambda lib, x, y: lib.matmul(
+        x[0].T, y[0].T, order="A", axes=[(1, 0), (1, 0), (0, 1)]
+    ),
+    lambda lib, x, y: lib.matmul(x.T, y.T, axes=[(1, 0), (1, 0), (2, 0)]),
+    lambda lib, x, y: lib.matmul(x, y[0, :, 0], axes=[(1, 2), 0, 0]),
+    lambda lib, x, y: lib.matmul(y[0, 0], y[0, 1], axes=[0, 0, ()]),
+    lambda lib, x, y: lib.matmul(
+        x, y, np.empty((3, 4, 5), int), axes=[*LAST[1:], (0, 2)]
+    ),
+    lambda lib, x, y: lib.einsum("bij,bjk->ik", x, y, dtype="f8"),
+    lambda lib, x, y: lib.einsum("bij,bjk->bik", x, y, dtype="f4", casting="unsafe"),
+    lambda lib, x, y: lib.einsum(x, [0, 1, 2], y, [0, 2, 3], [3, 1], dtype=complex),
+    lambda lib, x, y: lib.einsum("bij,bjk->bik", x, y, order="F"),
+    lambda lib, x, y: lib.einsum("bij->", x, dtype="f8"),
+]
+
+
+@cases("call", OPTIONS)
+def test_options_of_numpy_are_taken_under_its_names(call):
+    expected, found = call(np, *WHOLE), call(td.numpy, *WHOLE)
+    assert (found == expected).all()
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    if found.ndim == 2:
+        assert found.flags.f_contiguous == expected.flags.f_contiguous
