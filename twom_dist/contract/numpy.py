@@ -14,7 +14,7 @@ from . import linalg as linalg
 from .dot import dot, vecdot
 from .forward import forward
 from .functions import tensordot
-from .options import einsum, matmul
+from .casts import einsum, matmul
 
 __all__ = ["dot", "einsum", "matmul", "tensordot", "vecdot"]
 

@@ -296,7 +296,14 @@ def _check_ops(routine: Routine, ops: tuple[Op, ...]) -> tuple[Op, Op]:
     if isinstance(given, str) and given in OPS and given not in ("N", other):
         kin = ("syr" if routine.hermitian else "her") + routine.name[3:]
         problem = f"{routine.name} takes op='N' or {other!r}, not {given!r}"
-        raise PlanError(problem, f"Use {kin}, which takes {given!r}", "op")
+        remedy = f"Use {kin}, which takes {given!r}"
+        if routine.hermitian:
+            # Whoever has samples as (time, antenna) means the first.
+            remedy = (
+                "For A^T with a conjugate on the right take the conjugate of what "
+                f"op='C' gives; without any conjugate call {kin}"
+            )
+        raise PlanError(problem, remedy, "op")
     op = choose("op", given, ("N", other))
     return ("N", other) if op == "N" else (other, "N")
 

@@ -308,6 +308,15 @@ def test_the_largest_entries_of_wide_integers_in_memory_decide():
         td.plan(square, (3, 8), dtype="int64")
 
 
+def test_a_transposed_product_with_a_conjugate_is_the_conjugate_of_another():
+    samples = random_integers((9, 4), "int8", pairs=True)
+    a = samples[..., 0] + 1j * samples[..., 1]
+    with raises(PlanError, "op"):
+        td.integers.herk(samples, op="T", pairs=True)
+    found = td.integers.herk(samples, op="C", pairs=True).conj()
+    assert (found == a.T @ a.conj()).all()
+
+
 def test_a_refused_range_names_what_takes_it():
     with pytest.raises(AccuracyError, match=r"td\.integers.matmul"):
         td.plan(td.integers.gemm, (1, 2**24), (2**24, 1), dtype="int16")
