@@ -60,7 +60,9 @@ def gemm(
         bits are those of the product with ``op(A) * diag`` in place of op(A), which is
         made tile by tile (CuPy arrays and native products: whole). Bounds are those of
         the scaled entries; their rounding adds ``u (|A| |diag| |B|)_ij``, with a
-        complex diag ``sqrt(5)`` times as much. Stacks share it.
+        complex diag ``sqrt(5)`` times as much. Stacks share it. So ``A diag A^H`` is
+        not Hermitian bit for bit here, nor ``A diag A^T`` symmetric: `herk` and `syrk`
+        take diag as well, give just that, and take half the products.
     accuracy : {"componentwise", "normwise"} or float, optional
         "componentwise" (default): ``|dC_ij| <= sqrt(k) u (|A||B|)_ij``, with u the unit
         roundoff. All entries decide how many moduli that takes: 15 to 19 for complex128

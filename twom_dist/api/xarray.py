@@ -58,7 +58,7 @@ def gemm(
     dim : hashable or several
         The dimension to contract, or a list of them. As in `xarray.dot`, what else A
         and B share are stacks of matrices, label by label; the rest of A are rows, and
-        the rest of B columns.
+        the rest of B columns. One of them may be a vector, or a stack of vectors.
     conj : {"A", "B"}, optional
         The matrix that is conjugated, pairs of integers as well, of which the method
         ``conj()`` changes nothing.

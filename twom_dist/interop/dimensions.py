@@ -1,8 +1,9 @@
 """Roles of named dimensions: contracted, rows, columns, stacks, and parts of entries.
 
 In a product names alone decide, as in `xarray.dot`: A and B share stacks; what only A
-has are rows, and what only B has are columns. In an update rows have to be named if
-more than one dimension is left. The order of dimensions decides nothing.
+has are rows, and what only B has are columns; a vector has none of these. In an update
+rows have to be named if more than one dimension is left. The order of dimensions
+decides nothing.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -166,14 +167,13 @@ def _arrange_product(
     """Take the dimensions that only A has as rows, and those of B as columns."""
     stack = tuple(x for x in kept["A"] if x in kept["B"])
     rows, columns = (tuple(y for y in kept[x] if y not in stack) for x in "AB")
-    if not (rows and columns):
-        # Where neither matrix has a dimension of its own, B gives one to each.
-        name, role = ("A", "rows") if columns else ("B", "columns")
-        renamed = [f"{name}.rename({x}={second(x)!r})" for x in stack]
+    if stack and not (rows or columns):
+        # Likely more is wanted than a vector of each for each label.
+        renamed = " or ".join(f"B.rename({x}={second(x)!r})" for x in stack)
         raise PlanError(
-            f"{name} has no {role}: beside dim={show(dim)} it has {show(stack)}, and "
-            "what both matrices have are stacks",
-            f"Rename those that are {role}: {' or '.join(renamed)}" if renamed else "",
+            f"B has no columns: beside dim={show(dim)} it has {show(stack)}, and what "
+            "both matrices have are stacks",
+            f"Rename those that are columns: {renamed}",
             "dims",
         )
     return stack, (rows, columns)

@@ -217,6 +217,29 @@ def test_pairs_that_are_none_are_refused(kind, code, options):
         td.xarray.herk(pairs, **{"dim": "time", "rows": "antenna", **options})
 
 
+@cases("x", [complex_, complex_.chunk({"time": 5, "channel": 2})])
+def test_vectors_have_no_rows_or_columns(x):
+    options = {"dim": ["antenna", "pol"], "num_moduli": 12}
+    beam = x.isel(time=0, channel=0)
+    for w in (beam, x.isel(time=0)):  # one for all channels, and one for each
+        w = w.drop_vars("channel") if "channel" not in w.dims else w
+        expected = td.xarray.gemm(x, w.expand_dims("beam"), **options)
+        found = td.xarray.gemm(x, w, **options)
+        assert found.dims == ("channel", "time")
+        xr.testing.assert_identical(found, expected.isel(beam=0, drop=True))
+        turned = td.xarray.gemm(w, x, C=2 * found, beta=1, conj="B", **options)
+        assert {*turned.dims} == {*found.dims}
+        assert np.allclose(turned, xr.dot(w, x.conj(), dim=options["dim"]) + 2 * found)
+        assert td.plan(td.xarray.gemm, x.isel(channel=0), beam, **options).shape == (
+            12,
+            1,
+            10,
+        )
+    number = td.xarray.gemm(beam, beam, conj="A", **options)
+    assert number.dims == ()
+    assert np.isclose(number, (abs(beam) ** 2).sum())
+
+
 def test_sums_leave_as_integers():
     options = {"dim": ["time", "pol"], "rows": "antenna", "pairs": "cplx"}
     for x in in_chunks(pairs):
