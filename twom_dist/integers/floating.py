@@ -23,8 +23,8 @@ def to_integers(C: Any, *, dtype: Any = "int64", pairs: Any = None) -> Any:
         Of floating-point numbers that are integers, such as the complex128 that `herk`
         returns: of NumPy, CuPy, dask or another library that supports DLPack, or a
         DataArray.
-    dtype : {"int64", "int32"}
-        Of the result.
+    dtype : dtype
+        Of the result: one of integers, such as int64, int32 or uint64.
     pairs : hashable, optional
         The name of the dimension of real and imaginary parts that a complex DataArray
         gets behind its own.
@@ -52,12 +52,13 @@ def to_integers(C: Any, *, dtype: Any = "int64", pairs: Any = None) -> Any:
     array([[[30,  0]]])
     """
     try:
-        kind = np.dtype(dtype).name
+        found = np.dtype(dtype)
     except (TypeError, ValueError):
-        kind = ""
-    if kind not in ("int64", "int32"):
-        problem = f"dtype={shown(dtype)} is neither int64 nor int32"
-        raise ArgumentError(problem, "", "dtype")
+        found = np.dtype(object)
+    if found.kind not in "iu":
+        problem = f"dtype={shown(dtype)} is not one of integers"
+        raise ArgumentError(problem, "Use one such as int64 or int32", "dtype")
+    kind = found.name
     if is_labelled(C):
         return map_values(lambda x: _to_integers(x, kind), C, _name_parts(C, pairs))
     if pairs is not None:
@@ -111,6 +112,9 @@ def _convert(x: Any, name: str, dtype: str, block: Any = None) -> tuple[Any, int
         dense = namespace(x).ascontiguousarray(x)
         shape, parts = (*shape, 2), dense.view(dense.real.dtype)
     bounds = np.iinfo(dtype)
+    if bounds.min == 0 and parts.size and parts.min() < 0:
+        problem = f"{name} has a negative part, which {dtype} cannot hold"
+        raise AccuracyError(problem, "Use int64", "exact-range")
     # The least integer has no counterpart above zero.
     if largest > bounds.max and (largest > -bounds.min or parts.max() == largest):
         problem = f"{name} has a part of magnitude {largest}, which {dtype} cannot hold"

@@ -68,7 +68,7 @@ def combine_products(
     places : sequence of (int, int)
         Of each product: the sum of its limbs' indices, and its number of words.
     dtype : dtype
-        int64, where a sum that does not fit is refused, or object.
+        Of integers, where a sum that does not fit is refused, or object.
     """
     sums: dict[int, list[Array]] = {}
     given = iter(words)
@@ -86,7 +86,25 @@ def combine_products(
         carry = above + (low >> BITS)
     if np.dtype(dtype).hasobject:
         return _as_objects(digits, carry)
-    return _as_int64(digits, carry)
+    if np.dtype(dtype) == np.uint64:
+        return _as_uint64(digits, carry)
+    return narrow(_as_int64(digits, carry), dtype)
+
+
+def narrow(x: Array, dtype: Any) -> Array:
+    """Return integers in another dtype; refuse what that cannot hold."""
+    bounds = np.iinfo(dtype)
+    if x.dtype == dtype:
+        return x
+    if x.size and (x.min() < bounds.min or x.max() > bounds.max):
+        raise _refuse(dtype)
+    return x.astype(dtype)
+
+
+def _refuse(dtype: Any) -> PlanError:
+    problem = f"an entry of the product does not fit {np.dtype(dtype).name}"
+    remedy = "Give dtype=object for Python integers"
+    return PlanError(problem, remedy, "integer-overflow")
 
 
 def _cut(words: list[Array]) -> tuple[Array, Array]:
@@ -118,9 +136,13 @@ def _as_int64(digits: list[Array], carry: Array) -> Array:
         for digit in above[:-1]:
             fits &= digit == (sign & _MASK)
     if not fits.all():
-        raise PlanError(
-            "an entry of the product does not fit int64",
-            "Give dtype=object for Python integers",
-            "integer-overflow",
-        )
+        raise _refuse(np.int64)
     return found
+
+
+def _as_uint64(digits: list[Array], carry: Array) -> Array:
+    """Return the lowest 64 bits, if there are no others and no sign."""
+    first, second, *above = [*digits, carry]
+    if (second >> BITS).any() or any(digit.any() for digit in above):
+        raise _refuse(np.uint64)
+    return (second.astype(np.uint64) << np.uint64(BITS)) | first.astype(np.uint64)

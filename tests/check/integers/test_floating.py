@@ -215,6 +215,14 @@ def test_products_become_integers_and_pairs_of_them(pairs, lazily):
     for beyond in (least - 1, least - 1j * least):
         with raises(AccuracyError, "exact-range"):
             np.asarray(td.integers.to_integers(give(beyond), dtype="int32"))
+    for dtype in ("uint64", "uint8"):
+        found = td.integers.to_integers(give(np.full((4, 4), 200.0)), dtype=dtype)
+        assert np.asarray(found).tolist() == [[200] * 4] * 4
+        assert found.dtype == np.asarray(found).dtype == dtype
+        for beyond in (-1.0, 5 - 1j, 256.0)[: 2 + (dtype == "uint8")]:
+            with raises(AccuracyError, "exact-range"):
+                x = give(np.full((4, 4), beyond))
+                np.asarray(td.integers.to_integers(x, dtype=dtype))
     for wrong in (0.5, np.nan, np.inf, 2.0**54):
         with raises(PlanError, "not-integer"):
             np.asarray(td.integers.to_integers(give(np.full((4, 4), wrong))))
@@ -236,7 +244,7 @@ def test_vectors_and_numbers_become_integers(lazily):
 
 
 def test_other_arrays_and_dtypes_are_refused():
-    for given, dtype in ((np.eye(2), "int16"), (np.eye(2), "no"), ([[1]], "int64")):
+    for given, dtype in ((np.eye(2), "float32"), (np.eye(2), "no"), ([[1]], "int64")):
         with raises(ArgumentError, "dtype"):
             td.integers.to_integers(given, dtype=dtype)
     assert td.integers.to_integers(np.empty((0, 3), complex)).shape == (0, 3, 2)

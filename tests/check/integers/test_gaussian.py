@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import twom_dist as td
+from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.integers import RANGES, full, multiply, random_integers
 from twom_dist.errors import ArgumentError, PlanError
@@ -63,6 +64,41 @@ def test_results_at_the_ends_of_64_bits(value):
     else:
         with raises(PlanError, "integer-overflow"):
             td.integers.matmul(a, b)
+
+
+@cases("dtype", ["int8", "uint16", "int32", "uint32", "uint64"])
+def test_results_are_of_any_dtype_that_holds_them(dtype):
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    for value in (low, high, low - 1, high + 1):
+        half, rest = divmod(value, 2**31)
+        short = np.array([[half, rest]]), np.array([[2**31], [1]])
+        long = np.array([[2**31, rest, 2**62, -(2**62)]])
+        cancelled = long, np.array([[half], [1], [2**62 + 3], [2**62 + 3]])
+        given = [short, cancelled, ([[1, 2**90]], np.array([[value], [0]], object))]
+        given += [[da.from_array(x, chunks=1) for x in short]]
+        for a, b in given:
+            if low <= value <= high:
+                found = np.asarray(td.integers.matmul(a, b, dtype=dtype))
+                assert (found.dtype, found.tolist()) == (dtype, [[value]])
+            else:
+                with raises(PlanError, "integer-overflow"):
+                    np.asarray(td.integers.matmul(a, b, dtype=dtype))
+    a = np.array([[1, 2], [3, 4]])
+    found = td.integers.matmul(
+        np.stack([a, a], -1), np.stack([a, 0 * a], -1), pairs=True, dtype=dtype
+    )
+    assert found.tolist() == np.stack([a @ a] * 2, -1).tolist()
+
+
+def test_few_integers_of_thousands_of_digits_take_no_time():
+    a, b = 10**20000 + 1, -(7**3000)
+    assert td.integers.matmul([[a]], [[b]], dtype=object).tolist() == [[a * b]]
+    x = np.array([[[a, 1], [2, b]]], object)
+    found = td.integers.matmul(x, x.swapaxes(0, 1), pairs=True, dtype=object)
+    assert found.tolist() == multiply(x, x.swapaxes(0, 1), True).tolist()
+    assert td.integers.matmul([[a, a]], [[5], [-5]], dtype="uint8") == 0
+    with raises(PlanError, "integer-overflow"):
+        td.integers.matmul([[a]], [[b]])
 
 
 @given(st.integers(0, 400), st.integers(0, 200), st.booleans())
@@ -160,7 +196,7 @@ i8 = np.ones((3, 3), np.int8)
         (
             ArgumentError,
             "gaussian-dtype",
-            lambda: td.integers.matmul(i8, i8, dtype=np.int32),
+            lambda: td.integers.matmul(i8, i8, dtype=np.float64),
         ),
         (PlanError, "pairs-shape", lambda: td.integers.matmul(i8, i8, pairs=True)),
         (PlanError, "pairs", lambda: td.integers.matmul(i8, i8, pairs=2)),

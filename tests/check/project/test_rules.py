@@ -70,7 +70,7 @@ def test_what_is_asked_travels_by_name():
             rest = node.args.kwarg
             named = rest is not None and rest.arg in ("options", "kwargs", "names")
             below = path.parts[0] not in ("api", "cli", "typing.py", "testing.py")
-            # dask calls the first; the second adds options of NumPy to public functions.
+            # dask calls the first; the second adds NumPy's options to public functions.
             apart = path.stem in ("plugin", "casts")
             if named and below and not apart and node.name not in HANDED_ON:
                 wrong.append(f"{path}: {node.name}")
