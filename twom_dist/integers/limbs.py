@@ -141,7 +141,7 @@ def _as_int64(digits: list[Array], carry: Array) -> Array:
 
 
 def _as_uint64(digits: list[Array], carry: Array) -> Array:
-    """Return the lowest 64 bits, if there are no others and no sign."""
+    """Return the lowest 64 bits, if all others are zeros."""
     first, second, *above = [*digits, carry]
     if (second >> BITS).any() or any(digit.any() for digit in above):
         raise _refuse(np.uint64)
