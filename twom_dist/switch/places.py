@@ -15,6 +15,8 @@ Answer = Callable[..., Any]
 # Our own products of the same kinds, and those inside of CuPy's functions and of tasks.
 _OURS = ("twom_dist",)
 _INSIDE = (*_OURS, "cupy", "cupyx", "dask", "distributed")
+# opt_einsum's names of the libraries whose functions are replaced.
+_LOOKED_UP = ("cupy", "dask", "dask.array")
 
 
 class _Place(NamedTuple):
@@ -47,6 +49,7 @@ def replaced(answer: Answer) -> Iterator[None]:
         with _lock:
             for place in _find_places():
                 _replace(place, answer)
+            _forget_lookups()
         yield
     finally:
         with _lock:
@@ -110,3 +113,13 @@ def _restore() -> None:
         else:
             setattr(place.owner, place.name, before)
     _replaced.clear()
+    _forget_lookups()
+
+
+def _forget_lookups() -> None:
+    """Have opt_einsum look functions up again, which it keeps for a whole process."""
+    dispatch = sys.modules.get("opt_einsum.backends.dispatch")
+    kept = getattr(dispatch, "_cached_funcs", {})
+    for name, library in [*kept]:
+        if name in READERS and library in _LOOKED_UP:
+            kept.pop((name, library), None)

@@ -9,6 +9,7 @@ import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.expect import raises
+from tests.support.packages import require
 from tests.support.strategies import random_matrix
 from twom_dist.errors import AccuracyError, ArgumentError, PlanError
 
@@ -97,6 +98,24 @@ def test_functions_of_dask_that_multiply_are_ours():
     assert counts(used) == (1, 0, 0)
     assert is_ours(found)
     assert np.allclose(found, np.cov(A.real))
+
+
+def test_opt_einsum_looks_functions_up_again():
+    opt_einsum, xarray = require("opt_einsum"), require("xarray")
+    x, y = xarray.DataArray(a, dims=[*"ij"]), xarray.DataArray(b, dims=[*"jk"])
+
+    def contract():
+        yield opt_einsum.contract("ij,jk", a, b)
+        yield opt_einsum.contract("ij,jk,kl->il", a, b, b.T, backend="dask")
+        yield xarray.dot(x, y, dim="j").data
+
+    kept = opt_einsum.backends.dispatch._cached_funcs
+    for _ in range(2):
+        assert not any(map(is_ours, contract()))
+        with td.use(method="2m") as used:
+            assert all(map(is_ours, contract()))
+        assert counts(used) == (4, 0, 0)
+        assert ("einsum", "dask") not in kept
 
 
 def test_what_counts_is_where_a_product_is_made():
