@@ -194,5 +194,10 @@ def _tell_size(routine: str, dtype: Any, size: float, known: Crossover | None) -
     if known.size == inf:
         return f"native, since int8 was not faster for {kind} ({known.source})"
     if size < known.size:
-        return f"native: size {size:.0f} is below {known.size:.0f} ({known.source})"
-    return f"int8: size {size:.0f} is at least {known.size:.0f} ({known.source})"
+        return f"native: size {_show(size)} is below {known.size:.0f} ({known.source})"
+    return f"int8: size {_show(size)} is at least {known.size:.0f} ({known.source})"
+
+
+def _show(size: float) -> str:
+    """Show a size, of products with vectors below 1."""
+    return f"{size:.0f}" if size >= 10 else f"{size:.2g}"

@@ -227,7 +227,8 @@ def test_native_products_are_told():
     with dask.config.set({"twom-dist.blas-below": 3}), td.use() as used:
         small, large = v @ v, a @ b
     assert counts(used) == (0, 2, 0)
-    assert "native: size 2 is below 3" in str(used)
+    assert "native: size 2.2 is below 3" in str(used)
+    assert "native: size 0.47 is below 3" in str(used)
     assert "method='2m'" in str(used)
     with dask.config.set({"twom-dist.blas-below": 1}), td.use() as used:
         small, large = v @ v, a @ b
