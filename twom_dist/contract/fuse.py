@@ -11,7 +11,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from ..errors import PlanError
+from ..errors import MemoryLimitError, PlanError
 from ..problem.matrices import is_dask
 from .arrays import permute
 from .layout import FusedSide, PairLayout
@@ -25,7 +25,13 @@ Fused = tuple[Any, AllChunks]
 def fuse(x: Any, side: FusedSide) -> Any:
     """View an operand as (a stack of) matrices."""
     x = permute(x, side.axes)
-    return x if x.shape == side.shape else x.reshape(side.shape)
+    try:
+        return x if x.shape == side.shape else x.reshape(side.shape)
+    except MemoryError:
+        size = f"{x.nbytes / 2**30:.3g} GiB"
+        problem = f"the view of an operand has to be copied, and {size} is too much"
+        remedy = "Give dask.array.from_array(x, chunks=...), copied chunk by chunk"
+        raise MemoryLimitError(problem, remedy, "memory") from None
 
 
 def split(x: Any, layout: PairLayout) -> Any:

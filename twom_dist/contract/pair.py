@@ -17,6 +17,7 @@ from ..tiles.routine import ROUTINES
 from ..typing import Op
 from . import asked
 from .arrays import permute, reduce_operand, strides_of
+from .entries import multiply_entries, repeats_for_vector, sum_views
 from .fuse import fuse, fuse_lazily, split, split_blocks
 from .layout import FusedSide, PairLayout, lay_out
 from .letters import Term, reduce_each
@@ -44,13 +45,19 @@ def contract_pair(
     """
     a, b, (left, right), layout = _reduce(a, b, terms, output)
     if not layout.inner:
-        return _multiply_entries(a, b, left, right, output)
+        return multiply_entries(a, b, left, right, output)
     if asking := asked.current():
         asking.sizes.append(layout.shape)
         asking.calls.append(_as_call(a, b, layout, choice, diag, asking.shapes))
         return _zeros(a, b, layout)
     if is_dask(a) or is_dask(b):
         return _contract_lazily(a, b, layout, choice, diag)
+    if (
+        diag is None
+        and repeats_for_vector(a, b, layout)
+        and is_native(a, layout, choice)
+    ):
+        return sum_views(a, b, (left, right), output)
     small = diag is None and is_surely_native(a, b, layout, choice)
     twin = None if small else _find_twin(a, b, layout, choice, diag)
     a, b = fuse(a, layout.left), fuse(b, layout.right)
@@ -165,17 +172,6 @@ def _find_twin(
     return found if found in twins else None
 
 
-def _multiply_entries(a: Any, b: Any, left: Term, right: Term, output: Term) -> Any:
-    """Multiply entries where no letter is contracted."""
-    x, y = (
-        permute(x, tuple(term.index(t) for t in output if t in term))[
-            tuple(slice(None) if t in term else None for t in output)
-        ]
-        for x, term in ((a, left), (b, right))
-    )
-    return x * y
-
-
 # --- the product --------------------------------------------------------------------
 
 
@@ -206,6 +202,14 @@ def is_surely_native(a: Any, b: Any, layout: PairLayout, choice: Choice) -> bool
         and may_choose(choice)
         and is_small(a.dtype, layout.shape)
     )
+
+
+def is_native(x: Any, layout: PairLayout, choice: Choice) -> bool:
+    """Decide whether a product of arrays in memory is left to their library."""
+    if x.dtype.char not in PRODUCT_KINDS or choice.method == NATIVE_METHOD:
+        return True
+    engine = engine_for(x, choice)
+    return may_choose(choice) and decide(engine, "gemm", x.dtype, layout.shape)
 
 
 def multiply(
