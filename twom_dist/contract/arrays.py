@@ -73,6 +73,11 @@ def strides_of(x: Any) -> Sizes:
     return tuple(reversed(found))
 
 
+def sort_axes(x: Any) -> list[int]:
+    """Sort the axes of an array in memory by their strides."""
+    return sorted(range(x.ndim), key=lambda axis: -abs(x.strides[axis]))
+
+
 def reduce_operand(x: Any, reduction: Reduction) -> Any:
     """Take diagonals, drop broadcast axes and sum axes that nothing else has."""
     if reduction.empty:

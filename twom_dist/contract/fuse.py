@@ -11,9 +11,11 @@ from itertools import product
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from ..errors import MemoryLimitError, PlanError
 from ..problem.matrices import is_dask
-from .arrays import permute
+from .arrays import permute, sort_axes
 from .layout import FusedSide, PairLayout
 from .letters import Term
 
@@ -42,24 +44,49 @@ def split(x: Any, layout: PairLayout) -> Any:
 
 
 def fuse_lazily(a: Any, b: Any, layout: PairLayout) -> tuple[Fused, Fused]:
-    """Fuse two operands of which one is a dask array; both become one."""
+    """Fuse two dask arrays."""
     a, b = _align(a, b, layout)
     inner = layout.inner
     return _fuse_blocks(a, layout.left, inner), _fuse_blocks(b, layout.right, inner)
 
 
-def _align(a: Any, b: Any, layout: PairLayout) -> tuple[Any, Any]:
-    """Make both operands dask arrays, and cut alike axes that are fused in both."""
+def make_zeros(a: Any, b: Any, layout: PairLayout) -> Any:
+    """Return a lazy result of zeros."""
+    import dask.array as da
+
+    like, dtype = getattr(a, "_meta", b), np.result_type(a.dtype, b.dtype)
+    like = getattr(like, "_meta", like)
+    zeros = da.zeros(layout.split, dtype=dtype, meta=like.astype(dtype))
+    return permute(zeros, layout.order)
+
+
+def make_lazy(a: Any, b: Any, layout: PairLayout) -> list[Any]:
+    """Make a dask array of the operand that is none, cut as the other one is.
+
+    Where the other may be its conjugate, its name so is that of the same array there.
+    """
     import dask.array as da
 
     terms = [_own_term(side) for side in (layout.left, layout.right)]
     arrays = [a, b]
-    for own, other in ((0, 1), (1, 0)):
-        if is_dask(arrays[own]):
-            continue
-        known = dict(zip(terms[other], arrays[other].chunks, strict=True))
-        cut = tuple(known.get(letter, "auto") for letter in terms[own])
-        arrays[own] = da.from_array(arrays[own], chunks=cut)
+    own = 1 if is_dask(a) else 0
+    x, chunks = arrays[own], arrays[1 - own].chunks
+    known = dict(zip(terms[1 - own], chunks, strict=True))
+    if layout.mirror is not None:
+        pairs = zip(layout.mirror[own], layout.mirror[1 - own], strict=True)
+        known |= {terms[own][axis]: chunks[other] for axis, other in pairs}
+    cut = [known.get(letter, "auto") for letter in terms[own]]
+    # A view that is transposed has not the name of what it is a view of.
+    order = range(x.ndim) if x.base is None else sort_axes(x)
+    found = da.from_array(permute(x, tuple(order)), chunks=tuple(cut[i] for i in order))
+    arrays[own] = permute(found, tuple(list(order).index(i) for i in range(x.ndim)))
+    return arrays
+
+
+def _align(a: Any, b: Any, layout: PairLayout) -> tuple[Any, Any]:
+    """Cut alike axes that are fused in both operands."""
+    terms = [_own_term(side) for side in (layout.left, layout.right)]
+    arrays = [a, b]
     if len(layout.inner) > 1:
         # A single axis is left to the product, which cuts it alike, too.
         small = 0 if arrays[0].size < arrays[1].size else 1

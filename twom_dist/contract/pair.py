@@ -16,9 +16,9 @@ from ..problem.matrices import is_dask
 from ..tiles.routine import ROUTINES
 from ..typing import Op
 from . import asked
-from .arrays import permute, reduce_operand, strides_of
+from .arrays import reduce_operand, sort_axes, strides_of
 from .entries import multiply_entries, repeats_for_vector, sum_views
-from .fuse import fuse, fuse_lazily, split, split_blocks
+from .fuse import fuse, fuse_lazily, make_lazy, make_zeros, split, split_blocks
 from .layout import FusedSide, PairLayout, lay_out
 from .letters import Term, reduce_each
 
@@ -46,11 +46,13 @@ def contract_pair(
     a, b, (left, right), layout = _reduce(a, b, terms, output)
     if not layout.inner:
         return multiply_entries(a, b, left, right, output)
+    if is_dask(a) != is_dask(b):
+        a, b = make_lazy(a, b, layout)
     if asking := asked.current():
         asking.sizes.append(layout.shape)
         asking.calls.append(_as_call(a, b, layout, choice, diag, asking.shapes))
-        return _zeros(a, b, layout)
-    if is_dask(a) or is_dask(b):
+        return make_zeros(a, b, layout)
+    if is_dask(a):
         return _contract_lazily(a, b, layout, choice, diag)
     if (
         diag is None
@@ -102,23 +104,13 @@ def _contract_lazily(
 ) -> Any:
     twin = _find_twin(a, b, layout, choice, diag)
     if 0 in (*layout.shape, *layout.split):
-        return _zeros(a, b, layout)
+        return make_zeros(a, b, layout)
     (a, left), (b, right) = fuse_lazily(a, b, layout)
     if twin:
         found = update(twin, a, b, layout, choice, diag)
     else:
         found = multiply(a, b, layout, choice, diag)
     return split_blocks(found, layout, left, right)
-
-
-def _zeros(a: Any, b: Any, layout: PairLayout) -> Any:
-    """Return a lazy result of zeros."""
-    import dask.array as da
-
-    like, dtype = getattr(a, "_meta", b), np.result_type(a.dtype, b.dtype)
-    like = getattr(like, "_meta", like)
-    zeros = da.zeros(layout.split, dtype=dtype, meta=like.astype(dtype))
-    return permute(zeros, layout.order)
 
 
 def _as_call(
@@ -135,7 +127,7 @@ def _as_call(
         weights = None if diag is None else diag.shape
         return _ask("gemm", _ops(layout), choice, *sides)._replace(diag=weights)
     twin = _find_twin(a, b, layout, choice, diag)
-    if is_dask(a) or is_dask(b):
+    if is_dask(a):
         (a, _), (b, _) = fuse_lazily(a, b, layout)
     else:
         a, b = fuse(a, layout.left), fuse(b, layout.right)
@@ -156,7 +148,7 @@ def _find_twin(
         # Through int8 in any case. A diag A^H is Hermitian for real weights alone.
         twin = find_twin(a, b, layout, waits=choice.by_entries)
         return None if twin == "herk" and diag.dtype.kind == "c" else twin
-    if is_dask(a) or is_dask(b):
+    if is_dask(a):
         return find_twin(a, b, layout)
     if choice.method == NATIVE_METHOD:
         return None
@@ -282,7 +274,7 @@ def find_twin(a: Any, b: Any, layout: PairLayout, *, waits: bool = True) -> Twin
     are; dask arrays are compared by their names. `waits`: whether the host waits for a
     device anyway, during this product.
     """
-    if layout.mirror is None or a.dtype != b.dtype or is_dask(a) != is_dask(b):
+    if layout.mirror is None or a.dtype != b.dtype:
         return None
     left, right = layout.mirror
     if is_dask(a):
@@ -302,12 +294,7 @@ def _is_worth_comparing(x: Any, y: Any, waits: bool) -> bool:
     much longer than one more answer. And only where the axes lie in the same order, as
     ``conj()`` leaves them: so not for two matrices as they are usually stored.
     """
-    return family_of(x) == "numpy" or (waits and _axes(x) == _axes(y))
-
-
-def _axes(x: Any) -> list[int]:
-    """Sort the axes by their strides."""
-    return sorted(range(x.ndim), key=lambda axis: -abs(x.strides[axis]))
+    return family_of(x) == "numpy" or (waits and sort_axes(x) == sort_axes(y))
 
 
 def _is_conjugate(x: Any, y: Any) -> bool:

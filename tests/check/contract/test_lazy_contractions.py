@@ -95,6 +95,11 @@ def test_integers_stay_integers():
         (lambda x: td.matmul(x.conj().T, x, method="2m"), "herk"),
         (lambda x: td.einsum("ij,kj", x.conj(), x, method="2m"), "herk"),
         (lambda x: td.matmul(x, (2 * x).T, method="2m"), "gemm"),
+        # One of both as it lies in memory.
+        (lambda x: td.einsum("ij,kj", draw("ai"), x.conj(), method="2m"), "herk"),
+        (lambda x: td.matmul(x.T.conj(), draw("ai"), method="2m"), "herk"),
+        (lambda x: td.matmul(x, draw("ai").T, method="2m"), "syrk"),
+        (lambda x: td.matmul(x, 2 * draw("ai").T, method="2m"), "gemm"),
     ],
 )
 def test_updates_are_told_by_names(monkeypatch, call, name):
