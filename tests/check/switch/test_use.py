@@ -1,5 +1,7 @@
 """Blocks in which products of dask arrays are ours: bits, what is left, and why."""
 
+import pickle
+
 import dask
 import dask.array as da
 import numpy as np
@@ -98,6 +100,15 @@ def test_functions_of_dask_that_multiply_are_ours():
     assert counts(used) == (1, 0, 0)
     assert is_ours(found)
     assert np.allclose(found, np.cov(A.real))
+
+
+@cases("name", ["matmul", "dot", "tensordot", "einsum"])
+def test_functions_of_dask_are_pickled_by_their_names(name):
+    original = getattr(da, name)
+    with td.use():
+        found = pickle.dumps(getattr(da, name))
+        assert pickle.loads(found) is getattr(da, name)
+    assert pickle.loads(found) is original
 
 
 def test_opt_einsum_looks_functions_up_again():
