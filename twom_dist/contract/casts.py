@@ -189,8 +189,8 @@ def _convert(
 def _lay(found: Any, order: Any, operands: Sequence[Any]) -> Any:
     """Return a result in memory in the layout that is asked for."""
     wanted = choose("order", order, _ORDERS)
-    if wanted == "A":
-        wanted = "F" if all(x.flags.f_contiguous for x in operands) else "C"
     if wanted == "K" or is_dask(found) or not getattr(found, "ndim", 0):
         return found
+    if wanted == "A":
+        wanted = "F" if all(x.flags.f_contiguous for x in operands) else "C"
     return found.astype(found.dtype, order=wanted, copy=False)

@@ -75,7 +75,8 @@ def make_lazy(a: Any, b: Any, layout: PairLayout) -> list[Any]:
     if layout.mirror is not None:
         pairs = zip(layout.mirror[own], layout.mirror[1 - own], strict=True)
         known |= {terms[own][axis]: chunks[other] for axis, other in pairs}
-    cut = [known.get(letter, "auto") for letter in terms[own]]
+    free = "auto" if x.size else -1  # which dask finds for some entries alone
+    cut = [known.get(letter, free) for letter in terms[own]]
     # A view that is transposed has not the name of what it is a view of.
     order = range(x.ndim) if x.base is None else sort_axes(x)
     found = da.from_array(permute(x, tuple(order)), chunks=tuple(cut[i] for i in order))

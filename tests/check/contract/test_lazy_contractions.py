@@ -116,6 +116,15 @@ def test_updates_are_told_by_names(monkeypatch, call, name):
     assert (found.compute() == call(x.compute())).all()
 
 
+def test_empty_arrays_beside_lazy_ones():
+    for left, right in (((0, 3), (3, 0)), ((3, 0), (0, 3))):
+        a, b = np.ones(left), da.ones(right)
+        found = lazily(lambda a=a, b=b: td.numpy.matmul(a, b, order="A"))
+        assert found.shape == (left[0], right[1])
+        assert (found.compute() == 0).all()
+        assert (td.matmul(b, a).compute() == b.compute() @ a).all()
+
+
 def test_axes_are_fused_without_merging_blocks():
     x = da.ones((8, 4, 6, 4), chunks=(4, 4, 3, 2))
     largest = max(np.prod(x.chunksize), 1)
