@@ -103,6 +103,18 @@ def test_encoded_tiles_take_a_share_of_what_is_held():
     assert free.cache_bytes == 2**31
 
 
+@cases(("routine", "sums"), [(td.gemm, 1), (td.herk, 1), (td.her2k, 2)])
+def test_sums_of_parts_are_held_until_they_are_added(routine, sums):
+    shapes = [(1000, 100_000)] * (1 if routine is td.herk else 2)
+    given = {"op_b": "C"} if routine is td.gemm else {}
+    given |= {"chunks": 1000, "memory_limit": "4 GiB"}
+    with dask.config.set({"twom-dist.inputs": "stream"}):
+        whole, cut = (td.plan(routine, *shapes, n_workers=x, **given) for x in (1, 4))
+    assert (len(whole.grid.parts), len(cut.grid.parts)) == (1, 4)
+    waiting = 1000**2 * sums * cut.spec.system.num_products
+    assert cut.memory.temporaries == whole.memory.temporaries + waiting
+
+
 def test_a_plan_of_files_minds_their_chunks(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for name in "AB":

@@ -292,3 +292,38 @@ def test_a_pause_that_is_over_is_forgotten(status):
         del scheduler.workers["a"]
     plugin._let_go("a")
     assert plugin.paused == {}
+
+
+# --- copies of tiles ------------------------------------------------------------------
+
+
+@cases(("holders", "is_dropped"), [("a", False), ("b", False), ("ab", True)])
+def test_a_copy_is_dropped_but_never_the_only_one(holders, is_dropped):
+    tile = da.ones(1, chunks=1)
+    scheduler = FakeScheduler(tile, 2, {(tile.name, 0): holders})
+    scheduler.tasks[tile.name, 0].waiters = ()
+    asked = []
+    scheduler.request_remove_replicas = lambda *given, **_: asked.append(given)
+    scheduler.place()._drop_replicas("a", [(tile.name, 0)])
+    assert asked == [("a", [(tile.name, 0)])] * is_dropped
+
+
+def test_copies_go_with_the_last_product_that_takes_them():
+    A, B = da.ones((4, 4), chunks=1), da.zeros((4, 4), chunks=1)
+    first, second = (td.gemm(A, B, alpha=x, num_moduli=4) for x in (1, 2))
+    indices = [*product_of(range(4), repeat=2)]
+    held = {(x.name, *i): "abcd"[sum(i) % 4] for x in (A, B) for i in indices}
+    scheduler = FakeScheduler(first + second, 4, held)
+    plugin = PlacementPlugin()
+    plugin.start(scheduler)
+    plugin.update_graph(scheduler, tasks=[(first.name, *i) for i in indices])
+    for task in scheduler.tasks.values():
+        if task.key in held:  # its copies have arrived
+            task.who_has = [*scheduler.workers.values()]
+    plugin.update_graph(scheduler, tasks=[(second.name, *i) for i in indices])
+    early, late = (
+        [tile for i in indices for tile in plugin.replicas.done((x.name, *i))[1]]
+        for x in (first, second)
+    )
+    assert not early
+    assert Counter(late).keys() == held.keys()

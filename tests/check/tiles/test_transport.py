@@ -1,7 +1,9 @@
 """Arrays past a connection: bits, lifetimes, and all that is left to dask."""
 
+import asyncio
 import errno
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,10 +17,11 @@ from tests.support.transport import files_in_memory, send
 from twom_dist.kernels.cuda.fill import CudaFill
 from twom_dist.tiles.accumulator import Accumulator
 from twom_dist.tiles.moving import DeviceAccumulator
-from twom_dist.tiles.transport import leases, passage
+from twom_dist.tiles.transport import leases, passage, worker_plugin
 from twom_dist.tiles.transport.leases import Lease, LeaseEndedError, is_held, map_lease
 from twom_dist.tiles.transport.passage import Passage
 from twom_dist.tiles.transport.serialiser import FAMILY, Receiver
+from twom_dist.tiles.transport.worker_plugin import TransportPlugin
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "memfd_create"), reason="files in memory are Linux's"
@@ -191,6 +194,44 @@ def test_an_owner_may_die_between_two_looks(monkeypatch):
     monkeypatch.setattr(leases, "is_held", lambda ticket: True)
     with pytest.raises(LeaseEndedError):
         map_lease(ended)
+
+
+def test_a_number_may_name_another_file_after_the_first_look(monkeypatch):
+    lease, other, really_open = Lease(), Lease(), os.open
+    other.write(memoryview(b"0123456789"))
+
+    def open_late(*given):
+        os.dup2(other.ticket.descriptor, lease.ticket.descriptor)
+        return really_open(*given)
+
+    monkeypatch.setattr(os, "open", open_late)
+    with pytest.raises(LeaseEndedError):
+        map_lease(lease.ticket._replace(nbytes=10))
+    lease.close()
+    other.close()
+
+
+def test_a_receiver_without_an_answer_is_asked_again_later(monkeypatch):
+    plugin, asked, ours = TransportPlugin(), [], []
+
+    async def answer(frame):
+        asked.append(frame)
+        if len(asked) == 1:
+            raise OSError("its plugin comes later")
+        return await plugin.read(frame)
+
+    async def send_all(comm, serializers, **_):
+        ours.append(serializers is not None)
+
+    worker = SimpleNamespace(handlers={"get_data": send_all})
+    worker.rpc = lambda address: SimpleNamespace(twom_dist_read=answer)
+    plugin.setup(worker)
+    comm = SimpleNamespace(peer_address="tls://b:1", remote_info={})
+    for seconds, count in [(0, 1), (4, 1), (6, 2), (60, 2)]:
+        monkeypatch.setattr(worker_plugin, "monotonic", lambda x=seconds: x)
+        asyncio.run(plugin.get_data(comm, keys=(), who="tls://b:1"))
+        assert len(asked) == count
+    assert ours == [False, False, True, True]
 
 
 def test_a_receiver_that_cannot_take_asks_for_no_more(way, monkeypatch):
