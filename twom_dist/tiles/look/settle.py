@@ -58,7 +58,7 @@ def decide_by_angles(spec: Spec, ratio: float) -> Decision | None:
     systems = fewest_of(spec)
     for system, most in systems:
         if ratio <= most:
-            if system is not systems[0][0] and _may_save(ratio, *systems[0]):
+            if _may_save(ratio, *systems[0]):
                 return Decision(systems[0][0], sqrt(ratio), "")
             return Decision(system, sqrt(ratio), "sums")
     return None
