@@ -2,11 +2,11 @@
 
 import json
 import re
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
-from dask.system import CPU_COUNT
 
 import twom_dist as td
 from tests.support.bits import same_bits
@@ -134,14 +134,15 @@ def test_a_plan_without_workers_is_that_of_the_workers_that_would_start(call, a,
         (("gemm", *BY_SHAPE), (8000, 80, 4000), 90, {}),
     ],
 )
-def test_a_plan_is_that_of_the_job(call, a, b, command, shape, tile, options, threads):
+def test_a_plan_is_that_of_the_job(
+    call, a, b, command, shape, tile, options, threads, monkeypatch
+):
     """With whole tiles, the last ones smaller, and the share of the processes."""
+    monkeypatch.setattr(import_module("twom_dist.cli.plan"), "CPU_COUNT", 8)
     flags = ("--n-workers", "2", "--memory-limit", "550MiB", "--chunks", str(tile))
     flags += ("--threads-per-worker", str(threads)) if threads else ()
     # Where nothing is said, as many as gemm would give each.
-    cluster = Cluster(
-        2, threads or max(1, CPU_COUNT // 2), MemoryBudget(550 * 2**20, "job")
-    )
+    cluster = Cluster(2, threads or 4, MemoryBudget(550 * 2**20, "job"))
     routine = "herk" if options else "gemm"
     layout = lay_out(shape, "c16", cluster, tile=tile, routine=routine, **options)
     waves = len(layout.waves)

@@ -145,6 +145,7 @@ def test_a_status_tells_the_phase(call, files, monkeypatch):
     looking, verifying = seen
     assert re.search("^phase +looking at the inputs$", looking, re.MULTILINE)
     assert re.search("^phase +verifying the result$", verifying, re.MULTILINE)
+    assert "to be written" not in verifying
 
 
 def test_info_describes_what_is_not_finished(call, files):

@@ -5,6 +5,7 @@ import errno
 import fcntl
 import os
 import resource
+import shutil
 from functools import partial
 from itertools import chain, count, repeat
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.support.stored import (
     begun,
     everything,
     left_behind,
+    make_matrix,
     save,
     write_output,
 )
@@ -43,6 +45,29 @@ def test_a_chunk_that_was_cut_or_has_gone_is_not_finished():
         output.write(1, 0, np.eye(4)[output.region(1, 0)])
         place.finish(output, overwrite=False)
     assert_same_bits(everything("C.npy"), np.eye(4))
+
+
+def test_what_is_written_needs_no_more_space(monkeypatch):
+    with begun("C.zarr", make_matrix()) as (place, output):
+        used = unfinished.disk_bytes(place.folder)
+        disk = SimpleNamespace(free=max(0, output.nbytes - used))
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: disk)
+        place.check_space(output)
+        assert disk.free < output.nbytes
+
+
+def test_a_run_waits_while_somebody_asks_whether_there_is_one(monkeypatch):
+    place = find_unfinished("C.npy")
+    os.mkdir(place.folder, 0o700)
+    with open(place.lock_path, "wb") as asking:
+        fcntl.flock(asking, fcntl.LOCK_SH)
+
+        def answer(_):
+            fcntl.flock(asking, fcntl.LOCK_UN)
+
+        monkeypatch.setattr(unfinished.time, "sleep", answer)
+        with place.lock():
+            assert place.watch().locked
 
 
 def test_what_an_output_has_replaced_is_not_taken_for_unfinished():

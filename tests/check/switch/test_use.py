@@ -251,12 +251,12 @@ def test_native_products_are_told():
     assert counts(used) == (0, 1, 0)
 
 
-def test_a_network_is_native_if_all_its_products_are():
-    w = da.ones(5, chunks=3)
-    with dask.config.set({"twom-dist.blas-below": 2}), td.use() as used:
-        _ = da.einsum("ij,jk,k->i", a, b, w, optimize=[(0, 1), (0, 1)])
-        _ = da.einsum("j,jk,k->", w, da.ones((5, 5)), w)
-    assert counts(used) == (1, 1, 0)
+def test_a_network_is_native_only_if_all_of_its_products_are():
+    for below, expected in [(2, (1, 0, 0)), (3, (0, 1, 0))]:
+        with dask.config.set({"twom-dist.blas-below": below}), td.use() as used:
+            # From left to right, of sizes 2 and 1.
+            _ = da.einsum("ij,jk,kl->il", a, b, b.T[:, :2], optimize=False)
+        assert counts(used) == expected
 
 
 def test_options_are_checked_as_a_block_is_entered():
