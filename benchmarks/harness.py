@@ -6,7 +6,6 @@ same run: on shared machines absolute times say little, ratios say more.
 
 import json
 import logging
-import os
 import platform
 import subprocess
 import time
@@ -17,20 +16,17 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from twom_dist.crossover.chips import chip_of
+
 PACKAGES = ("numpy", "dask", "distributed", "numba", "onnxruntime")
 
 
 def device_name() -> str:
     """Return CPU model, cores and the instructions that matter here."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    info = dict(line.split(":", 1) for line in lines if ":" in line)
-    fields = {key.strip(): value.strip() for key, value in info.items()}
-    flags = fields.get("flags", "").split()
-    vnni = [flag for flag in ("avx512_vnni", "avx_vnni", "amx_int8") if flag in flags]
-    cores = len(os.sched_getaffinity(0))
-    name = fields.get("model name", platform.processor())
-    family = f"family {fields.get('cpu family')} model {fields.get('model')}"
-    return f"{name} ({family}), {cores} cores, {' '.join(vnni) or 'no VNNI'}"
+    words = {*Path("/proc/cpuinfo").read_text().split()}
+    known = ("avx512_vnni", "avx_vnni", "amx_int8", "asimddp", "i8mm")
+    units = " ".join(x for x in known if x in words)
+    return f"{chip_of('cpu').name}, {units or 'no VNNI'}"
 
 
 def _versions() -> dict[str, str]:

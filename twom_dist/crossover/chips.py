@@ -50,7 +50,7 @@ def _cpu() -> Chip:
         first = []
     fields = dict(line.split(":", 1) for line in first if ":" in line)
     told = {name.strip(): value.strip() for name, value in fields.items()}
-    # Virtual machines hide the generation from the name.
+    # Virtual machines hide the generation from the name, and Arm has none.
     name = told.get("model name") or platform.processor() or platform.machine()
     numbers = [f"{x} {told[y]}" for x, y in _NUMBERS if y in told]
     kind = f" ({' '.join(numbers)})" if numbers else ""
@@ -65,7 +65,14 @@ def _cpu() -> Chip:
 
 
 _OTHER, _AVX = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"), "NUMBA_ENABLE_AVX"
-_NUMBERS = (("family", "cpu family"), ("model", "model"))
+_NUMBERS = (
+    ("family", "cpu family"),
+    ("model", "model"),
+    # Of Arm, where all have the name of their family.
+    ("implementer", "CPU implementer"),
+    ("part", "CPU part"),
+    ("variant", "CPU variant"),
+)
 
 
 def _gpu() -> Chip:

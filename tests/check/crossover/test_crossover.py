@@ -1,6 +1,5 @@
 """What method="auto" chooses, by sizes, dtypes and what else is asked for."""
 
-import io
 import json
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
@@ -337,14 +336,3 @@ def test_a_folder_that_cannot_be_written_is_refused_at_once(tmp_path, monkeypatc
     setting = {"twom-dist.crossovers": str(tmp_path / "file")}
     with dask.config.set(setting), pytest.raises(FileExistsError):
         td.tune("cpu")
-
-
-def test_a_cpu_that_numba_does_not_compile_for_has_no_vnni(monkeypatch):
-    text = "model name : Some CPU\nflags : avx512_vnni avx512bw amx_tile amx_int8\n\n"
-    monkeypatch.setattr("builtins.open", lambda *_, **__: io.StringIO(text))
-    for name, value in (("NUMBA_CPU_NAME", "generic"), ("NUMBA_ENABLE_AVX", "0")):
-        monkeypatch.delenv(name, raising=False)
-        assert chips._cpu.__wrapped__()[2:] == (True, True)
-        monkeypatch.setenv(name, value)
-        assert chips._cpu.__wrapped__()[2:] == (False, False)
-        monkeypatch.delenv(name)
