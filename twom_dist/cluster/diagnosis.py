@@ -158,11 +158,14 @@ def name_versions() -> Iterator[Finding]:
     releases = [f"{name} {import_module(name).__version__}" for name in _PACKAGES]
     python = f"Python {python_version()}"
     kernel, cores = name_kernel(), name_count(CPU_COUNT, "core")
-    if not has_vnni():
+    multiplies_bytes = int8_gemm.multiplies_bytes()
+    if not multiplies_bytes:
         kernel += " (no VNNI: products of doubles are slower than NumPy's)"
+    elif not has_vnni():  # not x86
+        kernel += " (speeds were never measured on such a CPU)"
     int8 = f"int8 products by {kernel} on {cores}"
     advice = ""
-    if int8_gemm.multiplies_bytes() and not int8_gemm.has_onnx_runtime():
+    if multiplies_bytes and not int8_gemm.has_onnx_runtime():
         what = "looks at the data" if has_vnni() else "products"
         advice = f"Run pip install onnxruntime for faster {what}"
     found = ", ".join([*releases, python, int8])
