@@ -68,7 +68,7 @@ _OTHER, _AVX = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"), "NUMBA_ENABLE_AVX"
 _NUMBERS = (
     ("family", "cpu family"),
     ("model", "model"),
-    # Of Arm, where all have the name of their family.
+    # Arm has these, and one name for all.
     ("implementer", "CPU implementer"),
     ("part", "CPU part"),
     ("variant", "CPU variant"),
