@@ -149,7 +149,7 @@ check_devices() {
     [[ ${option[device]} == cpu ]] || found=$(count_gpus)
     if ((found > 0)); then
         has_module dask_cuda ||
-            refuse "there are GPUs but dask-cuda is missing: pip install 'twom-dist[cuda12]' (or cuda13), or give --device cpu"
+            refuse "there are GPUs but dask-cuda is missing: pip install '.[cuda12]' (or cuda13) in a copy of the repository, or give --device cpu"
     elif [[ ${option[device]} == gpu ]]; then
         refuse "--device gpu given, and there is no GPU in this allocation; request some"
     fi

@@ -79,6 +79,14 @@ def shown(value: Any) -> str:
     return " ".join(_repr.repr(value).split())
 
 
+def spell_install(extra: str) -> str:
+    """Spell the command that installs an extra: no index has this package."""
+    return f"pip install '.[{extra}]' in a copy of the repository"
+
+
+INSTALL_CUDA = f"{spell_install('cuda12')}, or cuda13 as the driver asks"
+
+
 class ArgumentError(TwomError, TypeError):
     """An argument of a type, dtype or array library that cannot be used."""
 

@@ -7,11 +7,10 @@ from typing import Any
 
 from dask.utils import format_bytes
 
-from ..errors import EngineUnavailableError
+from ..errors import INSTALL_CUDA, EngineUnavailableError
 from ..plan.memory import OUTPUT_SHARE
 from .nvml import Gpu, Gpus
 
-INSTALL = "pip install 'twom-dist[cuda12]', or cuda13 as the driver is"
 # Share of a device's free memory; contexts, cuBLAS and the modules of the kernels need
 # the rest. By arithmetic; not measured.
 _POOL_SHARE = 0.9
@@ -56,6 +55,6 @@ def find_cluster_class(found: Gpus) -> Any:
         from dask_cuda import LocalCUDACluster
     except ImportError as error:
         problem = f"there are {found.count}, but dask-cuda cannot be imported ({error})"
-        remedy = f"Install it with {INSTALL}, or use the cores"
+        remedy = f"Install it with {INSTALL_CUDA}; or use the cores"
         raise EngineUnavailableError(problem, remedy, "no-dask-cuda") from error
     return LocalCUDACluster

@@ -15,7 +15,7 @@ from dask.system import CPU_COUNT
 from ..crossover import kept
 from ..crossover.chips import chip_of
 from ..crossover.choose import tell_sizes
-from ..errors import EngineUnavailableError, TwomError
+from ..errors import INSTALL_CUDA, EngineUnavailableError, TwomError
 from ..kernels.family import convert
 from ..plan.show import Rows, as_html, as_text, name_count
 from ..problem.arguments import checked
@@ -27,7 +27,6 @@ from ..run.compute import compute
 from ..testing import random_matrix
 from ..tiles.routine import ROUTINES
 from ..typing import EngineName
-from . import cuda
 from .nvml import Gpus, find_gpus
 
 # If releases of these differ, processes cannot read each other's messages or tasks.
@@ -249,7 +248,7 @@ def check_dask_cuda(gpus: Gpus) -> Iterator[Finding]:
         import dask_cuda
     except ImportError as error:
         found = f"it cannot be imported ({error}), so no worker gets its own GPU"
-        advice = f"Install it with {cuda.INSTALL}"
+        advice = f"Install it with {INSTALL_CUDA}"
         yield Finding("dask-cuda", "warning", found, advice)
         return
     unmet = [*find_unmet("dask-cuda"), *find_unmet("rapids-dask-dependency")]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import EngineUnavailableError, PlanError, shown
+from ..errors import EngineUnavailableError, PlanError, shown, spell_install
 from ..problem.choice import Choice
 from ..typing import as_integer
 from .arrays import promote, reduce_operand, reduce_to
@@ -144,8 +144,7 @@ def _search(
     except ImportError:
         raise EngineUnavailableError(
             "paths of more than three operands, and by name, are found by opt_einsum",
-            "Install it (the extra 'einsum' of this package), or give a path, or "
-            "optimize=False",
+            f"Run {spell_install('einsum')}; or give a path, or optimize=False",
             "no-opt-einsum",
         ) from None
     letters = dict.fromkeys(chain(*terms))

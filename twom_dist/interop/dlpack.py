@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ArgumentError, EngineUnavailableError
+from ..errors import INSTALL_CUDA, ArgumentError, EngineUnavailableError
 from ..kernels.family import family_of
 from .stored import is_on_disk, open_lazily
 
@@ -188,7 +188,7 @@ def _take_cuda(x: Any, name: str) -> Any:
     except ImportError as error:
         raise EngineUnavailableError(
             f"{name} lies on a CUDA device, and CuPy is not installed",
-            "Install twom-dist[cuda13] or twom-dist[cuda12]",
+            f"Install it with {INSTALL_CUDA}",
             "no-cupy",
         ) from error
     try:

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..cluster.cuda import INSTALL
 from ..cluster.nvml import find_gpus
-from ..errors import EngineUnavailableError
+from ..errors import INSTALL_CUDA, EngineUnavailableError
 from ..plan import Cluster
 from ..plan.cluster import DEVICE_THREADS
 from ..plan.memory import MemoryBudget
@@ -66,7 +65,7 @@ def choose_engine(engine: str, devices: Mapping[str, WorkerDevice]) -> str:
         import cupy  # noqa: F401
     except ImportError as error:
         problem = f"the workers have GPUs, but CuPy is missing here ({error})"
-        remedy = f"Install it, which needs no GPU: {INSTALL}; or name engine='cpu'"
+        remedy = f"Install it, without a GPU: {INSTALL_CUDA}; or name engine='cpu'"
         raise EngineUnavailableError(problem, remedy, "no-cupy") from None
     return "cuda"
 

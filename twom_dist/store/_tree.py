@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import StoreError
+from ..errors import StoreError, spell_install
 
 # Number of threads that look at files, and of files that each takes in turn. With
 # 0.3 ms for a file, as over a network, 10^5 files take 2.7 s instead of 37; on a local
@@ -248,7 +248,7 @@ def _open(path: str) -> tuple[Any, str]:
     except ImportError as error:
         raise StoreError(
             f"{path!r} needs a package that is missing ({error})",
-            "Run pip install 'twom-dist[cloud]'",
+            f"Run {spell_install('cloud')}",
             "no-cloud",
         ) from error
     except ValueError as error:

@@ -127,7 +127,10 @@ def test_dask_cuda_with_other_pins_or_without_is_told(monkeypatch):
     assert statuses(diagnosis.check_dask_cuda(GPUS)) == {"dask-cuda": "ok"}
     monkeypatch.setitem(sys.modules, "dask_cuda", None)
     (found,) = diagnosis.check_dask_cuda(GPUS)
-    assert (found.status, "twom-dist[cuda12]" in found.advice) == ("warning", True)
+    assert (found.status, "pip install '.[cuda12]'" in found.advice) == (
+        "warning",
+        True,
+    )
     assert [*diagnosis.check_dask_cuda(Gpus(reason="none"))] == []
 
 

@@ -48,6 +48,20 @@ def test_the_rule_itself(text, count):
     assert len(find_unsourced(text)) == count
 
 
+def test_nobody_is_told_to_install_this_package_from_an_index():
+    """None has it: whoever took the name there would run as the user."""
+    found = re.compile(
+        r"twom[-_]dist\[|(install|add|download) [^\n;&|]*\btwom[-_]dist\b"
+    )
+    texts = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")]
+    for folder in ("twom_dist", "docs", "cluster", ".github", "benchmarks"):
+        paths = (ROOT / folder).rglob("*")
+        texts += [x for x in paths if x.suffix in (".py", ".md", ".sh", ".yml", ".txt")]
+    assert len(texts) > 300
+    told = {str(path): found.search(path.read_text("utf-8")) for path in texts}
+    assert [path for path, match in told.items() if match] == []
+
+
 def test_links_of_the_readme_are_absolute():
     """It is shown by package indexes, too."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

@@ -77,7 +77,7 @@ def test_an_address_that_cannot_be_used_is_refused(url, code, monkeypatch):
         open_matrix(url)
     assert "secret" not in str(caught.value)
     if code == "no-cloud":
-        assert "pip install 'twom-dist[cloud]'" in caught.value.remedy
+        assert "pip install '.[cloud]'" in caught.value.remedy
 
 
 def test_an_output_is_continued_as_a_file_is_and_never_replaced(square):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import EngineUnavailableError, KernelError
+from ...errors import INSTALL_CUDA, EngineUnavailableError, KernelError
 from ...typing import Array
 from .. import room
 from .check import choose_exact
@@ -28,9 +28,7 @@ _SHARED_SIZE, _MAX_DYNAMIC_SHARED_SIZE = 1, 8
 # The oldest with dp4a and int8 tensor cores (Turing).
 OLDEST_CAPABILITY = 75
 
-_INSTALL = (
-    "Install it with pip install 'twom_dist[cuda12]' or '[cuda13]', as the driver asks"
-)
+_INSTALL = f"Install it with {INSTALL_CUDA}"
 
 
 @cache

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import KernelError
+from ...errors import INSTALL_CUDA, KernelError
 from .sources import Module, source_of
 
 # A CUtensorMap, as products.cu takes it.
@@ -58,7 +58,7 @@ def cubin_of(module: Module) -> bytes:
         log = nvrtc.getProgramLog(program)
         raise KernelError(
             f"NVRTC cannot compile {module.family}.cu ({error}): {log}",
-            "Install CuPy with pip install 'twom_dist[cuda12]' or '[cuda13]'",
+            f"Install CuPy with {INSTALL_CUDA}",
             "nvrtc",
         ) from None
     finally:
