@@ -3,8 +3,9 @@
     python benchmarks/bench_look.py --output benchmarks/results/look-cpu-NAME.jsonl
 
 Data: complex and real Gaussian matrices, whose sums of rows suffice, and entries with
-the spread of exp(phi N(0, 1)), whose pairs are looked at. And two rows of 2^20 entries
-times two columns of as many, relative to ``accuracy="normwise"``.
+the spread of exp(phi N(0, 1)), whose pairs are looked at; and rows of which one large
+entry hides all others from leading digits. And two rows of 2^20 entries times two
+columns of as many, relative to ``accuracy="normwise"``.
 """
 
 import argparse
@@ -30,6 +31,11 @@ def squares(n: int, phis: list[float]) -> Iterator[tuple[str, Pair]]:
     for phi in phis:
         a, b = (td.testing.random_matrix(n, n, phi=phi, seed=x) for x in (1, 2))
         yield f"phi = {phi:g}", (a, b)
+    a, b = (td.testing.random_matrix(n, n, seed=x) for x in (1, 2))
+    which, large = np.arange(n), rng.permutation(n)
+    a[which, large] *= 1e8
+    b[which[::-1], large] *= 1e8
+    yield "one large entry a row", (a, b)
 
 
 def compare(report: Report, kind: str, pair: Pair, repeats: int, base: str) -> None:
