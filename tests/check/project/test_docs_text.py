@@ -3,7 +3,9 @@
 import re
 import tomllib
 
+import numpy as np
 import pytest
+import yaml
 
 import twom_dist
 from docs.measurements import CODE, PAGES, find_faults, find_unsourced
@@ -60,6 +62,14 @@ def test_nobody_is_told_to_install_this_package_from_an_index():
     assert len(texts) > 300
     told = {str(path): found.search(path.read_text("utf-8")) for path in texts}
     assert [path for path, match in told.items() if match] == []
+
+
+def test_a_report_of_a_bug_asks_for_what_can_be_called():
+    form = yaml.safe_load((ROOT / ".github/ISSUE_TEMPLATE/bug.yml").read_text("utf-8"))
+    labels = [part["attributes"]["label"] for part in form["body"]]
+    (call,) = re.findall(r"`print\((td\..*)\)`", "\n".join(labels))
+    A = B = np.eye(2)
+    assert eval(call, {"td": twom_dist, "A": A, "B": B}).num_moduli
 
 
 def test_links_of_the_readme_are_absolute():
