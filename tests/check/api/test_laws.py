@@ -51,6 +51,18 @@ def test_permutation_of_rows_and_columns(pair, method, seed):
     assert_equal(found, C[rows][:, columns])
 
 
+def test_permutation_of_many_rows_of_which_one_pair_decides():
+    A, B = (random_matrix(300, 40, seed=x) for x in (1, 2))
+    A[7, :20] *= 1e-10
+    B[250, 20:] *= 1e-10
+    C = td.gemm(A, B, op_b="T")
+    assert td.explain(td.gemm, A, B, op_b="T").num_moduli > 18
+    for seed in range(3):
+        rows, columns = shuffle(300, seed), shuffle(300, seed + 1)
+        found = td.gemm(A[rows], B[columns], op_b="T")
+        assert_equal(found, C[rows][:, columns])
+
+
 @law
 @given(any_operands, methods)
 def test_transpose(pair, method):
