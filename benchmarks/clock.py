@@ -19,7 +19,9 @@ SCALE = 64
 AREA = SCALE**2
 GIB = 2**30
 # An H100, complex128, n = 8192 (gpu.jsonl): bytes per second of the passes, operations
-# per second of 32 int8 products; 2.4 TB/s is what copies reach of its memory.
+# per second of 32 int8 products; 2.4 TB/s is what copies reach of its memory. Products
+# of dask arrays of 24576 took an H100 1.12 (gemm) and 1.10 (herk) times as long as this
+# clock says (dask-gpu.jsonl); which of these numbers is to blame was not measured.
 NORMS, ENCODE, DECODE = 4 * GIB / 1.46e-3, 6 * GIB / 2.48e-3, 3 * GIB / 1.61e-3
 OPERATIONS, COPY = 64 * 8192**3 / 24.6e-3, 2.4e12
 FILL = 0.135e-3 / 8192**2
