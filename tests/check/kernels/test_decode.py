@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.support.assembly import assemble, find_loops
 from tests.support.bits import same_bits
 from tests.support.cases import cases
+from tests.support.integers import integers_of_half_digits
 from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cpu.decode import sums
@@ -52,13 +53,7 @@ def test_decode_is_within_an_ulp_and_exact_where_it_can_be(data, count):
 @pytest.mark.parametrize("count", [12, 16, 49])
 def test_decode_is_odd_even_where_a_digit_is_half_its_base(engine, count):
     system = residue_system("real", count)
-    b = system.digit_bits
-    # The second digit is ±2^(b-1); those below decide a rounding at 2^(2b-53).
-    below = 9 * 2 ** (2 * b - 54) // 10
-    values = [
-        (1 << (2 * b - 1)) + ((2 * t + 1) << (2 * b - 53)) + below for t in range(8)
-    ]
-    values += [3 * (1 << (b - 1)), (1 << (2 * b - 1)) + 1, system.capacity]
+    values = integers_of_half_digits(system)
     positive = decode_integers(engine, values, system)
     assert (decode_integers(engine, [-v for v in values], system) == -positive).all()
 

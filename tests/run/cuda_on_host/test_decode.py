@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support.cases import cases, sample
+from tests.support.integers import integers_of_half_digits
 from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda.tables import decode_constants, decode_table
@@ -186,6 +187,14 @@ def test_digits_of_every_pattern(calls, count):
         values += [x, -x]
     found = assert_integers_agree(calls, values, system)
     assert (found[8::2] == -found[9::2]).all()
+
+
+@pytest.mark.parametrize("count", [12, 16, 49])
+def test_decode_is_odd_even_where_a_digit_is_half_its_base(calls, count):
+    system = residue_system("real", count)
+    values = integers_of_half_digits(system)
+    opposite = assert_integers_agree(calls, [-x for x in values], system)
+    assert (opposite == -assert_integers_agree(calls, values, system)).all()
 
 
 def test_every_exponent_is_reached(calls):
