@@ -61,6 +61,15 @@ def test_pairs_that_meet_nowhere_have_no_bounds(engine):
     assert assert_as_on_the_cpu(engine, x[:2], x[2:]) == 0
 
 
+def test_terms_count_only_where_neither_is_zero(engine):
+    """A large exponent beside a zero is larger than the only term, of 2^-140."""
+    x, y = np.array([[1, 0, 2.0**-70]]), np.array([[0, 1, 2.0**-70]])
+    found = assert_as_on_the_cpu(engine, x, y)
+    assert found == pytest.approx(2.0**280, rel=1e-5)
+    both = np.concatenate([x, y])
+    assert assert_as_on_the_cpu(engine, both) == found
+
+
 def test_terms_below_all_digits_count(engine):
     x = np.array([[1, 2.0**-40, 0], [1, 2.0**-70, 2.0**-90]])
     y = np.array([[2.0**-80, 1, 0], [0, 2.0**-60, 1]])
