@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.strategies import random_matrix
 from twom_dist.kernels import get_engine
@@ -62,3 +63,21 @@ def assert_shifts_are_exact(engine: Any, dtype: Any, layouts: Any) -> None:
         found = find_stages(engine, layout(x), shifts, methods)
         for stage, value in expected.items():
             assert same_bits(found[stage], value), (name, stage)
+
+
+def assert_large_entries_stay_finite(dtype: Any, engine: str = "auto") -> None:
+    """Multiply where all shifts but the last limit would carry entries past the end.
+
+    One side has columns so small that shifts are centred far from 0; entries of the
+    other are near the largest number. Either side may be either.
+    """
+    info = np.finfo(dtype)
+    rng = np.random.default_rng(0)
+    A, B = rng.uniform(1, 2, (20, 40)), rng.uniform(1, 2, (40, 30))
+    A[:, ::2] *= 2.0**-100
+    B[1::2] *= 2.0**-20
+    A, B = A.astype(dtype), (B * 2.0 ** (info.maxexp - 7)).astype(dtype)
+    expected = A @ B
+    for x, y, exact in ((A, B, expected), (B.T, A.T, expected.T)):
+        found = td.gemm(x, y, engine=engine, equilibrate=True)
+        np.testing.assert_allclose(found, exact, rtol=8 * info.eps)

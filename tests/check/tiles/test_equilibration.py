@@ -7,6 +7,7 @@ import pytest
 import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.expect import raises
+from tests.support.shifts import assert_large_entries_stay_finite
 from tests.support.strategies import DTYPES, random_matrix, spread_pair
 from twom_dist.errors import ArgumentError, PlanError
 from twom_dist.kernels import get_engine
@@ -105,6 +106,11 @@ def test_no_entry_leaves_the_normal_numbers(dtype):
     assert np.ptp(e) > info.maxexp // 2
     for x, shifts in ((a, -e), (b, e)):
         assert same_bits(shift_columns(shift_columns(x, shifts), -shifts), x)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_shifts_leave_large_entries_finite(dtype, engine_name):
+    assert_large_entries_stay_finite(dtype, engine_name)
 
 
 def test_columns_that_meet_zeros_alone_do_not_matter():

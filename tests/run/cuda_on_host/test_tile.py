@@ -6,7 +6,10 @@ import pytest
 from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.cuda.operands import LAYOUTS
-from tests.support.shifts import assert_shifts_are_exact
+from tests.support.shifts import (
+    assert_large_entries_stay_finite,
+    assert_shifts_are_exact,
+)
 from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.kernels import get_engine
 
@@ -38,6 +41,11 @@ def test_passes_over_finished_tiles(engine, dtype, shape):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_shifts_are_exact_in_every_stage(engine, dtype):
     assert_shifts_are_exact(engine, dtype, LAYOUTS)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_shifts_leave_large_entries_finite(cuda, dtype):
+    assert_large_entries_stay_finite(dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
