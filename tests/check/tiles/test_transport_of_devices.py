@@ -1,7 +1,11 @@
 """Blocks of a device past a connection, with a stand-in for CUDA's calls."""
 
 import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from threading import Barrier, Event
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -42,6 +46,10 @@ class StandIn:
     bases: list = field(default_factory=list)
     events: int = 0
     log: list = field(default_factory=list)
+    number: int = 0
+
+    def device(self):
+        return self.number
 
     def export(self, flat):
         base = flat
@@ -59,8 +67,8 @@ class StandIn:
         self.log.append(("open", handle))
         return self.bases[int(handle)].ctypes.data
 
-    def close(self, address):
-        self.log.append(("close", address))
+    def close(self, device, address):
+        self.log.append(("close", device, address))
 
     def copy(self, address, event, nbytes):
         assert 1 <= int(event) <= self.events
@@ -146,7 +154,7 @@ def test_an_allocation_is_opened_once(both, device):
         deserialize(*send(BLOCK, both))
     assert opens(device) == [("open", b"0")]
     passage.opened.close()
-    assert opens(device)[1:] == [("close", BLOCK.base.ctypes.data)]
+    assert opens(device)[1:] == [("close", 0, BLOCK.base.ctypes.data)]
 
 
 def test_allocations_are_closed_that_nobody_will_read_again(device, monkeypatch):
@@ -169,9 +177,160 @@ def test_allocations_are_closed_that_nobody_will_read_again(device, monkeypatch)
     lease.close()
 
 
+def test_several_threads_copy_at_once(device, monkeypatch):
+    """Each begins before any ends, though they read one allocation."""
+    opened, lease, together = Opened(device), Lease(), Barrier(3, timeout=20)
+    owner = lease.ticket._replace(nbytes=BLOCK.nbytes)
+    export, _ = device.export(BLOCK.reshape(-1).view(np.uint8))
+
+    def copy(*given):
+        together.wait()
+        return StandIn.copy(device, *given)
+
+    monkeypatch.setattr(device, "copy", copy)
+    with ThreadPoolExecutor(3) as pool:
+        copies = [pool.submit(opened.copy, owner, export) for _ in range(3)]
+        found = [x.result() for x in copies]
+    assert all(same_bits(x.view(float), BLOCK.reshape(-1)) for x in found)
+    assert opens(device) == [("open", b"0")]
+    lease.close()
+
+
+def test_nothing_is_closed_that_another_thread_reads(device, monkeypatch):
+    opened, lease, begun, ends = Opened(device), Lease(), Event(), Event()
+    owner = lease.ticket._replace(nbytes=8)
+    export, _ = device.export(BLOCK.reshape(-1).view(np.uint8))
+
+    def copy(*given):
+        begun.set()
+        assert ends.wait(20)
+        device.log.append(("copied",))
+        return StandIn.copy(device, *given)
+
+    monkeypatch.setattr(device, "copy", copy)
+    monkeypatch.setattr(handles, "_MOST_OPEN", 1)
+    device.bases.append(VALUES)
+    with ThreadPoolExecutor(3) as pool:
+        pool.submit(opened.copy, owner, export)
+        assert begun.wait(20)
+        # One finds the place taken, one its allocation replaced, one closes all.
+        other = pool.submit(opened.copy, owner, export._replace(handle=b"1"))
+        later = pool.submit(opened.copy, owner, export._replace(serial=7))
+        assert {x.done() for x in (other, later)} == {False}
+        ends.set()
+        assert other.result().size == later.result().size == 8
+    opened.close()
+    log = [x[0] for x in device.log if x[0] != "copy"]
+    assert log.index("copied") < log.index("close")
+    assert log.count("open") == log.count("close") == 3
+    lease.close()
+
+
+def test_each_device_opens_for_itself(device):
+    opened, lease = Opened(device), Lease()
+    owner = lease.ticket._replace(nbytes=8)
+    export, _ = device.export(BLOCK.reshape(-1).view(np.uint8))
+    for device.number in (0, 1, 0, 1):
+        opened.copy(owner, export)
+    opened.close()
+    assert [x[0] for x in opens(device)] == ["open", "open", "close", "close"]
+    assert sorted(x[1] for x in opens(device)[2:]) == [0, 1]
+    lease.close()
+
+
+class Cupy:
+    """CuPy's calls that a copy makes, in `log`: each with its device or stream."""
+
+    def __init__(self, monkeypatch):
+        self.log, self.number, self.thread, self.current = [], 0, 0, None
+        note, outer = self.log.append, self
+
+        class Stream:
+            def __init__(self, non_blocking=False):
+                assert not non_blocking, "it would not wait for the default stream"
+                self.name, self.ptr = f"stream of {outer.number}", 100
+
+            def __enter__(self):
+                outer.current = self.name
+
+            def __exit__(self, *_):
+                outer.current = None
+
+            def wait_event(self, event):
+                note(("wait for", event))
+
+            def synchronize(self):
+                note(("synchronize", self.name))
+
+        class Event:
+            def __init__(self, **_):
+                self.ptr = 5
+
+            def record(self, stream):
+                note(("record", getattr(stream, "name", stream)))
+
+        def empty(nbytes, dtype):
+            note(("empty", outer.current))
+            return SimpleNamespace(data=SimpleNamespace(ptr=64), set=self.set)
+
+        Stream.null = "default stream"
+        runtime = SimpleNamespace(
+            getDevice=lambda: self.number,
+            streamPerThread=2,
+            memcpyDefault=4,
+            ipcOpenEventHandle=lambda _: 9,
+            streamWaitEvent=lambda *_: note(("wait for sender",)),
+            memcpyAsync=lambda *_: note(("copy",)),
+            eventDestroy=lambda _: None,
+        )
+        cuda = SimpleNamespace(
+            Stream=Stream,
+            Event=Event,
+            runtime=runtime,
+            get_current_stream=lambda: SimpleNamespace(ptr=self.thread),
+        )
+        module = SimpleNamespace(cuda=cuda, empty=empty)
+        monkeypatch.setitem(sys.modules, "cupy", module)
+        monkeypatch.setitem(sys.modules, "cupy.cuda", cuda)
+
+    def set(self, flat, stream):
+        self.log.append(("set", stream.name))
+
+
+def test_copies_wait_for_no_queued_product(monkeypatch):
+    """Nothing of the default stream: its events come after all other streams."""
+    cupy, ipc = Cupy(monkeypatch), handles.Ipc()
+    ipc.copy(4096, b"event", 8)
+    own = "stream of 0"
+    made = [("empty", None), ("empty", own)]
+    copied = [("wait for sender",), ("copy",), ("synchronize", own)]
+    assert cupy.log == made + copied
+    cupy.log.clear()
+    ipc.send(np.zeros(8, "u1"))
+    assert cupy.log == [("empty", own), ("set", own), ("synchronize", own)]
+
+
+def test_each_device_copies_on_a_stream_of_its_own(monkeypatch):
+    cupy, ipc = Cupy(monkeypatch), handles.Ipc()
+    for cupy.number in (0, 1, 0):
+        ipc.copy(4096, b"event", 8)
+        assert cupy.log[-1] == ("synchronize", f"stream of {cupy.number}")
+    assert cupy.log.count(("empty", None)) == 2
+
+
+def test_default_streams_of_threads_are_waited_for(monkeypatch):
+    cupy, ipc = Cupy(monkeypatch), handles.Ipc()
+    cupy.thread = 2
+    ipc.copy(4096, b"event", 8)
+    kinds = [x[0] for x in cupy.log]
+    assert ("record", "default stream") in cupy.log
+    assert kinds.index("wait for") < kinds.index("copy")
+
+
 def test_cuda_is_asked_by_the_calls_that_cupy_has():
     cupy = pytest.importorskip("cupy")
     for name in ("GetMemHandle", "OpenMemHandle", "CloseMemHandle"):
         assert hasattr(cupy.cuda.runtime, f"ipc{name}"), name
-    for name in ("ipcGetEventHandle", "ipcOpenEventHandle", "streamWaitEvent"):
+    names = "ipcGetEventHandle", "ipcOpenEventHandle", "streamWaitEvent", "memsetAsync"
+    for name in (*names, "getDevice", "streamPerThread"):
         assert hasattr(cupy.cuda.runtime, name), name

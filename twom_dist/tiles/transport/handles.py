@@ -7,10 +7,12 @@ block.
 
 import ctypes
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from errno import ESTALE
-from functools import cached_property
 from pathlib import Path
-from threading import Lock
+from threading import Condition
 from typing import Any, NamedTuple
 
 from ...typing import Array
@@ -34,45 +36,77 @@ class Export(NamedTuple):
     event: bytes
 
 
+class _Queue(NamedTuple):
+    """The stream of a device, and a byte there that may be written at any time."""
+
+    stream: Any
+    byte: Array
+
+
 class Ipc:
-    """Calls of CUDA, on a stream of their own; blocks are flat arrays of bytes."""
+    """Calls of CUDA, on a stream of each device; blocks are flat arrays of bytes.
 
-    @cached_property
+    These streams begin behind the default one, by CUDA's own rule for a stream that is
+    not `non_blocking`: programs of users launch there, and dask takes what they return
+    for done. They wait for no other stream: tasks that launch elsewhere, as ours do,
+    have waited before anybody sees what they made. An event of the default stream would
+    come after all products that are queued, and hold back those launched later.
+    """
+
+    def __init__(self) -> None:
+        self._queues: dict[int, _Queue] = {}
+
+    def device(self) -> int:
+        """Return the number of this thread's device."""
+        import cupy
+
+        return int(cupy.cuda.runtime.getDevice())
+
     def _stream(self) -> Any:
+        """Return the current device's stream, behind what users have launched."""
+        return self._queue().stream
+
+    def _queue(self) -> _Queue:
         import cupy
 
-        return cupy.cuda.Stream(non_blocking=True)
-
-    def _record(self, interprocess: bool = False) -> Any:
-        """Record an event behind all that others have launched.
-
-        The null stream waits for every stream that is not `non_blocking`; for kernels
-        on one that is, the task waits that launched them.
-        """
-        import cupy
-
-        event = cupy.cuda.Event(disable_timing=True, interprocess=interprocess)
-        event.record(cupy.cuda.Stream.null)
-        return event
+        device = self.device()
+        if device not in self._queues:
+            made = _Queue(cupy.cuda.Stream(), cupy.empty(1, "u1"))
+            self._queues.setdefault(device, made)
+        found = self._queues[device]
+        if cupy.cuda.get_current_stream().ptr == cupy.cuda.runtime.streamPerThread:
+            # Users launch on the default streams of their threads: only the one that
+            # waits for every stream comes after these.
+            event = cupy.cuda.Event(disable_timing=True)
+            event.record(cupy.cuda.Stream.null)
+            found.stream.wait_event(event)
+        return found
 
     def export(self, flat: Array) -> tuple[Export, Any]:
         """Say where a block is, and return what must live until others have it."""
+        import cupy
         from cupy.cuda import runtime
 
-        event = self._record(interprocess=True)  # makes the driver's context current
-        driver, at = ctypes.CDLL("libcuda.so.1"), ctypes.c_uint64(flat.data.ptr)
-        base, size, serial = ctypes.c_uint64(), ctypes.c_size_t(), ctypes.c_uint64()
-        failed = driver.cuMemGetAddressRange_v2(
-            ctypes.byref(base), ctypes.byref(size), at
-        ) or driver.cuPointerGetAttribute(ctypes.byref(serial), _BUFFER_ID, at)
-        if failed:
-            raise OSError(f"CUDA knows no allocation of a block (error {failed})")
-        export = Export(
-            bytes(runtime.ipcGetMemHandle(base.value)),
-            serial.value,
-            flat.data.ptr - base.value,
-            bytes(runtime.ipcGetEventHandle(event.ptr)),
-        )
+        with flat.device:
+            stream, byte = self._queue()
+            # Work that the rule above orders, as an event alone need not be; and the
+            # driver's context becomes current.
+            runtime.memsetAsync(byte.data.ptr, 0, 1, stream.ptr)
+            event = cupy.cuda.Event(disable_timing=True, interprocess=True)
+            event.record(stream)
+            driver, at = ctypes.CDLL("libcuda.so.1"), ctypes.c_uint64(flat.data.ptr)
+            base, size, serial = ctypes.c_uint64(), ctypes.c_size_t(), ctypes.c_uint64()
+            failed = driver.cuMemGetAddressRange_v2(
+                ctypes.byref(base), ctypes.byref(size), at
+            ) or driver.cuPointerGetAttribute(ctypes.byref(serial), _BUFFER_ID, at)
+            if failed:
+                raise OSError(f"CUDA knows no allocation of a block (error {failed})")
+            export = Export(
+                bytes(runtime.ipcGetMemHandle(base.value)),
+                serial.value,
+                flat.data.ptr - base.value,
+                bytes(runtime.ipcGetEventHandle(event.ptr)),
+            )
         return export, (flat, event)
 
     def open(self, handle: bytes) -> int:
@@ -81,20 +115,18 @@ class Ipc:
 
         return int(runtime.ipcOpenMemHandle(handle))
 
-    def close(self, address: int) -> None:
-        """Return an allocation of another process."""
-        from cupy.cuda import runtime
+    def close(self, device: int, address: int) -> None:
+        """Return an allocation of another process that was opened on a device."""
+        import cupy
 
-        runtime.ipcCloseMemHandle(address)
+        with cupy.cuda.Device(device):
+            cupy.cuda.runtime.ipcCloseMemHandle(address)
 
     def copy(self, address: int, event: bytes, nbytes: int) -> Array:
         """Copy a block to the current device once its event has come, and wait."""
-        import cupy
         from cupy.cuda import runtime
 
-        out, stream = cupy.empty(nbytes, "u1"), self._stream
-        # The pool may have given memory that kernels of its last owner still use.
-        stream.wait_event(self._record())
+        out, stream = self._make_room(nbytes)
         before = runtime.ipcOpenEventHandle(event)
         try:
             runtime.streamWaitEvent(stream.ptr, before)
@@ -105,21 +137,43 @@ class Ipc:
             runtime.eventDestroy(before)
         return out
 
+    def _make_room(self, nbytes: int) -> tuple[Array, Any]:
+        """Allocate a block, and return the stream that may write it.
+
+        Its memory returns to that stream, whose next block comes after what users have
+        launched to read it.
+        """
+        import cupy
+
+        stream = self._stream()
+        with stream:
+            return cupy.empty(nbytes, "u1"), stream
+
     def fetch(self, flat: Array, out: Array) -> None:
         """Copy a block to the host, and wait."""
-        self._stream.wait_event(self._record())
-        flat.get(stream=self._stream, out=out)
-        self._stream.synchronize()
+        with flat.device:
+            stream = self._stream()
+            flat.get(stream=stream, out=out)
+            stream.synchronize()
 
     def send(self, flat: Array) -> Array:
         """Copy a block to the current device, and wait."""
-        import cupy
-
-        out = cupy.empty(flat.size, "u1")
-        self._stream.wait_event(self._record())
-        out.set(flat, stream=self._stream)
-        self._stream.synchronize()
+        out, stream = self._make_room(flat.size)
+        out.set(flat, stream=stream)
+        stream.synchronize()
         return out
+
+
+@dataclass
+class _Open:
+    """An allocation of another process: its address here, and who reads it now."""
+
+    address: int
+    readers: int = 0
+
+
+# The device that opened it, its owner, its serial and its handle.
+_Key = tuple[int, int, int, bytes]
 
 
 class Opened:
@@ -127,36 +181,59 @@ class Opened:
 
     def __init__(self, ipc: Ipc) -> None:
         self.ipc = ipc
-        self._addresses: OrderedDict[tuple[int, int, bytes], int] = OrderedDict()
-        self._lock = Lock()
+        self._open: OrderedDict[_Key, _Open] = OrderedDict()
+        self._changed = Condition()
 
     def copy(self, owner: Ticket, export: Export) -> Array:
         """Copy a block that its owner still holds when the copy has been made."""
-        key = owner.process, export.serial, export.handle
-        with self._lock:  # nobody closes what another thread reads
-            if key not in self._addresses:
-                self._make_room(owner.process, export.handle)
-                self._addresses[key] = self.ipc.open(export.handle)
-            self._addresses.move_to_end(key)
-            address = self._addresses[key] + export.offset
-            found = self.ipc.copy(address, export.event, owner.nbytes)
+        key = self.ipc.device(), owner.process, export.serial, export.handle
+        with self._read(key) as base:
+            at = base + export.offset
+            found = self.ipc.copy(at, export.event, owner.nbytes)
         if not is_held(owner):
             raise LeaseEndedError(ESTALE, "the sender let go of a block too early")
         return found
 
-    def _make_room(self, process: int, handle: bytes) -> None:
+    @contextmanager
+    def _read(self, key: _Key) -> Iterator[int]:
+        """Open an allocation, which nobody closes while it is read."""
+        with self._changed:
+            if key not in self._open:
+                self._make_room(key)
+            if key not in self._open:  # nobody has opened it meanwhile
+                self._open[key] = _Open(self.ipc.open(key[-1]))
+            self._open.move_to_end(key)
+            found = self._open[key]
+            found.readers += 1
+        try:
+            yield found.address
+        finally:
+            with self._changed:
+                found.readers -= 1
+                self._changed.notify_all()
+
+    def _make_room(self, wanted: _Key) -> None:
         """Close what was replaced, left by its owner, or unused for longest."""
-        for key in [*self._addresses]:
-            replaced = (key[0], key[2]) == (process, handle)
-            full = len(self._addresses) >= _MOST_OPEN
-            if replaced or full or not Path(f"/proc/{key[0]}").exists():
-                self.ipc.close(self._addresses.pop(key))
+        device, process, _, handle = wanted
+        for key, found in [*self._open.items()]:
+            replaced = (key[0], key[1], key[3]) == (device, process, handle)
+            full = len(self._open) >= _MOST_OPEN
+            left = full or not Path(f"/proc/{key[1]}").exists()
+            if replaced or (left and not found.readers):
+                self._close(key, found)
+
+    def _close(self, key: _Key, found: _Open) -> None:
+        """Close an allocation when nobody reads it any more."""
+        self._changed.wait_for(lambda: not found.readers)
+        if self._open.get(key) is found:  # nobody has closed it meanwhile
+            del self._open[key]
+            self.ipc.close(key[0], found.address)
 
     def close(self) -> None:
-        """Close all."""
-        with self._lock:
-            while self._addresses:
-                self.ipc.close(self._addresses.popitem()[1])
+        """Close all, once they have been read."""
+        with self._changed:
+            for key, found in [*self._open.items()]:
+                self._close(key, found)
 
 
 opened = Opened(Ipc())
