@@ -217,7 +217,7 @@ def check_gpu(gpus: Gpus) -> Iterator[Finding]:
     from ..kernels.cuda.device import open_device
 
     try:
-        open_device()
+        device = open_device()
     except EngineUnavailableError as error:
         yield Finding("GPU", "warning", error.problem, error.remedy)
         return
@@ -227,9 +227,30 @@ def check_gpu(gpus: Gpus) -> Iterator[Finding]:
     driver = "a driver for CUDA up to {}.{}".format(*gpus.cuda)
     found = f"{gpus.count}, {models}; {driver}; CuPy {cupy.__version__}"
     yield Finding("GPU", "ok", found)
+    yield from run("cuBLAS", check_cublas, cupy.cuda, device.capability())
     yield from run("engine cuda", check_engine, "cuda", cupy)
     yield from run("method auto", check_sizes, "cuda")
     yield from run("CuPy blocks", check_blocks, cupy.arange(16))
+
+
+def check_cublas(cuda: Any, capability: int) -> Iterator[Finding]:
+    """Tell of releases whose int8 products NVIDIA's notes call wrong for some shapes.
+
+    On a GPU of 10.x all products are cuBLAS's, and before 13.10 they may be wrong where
+    k is split.
+    """
+    # 10000 major + 100 minor + patch; before 12, 1000 major.
+    version = cuda.cublas.getVersion(cuda.device.get_cublas_handle())
+    major, minor, patch = version // 10000, version // 100 % 100, version % 100
+    found = f"{major}.{minor}.{patch}" if major >= 12 else str(version)
+    if version != 130000 and (capability // 10 != 10 or version >= 131000):
+        yield Finding("cuBLAS", "ok", found)
+        return
+    found += " may multiply int8 wrongly for some shapes, by NVIDIA's release notes"
+    advice = (
+        "Install 13.10 or newer with CuPy for CUDA 13: pip install -U nvidia-cublas"
+    )
+    yield Finding("cuBLAS", "warning", found, advice)
 
 
 def check_blocks(block: Any) -> Iterator[Finding]:

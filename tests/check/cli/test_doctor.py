@@ -95,6 +95,20 @@ def test_a_gpu_that_cannot_be_used_is_told(monkeypatch):
     assert (found.name, found.status) == ("GPU", "warning")
 
 
+@pytest.mark.parametrize(
+    ("version", "capability", "status"),
+    [
+        *((130000, 90, "warning"), (130000, 103, "warning"), (130002, 90, "ok")),
+        *((130700, 100, "warning"), (131000, 100, "ok"), (131000, 103, "ok")),
+        *((120805, 103, "warning"), (120805, 120, "ok"), (11402, 80, "ok")),
+    ],
+)
+def test_releases_of_cublas_that_may_be_wrong_are_told(version, capability, status):
+    cuda = Mock(**{"cublas.getVersion.return_value": version})
+    found = diagnosis.check_cublas(cuda, capability)
+    assert statuses(found) == {"cuBLAS": status}
+
+
 def test_blocks_that_cannot_be_sent_are_told():
     (found,) = diagnosis.run("CuPy blocks", diagnosis.check_blocks, object())
     assert (found.status, "TypeError" in found.found) == ("failure", True)
