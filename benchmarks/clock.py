@@ -183,6 +183,8 @@ class Clock:
         """Multiply int8."""
         return tuning_for(CAPABILITY).element
 
+    exact_element = element
+
     # --- launches -------------------------------------------------------------------
 
     def launch(

@@ -58,6 +58,15 @@ def _plain(x):
     return tuple(map(_plain, x)) if isinstance(x, tuple) else np.asarray(x)
 
 
+def test_what_decides_about_moduli_is_multiplied_exactly(engine, monkeypatch):
+    """By what was checked, though kernels of ours multiply all else on Hopper."""
+    monkeypatch.setattr(engine.device, "exact_element", lambda: "float16")
+    x, y = (random_magnitudes(60, 40, seed) for seed in (1, 2))
+    found = engine.multiply_digits(x, y, 2)
+    assert (found == REFERENCE.multiply_digits(x, y, 2)).all()
+    assert engine.device.launched.count("multiply_float16") == 3
+
+
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (70, 3, 33), (65, 130, 500)])
 def test_smallest_cosines_of_pieces_of_a_stack(engine, monkeypatch, m, n, k):
     monkeypatch.setattr(bounds, "LARGEST_STACK", 2)

@@ -61,7 +61,9 @@ def _take_digits(device: Device, x: Array, digits: int) -> Array:
 
 def _multiply(device: Device, x: Array, y: Array, sums: Array) -> None:
     """Write x y^T to sums, by what multiplies exactly on this device."""
-    if device.element() == "int8":
+    # A product that is too large makes a bound false: cuBLAS is checked here as well
+    # where kernels of ours multiply all else.
+    if device.exact_element() == "int8":
         device.multiply_int8(x, y, sums)
         return
     step = largest_k([2 * 127], "float16")

@@ -260,16 +260,15 @@ class CudaDevice(Streams):
         return 10 * int(properties["major"]) + int(properties["minor"])
 
     def element(self) -> Element:
-        """Choose what cuBLAS multiplies on the current device, checked once.
+        """Choose what a kernel of ours multiplies, or else `exact_element`."""
+        tuned = tuning_for(self.capability())
+        return tuned.element if tuned.fused else self.exact_element()
 
-        Not where a kernel of ours multiplies in its place.
-        """
-        device, tuned = current_device(), tuning_for(self.capability())
-        if tuned.fused:
-            return tuned.element
-        key = device, tuned.element
+    def exact_element(self) -> Element:
+        """Choose what cuBLAS multiplies on the current device, checked once."""
+        key = current_device(), tuning_for(self.capability()).element
         if key not in self._elements:
-            self._elements[key] = choose_exact(self, tuned.element)
+            self._elements[key] = choose_exact(self, key[1])
         return self._elements[key]
 
 

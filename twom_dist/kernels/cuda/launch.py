@@ -129,6 +129,10 @@ class Device(Protocol):
         """Choose what `multiply_products` multiplies."""
         ...
 
+    def exact_element(self) -> Element:
+        """Choose what the device's own products multiply exactly."""
+        ...
+
     def stream(self) -> AbstractContextManager[Any]:
         """Enter a stream of this thread's own."""
         ...

@@ -53,6 +53,18 @@ def test_what_is_exact_is_taken(fault):
             choose_exact(Chip(int8=fault, float16=fault), "int8")
 
 
+@pytest.mark.parametrize("shape", [(1, 48, 80), (1, 272, 1040), (3, 256, 256)], ids=str)
+def test_what_is_wrong_for_some_shapes_alone_is_not_taken(shape):
+    """As int8 of some releases of cuBLAS: ragged, long, or of a batch."""
+
+    def add_one(sums):
+        if sums.shape == shape:
+            sums[-1, -1, -1] += 1
+
+    assert choose_exact(Chip(int8=add_one), "int8") == "float16"
+    assert choose_exact(Chip(float16=add_one), "float16") == "int8"
+
+
 def test_each_device_is_checked_once_and_none_that_takes_our_kernel(cupy, monkeypatch):  # noqa: F811
     checked, number = [], [0]
 
@@ -68,3 +80,7 @@ def test_each_device_is_checked_once_and_none_that_takes_our_kernel(cupy, monkey
     for number[0] in (0, 1, 2, 3, 0, 1, 2, 3):
         assert device.element() == "int8"
     assert checked == [(1, "float16"), (2, "int8")]
+    # Digits of magnitudes are multiplied by cuBLAS wherever our kernels run.
+    for number[0] in (0, 1, 2, 3, 0, 1, 2, 3):
+        assert device.exact_element() == "int8"
+    assert checked[2:] == [(0, "int8"), (3, "int8")]
