@@ -13,6 +13,7 @@ _CUBLAS_COMPUTE_32F, _CUBLAS_COMPUTE_32I = 68, 72
 _CUBLAS_GEMM_DEFAULT = -1
 _CUBLAS_DEFAULT_MATH, _CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION = 0, 16
 _OP_N, _OP_T = 0, 1
+_POINTER_MODE_HOST = 0
 
 # Types of operands, sums and arithmetic; the factors of products and sums; math mode.
 INT8 = (
@@ -40,9 +41,11 @@ def multiply(types: Any, x: Array, y: Array, sums: Array) -> None:
     one, zero = factors.ctypes.data, factors[1:].ctypes.data
     tail = (arithmetic, _CUBLAS_GEMM_DEFAULT)
     steps = [t.strides[0] // t.itemsize for t in (y, x, sums)]
-    before = cublas.getMathMode(handle)
-    cublas.setMathMode(handle, mode)
+    # The handle is CuPy's: somebody may have left factors to be read on the device.
+    before = cublas.getMathMode(handle), cublas.getPointerMode(handle)
     try:
+        cublas.setMathMode(handle, mode)
+        cublas.setPointerMode(handle, _POINTER_MODE_HOST)
         if batch == 1:
             cublas.gemmEx(*head, one, *left, *right, zero, *out, *tail)
         else:
@@ -51,4 +54,5 @@ def multiply(types: Any, x: Array, y: Array, sums: Array) -> None:
                 *(zero, *out, steps[2], batch, *tail),
             )
     finally:
-        cublas.setMathMode(handle, before)
+        cublas.setMathMode(handle, before[0])
+        cublas.setPointerMode(handle, before[1])

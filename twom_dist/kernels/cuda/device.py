@@ -150,9 +150,12 @@ class CudaDevice(Streams):
         first = arrays[starts.index(begin)].data
         first.copy_to_host_async(pinned.ptr, size)
         copied = self.record()
-        if meanwhile is not None:
-            meanwhile()
-        copied.synchronize()
+        try:
+            if meanwhile is not None:
+                meanwhile()
+        finally:
+            # Its memory returns to CuPy's pool: nothing may still be copied there.
+            copied.synchronize()
         host = np.frombuffer(pinned, np.uint8, size)
         return [
             host[at - begin : at - begin + x.nbytes].view(x.dtype).reshape(x.shape)

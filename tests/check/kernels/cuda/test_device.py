@@ -49,7 +49,7 @@ class Cublas:
 
     def __init__(self):
         self.calls = []
-        self.mode = 3  # what somebody else has set
+        self.mode, self.pointers = 3, 1  # what somebody else has set
 
     def getMathMode(self, handle):  # noqa: N802
         return self.mode
@@ -57,11 +57,18 @@ class Cublas:
     def setMathMode(self, handle, mode):  # noqa: N802
         self.mode = mode
 
+    def getPointerMode(self, handle):  # noqa: N802
+        return self.pointers
+
+    def setPointerMode(self, handle, mode):  # noqa: N802
+        self.pointers = mode
+
     def gemmEx(self, handle, ta, tb, m, n, k, alpha, *rest):  # noqa: N802
         a, a_type, lda, b, b_type, ldb, beta, c, c_type, ldc, compute, algo = rest
         self.calls.append("gemmEx")
         given, sums, mode = KINDS[a_type, c_type, compute]
         assert (b_type, self.mode) == (a_type, mode)
+        assert self.pointers == 0  # the factors are the host's
         assert (handle, ta, tb, algo) == (7, 1, 0, -1)
         one, zero = (column_major(t, 1, 1, 1, sums) for t in (alpha, beta))
         assert (one, zero) == (1, 0)
@@ -141,7 +148,7 @@ def test_products_are_row_major_to_us_and_column_major_to_cublas(
     assert wide[:, :, 16:].tobytes() == before
     name = "gemmEx" if batch == 1 else "gemmStridedBatchedEx"
     assert cupy.cuda.cublas.calls == [name]
-    assert cupy.cuda.cublas.mode == 3
+    assert (cupy.cuda.cublas.mode, cupy.cuda.cublas.pointers) == (3, 1)
 
 
 def test_arguments_are_what_cupy_takes(cupy, monkeypatch):
@@ -247,6 +254,16 @@ def test_arrays_of_one_allocation_are_filled_and_fetched_by_one_call(cupy):
     assert second.tolist() == list(range(5))
     assert third.tolist() == [-64, -64]
     assert (device.fetch([first])[0] == np.full((3, 50), ZERO_ROW)).all()
+    calls.clear()
+
+    def fail():
+        calls.append("meanwhile")
+        raise RuntimeError("cudaErrorLaunchFailure")
+
+    # What is copied to must not be used again before it has been.
+    with pytest.raises(RuntimeError, match="LaunchFailure"):
+        device.fetch([first], fail)
+    assert calls == ["copy", "meanwhile", "wait"]
 
 
 class Streams:
