@@ -1,5 +1,6 @@
 """Room on a device: free memory, and what is given up if an array does not fit."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
@@ -73,6 +74,21 @@ def free_bytes(cupy: Any) -> int | None:
     free = int(cupy.cuda.runtime.memGetInfo()[0]) + int(owner.free_bytes())
     limit = int(owner.get_limit())
     return min(free, limit - int(owner.used_bytes())) if limit else free
+
+
+def count_sharers() -> int:
+    """Count the threads whose tasks take room beside this one, itself included.
+
+    Those of this thread's dask worker; 1 outside of one.
+    """
+    if "distributed" not in sys.modules:
+        return 1
+    from distributed import get_worker
+
+    try:
+        return int(get_worker().state.nthreads)
+    except ValueError:
+        return 1
 
 
 def shared_allocator(cupy: Any) -> Any:

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from types import ModuleType, SimpleNamespace
 
 import dask
+import distributed
 import numpy as np
 import pytest
 
@@ -172,6 +173,20 @@ def test_a_workspace_is_of_what_is_free(setting, needed, free, expected):
     with dask.config.set({"twom-dist.workspace-bytes": setting}):
         assert workspace.available_bytes(device, needed) == expected
     assert bool(asked) == (setting is None and needed > 100)
+
+
+def test_threads_of_a_worker_share_what_nobody_can_ask_for(monkeypatch):
+    """RMM and PyTorch do not tell what their pools still hold."""
+    device = SimpleNamespace(total_bytes=lambda: 3200, free_bytes=lambda: None)
+    worker = SimpleNamespace(state=SimpleNamespace(nthreads=4))
+    monkeypatch.setattr(distributed, "get_worker", lambda: worker)
+    assert workspace.available_bytes(device, 5000) == 400
+    worker.state.nthreads = 100
+    assert workspace.available_bytes(device, 5000) == 100  # what needs no question
+    with dask.config.set({"twom-dist.workspace-bytes": 700}):
+        assert workspace.available_bytes(device, 5000) == 700
+    device.free_bytes = lambda: 1000
+    assert workspace.available_bytes(device, 5000) == 800
 
 
 class Attempts:

@@ -6,7 +6,7 @@ from ...config import bytes_setting, setting
 from ...errors import MemoryLimitError
 from ...moduli import ResidueSystem
 from ..limits import Shape, TileLimits, Update
-from ..room import workspace_share
+from ..room import count_sharers, workspace_share
 from . import tuning
 from .hopper import LINE, ROW_GROUP
 from .int8_gemm import align, choose_widened_k, cut_sums, widened_bytes
@@ -32,10 +32,11 @@ def available_bytes(device: Device, needed: int) -> int:
     limit, unasked = workspace_bytes(total), unasked_bytes(device)
     if setting("workspace-bytes") is None and needed > unasked:
         free = device.free_bytes()
-        if free is not None:
-            limit = min(limit, max(unasked, int(free * tuning.FREE_SHARE)))
-    share = workspace_share()
-    return limit if share == 1 else int(share * min(limit, max(needed, unasked)))
+        # Where nobody knows what is free, each task may find the whole limit taken.
+        share = limit // count_sharers() if free is None else free * tuning.FREE_SHARE
+        limit = min(limit, max(unasked, int(share)))
+    second = workspace_share()
+    return limit if second == 1 else int(second * min(limit, max(needed, unasked)))
 
 
 def unasked_bytes(device: Device) -> int:
