@@ -33,6 +33,8 @@ class Answers:
     equipped: set[str] = field(default_factory=set)
     # By engine; None if no worker has named one.
     chips: dict[str, Chip | None] = field(default_factory=dict)
+    # Whether products of NumPy blocks leave GPUs of workers idle; None before a look.
+    idle_gpus: bool | None = None
     # Names of the plugins that were registered, and what registers them.
     plugins: dict[str, Any] = field(default_factory=dict)
 

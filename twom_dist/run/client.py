@@ -12,7 +12,7 @@ from dask.system import CPU_COUNT
 
 from ..config import choice_setting, flag_setting, size_setting
 from ..crossover.chips import NOT_SEEN, Chip, chip_of
-from ..errors import ArgumentError
+from ..errors import ArgumentError, warn_caller
 from ..kernels.family import family_of
 from ..kernels.registry import engine_of
 from ..moduli.accuracy import AUTO_METHOD
@@ -22,7 +22,7 @@ from ..problem.call import Terms
 from ..problem.matrices import is_dask
 from . import answers
 from .answers import answers_of, ask_scheduler, ask_workers, check_equipped, is_silent
-from .devices import budget_for_products
+from .devices import budget_for_products, has_own_gpu
 from .machine import machine_memory
 
 
@@ -121,12 +121,13 @@ def list_workers(client: Any) -> list[dict[str, Any]]:
 
 
 def describe_workers(dask_scheduler: Any) -> list[dict[str, Any]]:
-    """List the workers, their threads and memory limits; runs on the scheduler."""
+    """List the workers and what they have; runs on the scheduler."""
     return [
         {
             "address": ws.address,
             "nthreads": ws.nthreads,
             "memory_limit": int(ws.memory_limit or 0),
+            "sees_gpu": "gpu" in ws.extra,
         }
         for ws in dask_scheduler.workers.values()
     ]
@@ -173,6 +174,30 @@ def most_common(chips: Iterable[Chip]) -> Chip | None:
     """
     counts = Counter(x for x in chips if x != NOT_SEEN)
     return min(counts, key=lambda x: (-counts[x], x), default=None)
+
+
+def warn_of_idle_gpus() -> None:
+    """Warn, once for each client, that NumPy blocks leave the GPUs of its workers idle.
+
+    dask tells which workers run where GPUs are; those that were given one are asked.
+    """
+    client = current_client()
+    if client is None or client.asynchronous:
+        return
+    known = answers_of(client)
+    if known.idle_gpus is not None:
+        return
+    beside = [x["address"] for x in list_workers(client) if x["sees_gpu"]]
+    known.idle_gpus = any(
+        x is True for x in ask_workers(client, beside, has_own_gpu).values()
+    )
+    if known.idle_gpus:
+        warn_caller(
+            "a product of NumPy blocks runs on cores, though workers have GPUs; make "
+            'CuPy blocks, such as A.map_blocks(cupy.asarray) or A.to_backend("cupy"), '
+            "or start workers without GPUs",
+            RuntimeWarning,
+        )
 
 
 def ensure_plugins() -> None:

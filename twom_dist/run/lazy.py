@@ -24,7 +24,7 @@ from .align import (
     has_unknown,
     op_chunks,
 )
-from .client import current_cluster, ensure_plugins
+from .client import current_cluster, ensure_plugins, warn_of_idle_gpus
 from .collection import product_array, remade_array
 from .holders import follow_holders
 from .holding import Inputs, plan_inputs
@@ -43,6 +43,8 @@ def compute(problem: Problem) -> Any:
         plan = plan_aligned(problem.spec, inputs, cluster, strict=False)
     else:
         _warn_of_results(plan)
+    if family_of(a._meta) == "numpy":
+        warn_of_idle_gpus()
     ensure_plugins()
     grid = follow_holders(_true_grid(plan, a, b), plan.spec, a, b)
     diag = align_diagonal(problem, plan.grid.k)

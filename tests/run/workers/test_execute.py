@@ -3,9 +3,11 @@
 import asyncio
 import subprocess
 import sys
+from types import ModuleType
 from unittest.mock import Mock
 
 import dask.array as da
+import distributed.worker
 import pytest
 from distributed import Client, LocalCluster, Scheduler, Worker
 
@@ -15,6 +17,7 @@ from tests.support.jobs import HERE, IN_PROCESS, wait_until
 from twom_dist.errors import MemoryLimitError
 from twom_dist.plan.memory import MemoryBudget
 from twom_dist.run import devices
+from twom_dist.run.answers import answers_of
 from twom_dist.run.client import current_cluster
 from twom_dist.run.devices import WorkerDevice
 from twom_dist.run.machine import machine_memory
@@ -158,3 +161,28 @@ def test_workers_of_which_some_lack_a_device_are_told_of_once(measured, monkeypa
     with pytest.warns(RuntimeWarning, match="1 of 3 workers have no GPU .*(x)"):
         assert current_cluster("cuda").memory == MemoryBudget(2 * 2**30, "device")
     assert current_cluster("cuda").workers == 3
+
+
+@pytest.fixture
+def on_gpu_host(monkeypatch):
+    """Workers of this process, which see a GPU as dask does."""
+    startup = distributed.worker.DEFAULT_STARTUP_INFORMATION
+    monkeypatch.setitem(startup, "gpu", lambda worker: {"name": "NVIDIA H200"})
+    with LocalCluster(**WORKERS) as cluster, Client(cluster) as client:
+        yield client
+
+
+def test_products_that_leave_gpus_idle_are_told_of_once(on_gpu_host, monkeypatch):
+    monkeypatch.setitem(sys.modules, "dask_cuda", ModuleType("dask_cuda"))
+    small = da.zeros((30, 30), dtype=complex, chunks=10)
+    with pytest.warns(RuntimeWarning, match="NumPy blocks runs on cores") as told:
+        td.herk(small)
+    assert told[0].filename == __file__
+    td.gemm(small, small)
+    with Client(on_gpu_host.cluster), pytest.warns(RuntimeWarning):
+        td.gemm(small, small)
+
+
+def test_workers_on_cores_beside_gpus_are_no_news(on_gpu_host):
+    td.herk(da.zeros((30, 30), dtype=complex, chunks=10))
+    assert answers_of(on_gpu_host).idle_gpus is False
