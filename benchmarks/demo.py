@@ -4,6 +4,7 @@ import logging
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 from time import sleep, thread_time
 from timeit import repeat, timeit
@@ -18,11 +19,14 @@ import twom_dist as td
 from twom_dist.cli.failures import SentenceCommand, begin_work
 from twom_dist.cli.following import follow
 from twom_dist.cli.options import COUNT, DEBUG_OPTION, option
+from twom_dist.cluster.nvml import find_gpus
 from twom_dist.errors import PlanError
 from twom_dist.jobs.summary import count_operations
 from twom_dist.store import open_matrix
 
 FOLDER = Path("demo-output")
+# There while the kernel's module for NVIDIA GPUs is loaded.
+DRIVER = Path("/proc/driver/nvidia/version")
 SEED = 2026
 SIZE = 2048
 # Rows and columns of the matrices that NumPy multiplies, too.
@@ -68,6 +72,7 @@ def main(a: str | None, b: str | None, size: int | None, n_workers: int | None) 
         FOLDER.mkdir(exist_ok=True)
         # This file keeps the folder out of any repository.
         (FOLDER / ".gitignore").write_text("*\n")
+        n_workers = choose_workers(n_workers)
         click.echo("Starting workers ...")
         # Workers shall be as quiet as this process.
         level = max(logging.WARNING, logging.root.manager.disable)
@@ -89,6 +94,33 @@ def main(a: str | None, b: str | None, size: int | None, n_workers: int | None) 
     if summary.engine == "cpu":
         rate = measure_speedup(plan.dtype)
         click.echo(compare(plan, rate, *time_in_memory(plan.dtype)))
+
+
+def choose_workers(n_workers: int | None) -> int | None:
+    """Say which GPUs there are, and choose workers that a job uses them with."""
+    gpus = find_gpus()
+    try:
+        import cupy  # noqa: F401
+    except ImportError:
+        if gpus.visible or DRIVER.exists():
+            click.echo(
+                "A GPU is here, but CuPy is not, so the cores multiply. Run "
+                ".venv/bin/pip install '.[cuda13]', or '.[cuda12]', to use it."
+            )
+        return n_workers
+    if not gpus.visible:
+        return n_workers
+    # dask-cuda gives each worker a GPU of its own; without it one takes the first.
+    own = find_spec("dask_cuda") is not None
+    most = len(gpus.visible) if own else 1
+    if n_workers is None and not own:
+        n_workers = 1
+    if (n_workers or most) > most:
+        click.echo(f"{n_workers} workers would share a GPU, so the cores multiply.")
+    else:
+        names = ", ".join(sorted({gpu.name for gpu in gpus.visible}))
+        click.echo(f"Using {n_workers or most} of {gpus.count}, {names} ...")
+    return n_workers
 
 
 def write_random(folder: str, n: int) -> list[str]:

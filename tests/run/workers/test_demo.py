@@ -1,7 +1,9 @@
 """The demonstration: what it prints, and what it says of a wrong result."""
 
+import sys
 from contextlib import nullcontext
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -9,6 +11,7 @@ import twom_dist as td
 from benchmarks import demo
 from tests.support.command import make, save
 from tests.support.jobs import local_workers
+from twom_dist.cluster.nvml import Gpu, Gpus
 from twom_dist.store import open_matrix
 
 
@@ -43,6 +46,32 @@ def test_random_matrices_and_ones_own_are_multiplied_and_checked(call, monkeypat
         monkeypatch.setattr(demo, "measure_speedup", lambda _: 4.0)
         code, out, _ = call("--a", "A.npy", "--b", "B.zarr")
     assert (code, "residual" in out) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("has_cupy", "has_dask_cuda", "expected", "told"),
+    [
+        (True, True, None, "Using 1 of 1 GPU, NVIDIA H200"),
+        (True, False, 1, "Using 1 of 1 GPU, NVIDIA H200"),
+        (False, False, None, "the cores multiply"),
+    ],
+)
+def test_a_gpu_is_used_if_cupy_is_there(
+    has_cupy, has_dask_cuda, expected, told, monkeypatch, capsys
+):
+    gpus = Gpus((Gpu("NVIDIA H200", 140 << 30, 130 << 30),), (13, 0))
+    monkeypatch.setattr(demo, "find_gpus", lambda: gpus)
+    monkeypatch.setattr(demo, "find_spec", lambda _: has_dask_cuda or None)
+    cupy = ModuleType("cupy") if has_cupy else None
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    assert demo.choose_workers(None) == expected
+    assert told in capsys.readouterr().out
+    assert demo.choose_workers(3) == 3
+    assert "the cores multiply" in capsys.readouterr().out
+    monkeypatch.setattr(demo, "find_gpus", lambda: Gpus(reason="none"))
+    monkeypatch.setattr(demo, "DRIVER", Path("none"))
+    assert demo.choose_workers(None) is None
+    assert not capsys.readouterr().out
 
 
 def test_the_verdict_follows_the_times(monkeypatch):
