@@ -53,10 +53,6 @@ class Idle(Clock):
         """Allocate as NumPy does."""
         return np.empty(shape, dtype)
 
-    def empty_together(self, parts: Any) -> list[Any]:
-        """Allocate one by one."""
-        return [np.empty(*part) for part in parts]
-
     def total_bytes(self) -> int:
         """Return the memory of a device, not of one that stands for a larger one."""
         return POOL
@@ -75,7 +71,7 @@ class _IdleEngine(CudaEngine):
 
 @contextmanager
 def idle_device() -> Iterator[None]:
-    """Let NumPy arrays be those of a device."""
+    """Let NumPy arrays be those of a device; launches are repeated by scripts."""
     load, engine = registry.get_engine, _IdleEngine(Idle())
     with (
         mock.patch.object(
@@ -84,6 +80,7 @@ def idle_device() -> Iterator[None]:
         mock.patch.dict(registry._OF_FAMILY, numpy="cuda"),
     ):
         yield
+    assert engine.scripts, "calls were timed that no device would make"
 
 
 # Numbers of matrices whose moduli the sums of their rows decide, or pairs of rows.

@@ -230,6 +230,9 @@ class Scripts:
         self._found: dict[Hashable, Script] = {}
         self._lock = Lock()
 
+    def __len__(self) -> int:
+        return len(self._found)
+
     def get(self, key: Hashable) -> Script | None:
         """Find a script."""
         return self._found.get(key)
