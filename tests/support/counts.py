@@ -23,6 +23,7 @@ import numpy as np
 import twom_dist as td
 from tests.support.places import DATA
 from tests.support.stages import count_stages
+from twom_dist.kernels import get_engine
 from twom_dist.kernels.cpu.encode import encode
 from twom_dist.kernels.cpu.products import multiply
 
@@ -82,6 +83,24 @@ def count_graphs() -> Counts:
         f"tasks of {name}": dict(sorted(count_stages(x).items()))
         for name, x in results.items()
     }
+
+
+def count_triangles() -> Counts:
+    """Count the int8 products of cells by the part of them that is multiplied."""
+    engine, a = get_engine("cpu"), _lazy(48, 32)
+    results = {
+        "herk": td.herk(a, num_moduli=8),
+        "syrk": td.syrk(a, num_moduli=8),
+        "syrk, upper": td.syrk(a, num_moduli=8, uplo="upper"),
+        "her2k": td.her2k(a, a + 1, num_moduli=8),
+    }
+    found: Counts = {}
+    for name, result in results.items():
+        with mock.patch.object(engine, "multiply", wraps=engine.multiply) as multiply:
+            result.compute(scheduler="sync")
+        parts = (call.kwargs["triangle"] for call in multiply.call_args_list)
+        found[f"cells of {name}"] = dict(sorted(Counter(parts).items()))
+    return found
 
 
 @contextmanager

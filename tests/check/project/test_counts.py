@@ -8,13 +8,15 @@ from tests.support.counts import (
     count_graphs,
     count_host_calls,
     count_plans,
+    count_triangles,
     find_changes,
     read,
 )
 
 
 @pytest.mark.parametrize(
-    "count", [count_plans, count_graphs, count_calls, count_host_calls]
+    "count",
+    [count_plans, count_graphs, count_triangles, count_calls, count_host_calls],
 )
 def test_products_cost_what_is_recorded(count):
     assert_as_recorded(count())
