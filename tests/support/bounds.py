@@ -3,6 +3,7 @@
 import numpy as np
 
 from twom_dist.kernels import get_engine
+from twom_dist.moduli import ZERO_ROW
 
 REFERENCE = get_engine("reference")
 
@@ -48,3 +49,15 @@ def assert_bounds_agree(engine, m, n, k):
             if count:
                 none = engine.find_open(own, left, right, factor, count - 1)
                 assert none is None
+
+
+def assert_terms_are_of_what_meets(engine):
+    """Tell the largest term of rows, to which a number beside a zero adds none."""
+    one, half, tiny = 0x3F80, 0x3F00, 0x0080  # 1, 1/2, 2^-126
+    x = np.array([[one, 0, tiny], [0, one, 0]], np.uint16)
+    y = np.array([[0, 0, tiny], [0, half, half], [one, 0, 0]], np.uint16)
+    pairs = np.repeat([0, 1], 3), np.tile([0, 1, 2], 2)
+    sums, found = engine.bound_pairs(x, y, *pairs, 20)
+    known = np.where(sums < 2**20, found, 0)
+    assert known.tolist() == [-252, -127, 0, ZERO_ROW, 0, ZERO_ROW]
+    assert (found[sums == 0] == known[sums == 0]).all()

@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from tests.support.bounds import SHAPES, assert_bounds_agree, random_magnitudes
+from tests.support.bounds import (
+    SHAPES,
+    assert_bounds_agree,
+    assert_terms_are_of_what_meets,
+    random_magnitudes,
+)
 from tests.support.cases import sample
 from tests.support.cuda.operands import LAYOUTS
 from tests.support.strategies import DTYPES, random_matrix, spread_matrix
@@ -19,6 +24,10 @@ REFERENCE = get_engine("reference")
 def test_bounds_of_every_shape(engine, shape, monkeypatch):
     monkeypatch.setattr(bounds, "_LISTED", 9)
     assert_bounds_agree(engine, *shape)
+
+
+def test_rows_that_never_meet_have_no_term(engine):
+    assert_terms_are_of_what_meets(engine)
 
 
 def test_products_do_not_see_the_pieces(engine, monkeypatch):
