@@ -37,7 +37,9 @@ class Product:
 
     With ``graph=True`` the object does all of this: calls that write to `out` are
     captured when their arrays lie where they have lain before, and replayed from then
-    on, each after the last one, on whatever streams they are.
+    on, each after the last one, on whatever streams they are. A graph knows addresses,
+    not arrays: as in any call of CuPy's, what another stream still writes there has to
+    be waited for.
 
     Parameters
     ----------
