@@ -28,6 +28,8 @@ SMALLEST_TILE = 256
 MANY_TILES = 2**20
 # Longest side of a chunk that is made a tile where memory permits.
 LONGEST_CHUNK = 4 * LARGEST_TILE
+# Parts of a chunk that are tried, one after the other, for an even one.
+_MOST_PARTS = 10_000
 
 Shape = tuple[int, int, int]
 _NUMBERS = {2: "two", 3: "three"}
@@ -207,7 +209,8 @@ def _align(tile: int, chunk: int, largest: int) -> int:
     above = -(-tile // chunk) * chunk
     if above <= largest:
         return above
-    parts = range(-(-chunk // tile), 2 * chunk // tile + 1)
+    # A header may claim any chunk.
+    parts = range(-(-chunk // tile), 2 * chunk // tile + 1)[:_MOST_PARTS]
     even = next((chunk // x for x in parts if chunk % x == 0), tile)
     return tile // chunk * chunk or even
 
