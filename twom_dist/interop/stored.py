@@ -10,6 +10,7 @@ import numpy as np
 from ..errors import ArgumentError, StoreError, portable_errors
 from ..plan import LARGEST_TILE, SMALLEST_TILE
 from ..run.client import current_client, current_cluster
+from ..store._location import make_absolute
 
 # Chunks up to this side become tiles, though larger than those that plans choose.
 _LARGEST_CHUNK = 2 * LARGEST_TILE
@@ -28,7 +29,7 @@ class SharedDataset:
     """
 
     def __init__(self, dataset: Any) -> None:
-        self.path, self.name = os.path.abspath(dataset.file.filename), dataset.name
+        self.path, self.name = make_absolute(dataset.file.filename), dataset.name
         self.shape, self.dtype, self.ndim = dataset.shape, dataset.dtype, dataset.ndim
         self._token = uuid4().hex  # the file may change
         self._dataset = dataset
@@ -72,9 +73,9 @@ def find_path(x: Any, name: str) -> str:
     _check(x, name)
     if type(x).__module__.startswith("h5py"):
         if x.file.mode == "r" and x.file.driver not in _IN_MEMORY:
-            return f"{os.path.abspath(x.file.filename)}::{x.name.lstrip('/')}"
+            return f"{make_absolute(x.file.filename)}::{x.name.lstrip('/')}"
     elif (root := getattr(x.store, "root", None)) is not None:
-        return str(os.path.join(os.path.abspath(root), x.path)).rstrip("/")
+        return str(os.path.join(make_absolute(root), x.path)).rstrip("/")
     elif (fs := getattr(x.store, "fs", None)) is not None:
         return str(os.path.join(fs.unstrip_protocol(x.store.path), x.path)).rstrip("/")
     raise ArgumentError(

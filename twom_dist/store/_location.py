@@ -3,6 +3,7 @@
 import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from ..errors import StoreError
 
@@ -65,8 +66,7 @@ def parse_location(path: str | os.PathLike[str]) -> Location:
     if member is not None:
         member = _clean_member(text, name, member)
     if "://" not in file:
-        # A worker may run in another folder, so the path must not be relative.
-        return Location(os.path.abspath(file), member, name)
+        return Location(make_absolute(file), member, name)
     protocol, _, place = file.partition("://")
     if "@" in place.partition("/")[0]:
         raise StoreError(
@@ -81,6 +81,25 @@ def parse_location(path: str | os.PathLike[str]) -> Location:
             "url-format",
         )
     return Location(file.rstrip("/"), member, name)
+
+
+def make_absolute(path: str) -> str:
+    """Return the absolute path of a file: a worker may run in another folder.
+
+    What stands before ".." may be a link, and ".." is then above where it leads.
+    """
+    parts = Path(path).parts
+    up = len(parts) - parts[::-1].index("..") if ".." in parts else 0
+    try:
+        if up:
+            path = os.path.join(os.path.realpath(Path(*parts[:up])), *parts[up:])
+        return os.path.abspath(path)
+    except FileNotFoundError:
+        raise StoreError(
+            f"{path!r} is relative to the working directory, which has been removed",
+            "Change to another folder",
+            "no-folder",
+        ) from None
 
 
 def _find_format(file: str) -> str:

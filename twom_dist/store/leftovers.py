@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..errors import StoreError
 from ._errors import store_errors
-from ._location import parse_location
+from ._location import make_absolute, parse_location
 from .unfinished import Unfinished
 
 
@@ -14,7 +14,7 @@ def list_leftovers(folder: str) -> list[Unfinished]:
     """List the unfinished outputs in a folder, but not in its subfolders."""
     found = []
     with store_errors(folder, "read"):
-        paths = sorted(Path(os.path.abspath(folder)).iterdir())
+        paths = sorted(Path(make_absolute(folder)).iterdir())
     for path in paths:
         output = path.name.removeprefix(".").removesuffix(".unfinished")
         # Most names are not those of an output.

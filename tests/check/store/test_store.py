@@ -15,7 +15,9 @@ from numpy.lib import format as npy_format
 from tests.support.expect import raises
 from tests.support.stored import NAMES, assert_same_bits, everything, make_matrix, save
 from twom_dist.errors import ArgumentError, StoreError
+from twom_dist.interop.stored import find_path
 from twom_dist.store import find_unfinished, open_matrix
+from twom_dist.store.leftovers import list_leftovers
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -259,3 +261,33 @@ def test_every_truncated_file_is_found_at_once(name):
         with pytest.raises(StoreError) as caught:
             open_matrix(name)
         assert caught.value.code in ("file-truncated", "file-damaged")
+
+
+def test_a_path_leads_where_the_system_says(here):
+    """A link before ".." leads to another folder than its own."""
+    os.makedirs("far/inner")
+    os.symlink("far/inner", "link")
+    save("A.npy", np.zeros((2, 2)))
+    save("far/A.npy", np.eye(2))
+    for path in ("link/../A.npy", f"{here}/link/.././A.npy"):
+        assert_same_bits(everything(path), np.eye(2))
+    assert find_unfinished("link/../C.npy").location.path == f"{here}/far/C.npy"
+    os.mkdir("far/.C.npy.unfinished")
+    assert len(list_leftovers("link/..")) == 1
+    with h5py.File("far/A.h5", "w") as file:
+        file["A"] = np.eye(2)
+    with h5py.File("link/../A.h5") as file:
+        assert find_path(file["A"], "A") == f"{here}/far/A.h5::A"
+    # What a link leads to is not told in its place.
+    assert open_matrix("link/../inner/../A.npy").path == f"{here}/far/A.npy"
+
+
+def test_a_working_directory_that_has_gone_is_told(here):
+    os.mkdir("gone")
+    os.chdir("gone")
+    os.rmdir(here / "gone")
+    for path in ("A.npy", "../A.npy"):
+        with raises(StoreError, "no-folder"):
+            open_matrix(path)
+    save(here / "A.npy", np.eye(2))
+    assert_same_bits(everything(here / "A.npy"), np.eye(2))
