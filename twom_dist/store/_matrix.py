@@ -84,10 +84,11 @@ class StoredMatrix(ABC):
         return f"{found.fingerprint} {found.changed}"
 
     def count_chunks(self) -> tuple[int, int]:
-        """Count the chunks that a zarr array has, by their names, and could have.
+        """Count the chunks that an array has and could have.
 
-        zarr reads a missing chunk as the fill value, and writes no chunk that holds
-        nothing else. (1, 1) for other formats.
+        zarr and HDF5 read a missing chunk as the fill value, and zarr writes no chunk
+        that holds nothing else. A part that no source of a virtual dataset covers is
+        missing as well. (1, 1) for other formats.
         """
         return 1, 1
 
@@ -207,3 +208,10 @@ def refuse_member(location: Location, arrays: list[str]) -> StoreError:
     problem = f"{str(location)!r} names no array of the container, which holds {held}"
     remedy = "Name one of these" if any(arrays) else "Name the file alone"
     return StoreError(problem, remedy, "no-such-member")
+
+
+def refuse_empty(location: Location, there: int, whole: int) -> None:
+    """Refuse an array without any chunk: its folder was probably not copied whole."""
+    if whole and not there:
+        problem = f"all chunks of {str(location)!r} are missing"
+        raise StoreError(problem, "Copy it again", "no-chunks")

@@ -4,9 +4,11 @@ import math
 import os
 import re
 import warnings
-from collections.abc import Container
+from collections.abc import Container, Iterator, Sequence
 from functools import lru_cache, partial
+from gzip import GzipFile
 from hashlib import sha256
+from io import BytesIO
 from itertools import product
 from typing import Any, Self
 
@@ -23,6 +25,7 @@ from ._matrix import (
     VECTOR_AXES,
     StoredMatrix,
     name_member,
+    refuse_empty,
     refuse_member,
 )
 from ._region import Region
@@ -45,8 +48,6 @@ class ZarrMatrix(StoredMatrix):
         node = _open_node(_folder(location))
         if isinstance(node, zarr.Group):
             location = name_member(location, partial(_find_arrays, location.path))
-            if not tree.is_url(location.path):
-                tree.check_metadata(_folder(location))
             node = _open_node(_folder(location))
         if not isinstance(node, zarr.Array):
             raise refuse_member(location, _find_arrays(location.path))
@@ -69,9 +70,9 @@ class ZarrMatrix(StoredMatrix):
         array = _open_node(_folder(location))
         if not isinstance(array, zarr.Array):
             raise refuse_member(location, _find_arrays(location.path, VECTOR_AXES))
-        if array.size and not array.nchunks_initialized:
-            problem = f"all chunks of {str(location)!r} are missing"
-            raise StoreError(problem, "Copy it again", "no-chunks")
+        _limit(array)
+        refuse_empty(location, *_count_chunks(location, array))
+        _check_chunks(location, array, [slice(0, n) for n in array.shape])
         return array[...]
 
     @staticmethod
@@ -86,21 +87,8 @@ class ZarrMatrix(StoredMatrix):
         once = _open_once if tree.is_url(self.path) else _open
         array = once(self.location, self.fingerprint)
         self._check_unchanged(array)
-        self._check_chunks(array, region)
+        _check_chunks(self.location, array, region)
         return np.ascontiguousarray(array[region], dtype=self.dtype)
-
-    def _check_chunks(self, array: Any, region: Region) -> None:
-        """Refuse chunks that are not files: zarr waits for pipes and skips folders."""
-        if tree.is_url(self.path):
-            return
-        sides = getattr(array, "shards", None) or array.chunks
-        ranges = (
-            range(part.start // side, -(-part.stop // side))
-            for part, side in zip(region, sides, strict=True)
-        )
-        for index in product(*ranges):
-            name = array.metadata.encode_chunk_key(index)
-            tree.check_file(os.path.join(_folder(self.location), name))
 
     def stamp(self) -> str:
         found = sha256(super().stamp().encode())
@@ -112,14 +100,7 @@ class ZarrMatrix(StoredMatrix):
 
     def count_chunks(self) -> tuple[int, int]:
         with store_errors(self.location, "read"):
-            array = _open(self.location)
-            chunks = getattr(array, "shards", None) or array.chunks
-            counts = [-(-n // c) for n, c in zip(array.shape, chunks, strict=True)]
-            files = tree.list_files(_folder(self.location))
-            names = filter(tree.CHUNK.fullmatch, files)
-            found = (map(int, re.findall(r"\d+", name)) for name in names)
-            there = (all(map(int.__lt__, index, counts)) for index in found)
-            return sum(there), math.prod(counts)
+            return _count_chunks(self.location, _open(self.location))
 
     def provenance(self) -> dict[str, Any]:
         with store_errors(self.location, "read"):
@@ -131,14 +112,73 @@ def _folder(location: Location) -> str:
 
 
 def _open(location: Location, fingerprint: str = "") -> Any:
-    return tree.open_array(_folder(location))
+    array = tree.open_array(_folder(location))
+    _limit(array)
+    return array
 
 
 _open_once = lru_cache(maxsize=16)(_open)
 
 
+def _limit(array: Any) -> None:
+    """Let gzip unpack no more than a chunk may have: some kB can become GB."""
+    # A filter may have stored wider numbers.
+    most = 8 * math.prod(_chunk_shape(array)) * array.dtype.itemsize + 2**10
+    for codec in _list_codecs(array.metadata):
+        packer = getattr(codec, "_gzip_codec", codec)
+        if getattr(packer, "codec_id", "") == "gzip":
+            packer.decode = partial(_unpack, most)
+
+
+def _list_codecs(holder: Any) -> Iterator[Any]:
+    """List the codecs of an array, and those of its shards."""
+    yield from (
+        getattr(holder, "compressor", None),
+        *(getattr(holder, "filters", ()) or ()),
+    )
+    for codec in getattr(holder, "codecs", ()):
+        yield codec
+        yield from _list_codecs(codec)
+
+
+def _unpack(most: int, data: Any, out: None = None) -> bytes:
+    with GzipFile(fileobj=BytesIO(data)) as stream:
+        found = stream.read(most + 1)
+    if len(found) > most:
+        raise ValueError(f"a chunk unpacks to more than {most} bytes")
+    return found
+
+
 def _open_node(path: str) -> Any:
     return zarr.open(tree.zarr_target(path), mode="r") if tree.is_store(path) else None
+
+
+def _chunk_shape(array: Any) -> tuple[int, ...]:
+    sides: tuple[int, ...] = getattr(array, "shards", None) or array.chunks
+    return sides
+
+
+def _check_chunks(location: Location, array: Any, region: Sequence[slice]) -> None:
+    """Refuse chunks that are not files: zarr waits for pipes and skips folders."""
+    if tree.is_url(location.path):
+        return
+    ranges = (
+        range(part.start // side, -(-part.stop // side))
+        for part, side in zip(region, _chunk_shape(array), strict=True)
+    )
+    for index in product(*ranges):
+        name = array.metadata.encode_chunk_key(index)
+        tree.check_file(os.path.join(_folder(location), name))
+
+
+def _count_chunks(location: Location, array: Any) -> tuple[int, int]:
+    """Count the chunks that are there, by their names, and those that could be."""
+    sides = zip(array.shape, _chunk_shape(array), strict=True)
+    counts = [-(-n // c) for n, c in sides]
+    names = filter(tree.CHUNK.fullmatch, tree.list_files(_folder(location)))
+    found = (map(int, re.findall(r"\d+", name)) for name in names)
+    there = (all(map(int.__lt__, index, counts)) for index in found)
+    return sum(there), math.prod(counts)
 
 
 def _find_arrays(path: str, axes: Container[int] = MATRIX_AXES) -> list[str]:
@@ -147,6 +187,27 @@ def _find_arrays(path: str, axes: Container[int] = MATRIX_AXES) -> list[str]:
         # zarr warns of files that are not part of the store.
         warnings.simplefilter("ignore")
         root = _open_node(path)
-        nodes = root.members(None) if isinstance(root, zarr.Group) else ()
-    found = (name for name, x in nodes if isinstance(x, zarr.Array) and x.ndim in axes)
+        if not isinstance(root, zarr.Group):
+            return []
+        own = {os.path.realpath(path)}
+        nodes = root.members(None) if tree.is_url(path) else _walk(path, "", own)
+        found = [
+            name for name, x in nodes if isinstance(x, zarr.Array) and x.ndim in axes
+        ]
     return sorted(found)
+
+
+def _walk(path: str, inside: str, seen: set[str]) -> Iterator[Any]:
+    """Yield the names and nodes below a group, each once.
+
+    zarr would wait for metadata in pipes, and go round where links lead to above.
+    """
+    for name in sorted(os.listdir(os.path.join(path, inside))):
+        member = os.path.join(inside, name)
+        place = os.path.realpath(os.path.join(path, member))
+        if os.path.isdir(place) and place not in seen:
+            seen.add(place)
+            node = _open_node(place)
+            yield member, node
+            if isinstance(node, zarr.Group):
+                yield from _walk(path, member, seen)
