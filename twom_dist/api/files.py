@@ -62,7 +62,8 @@ def multiply_files(
         stopped before. Of an HDF5 file a named member alone is replaced; another
         container that holds other arrays, and what is at a URL, never is.
     refuse_missing : bool
-        Whether to refuse inputs that lack chunks, which zarr reads as its fill value.
+        Whether to refuse inputs that lack chunks, which zarr and HDF5 read as the fill
+        value.
         By default they are counted, and only an array without any chunk is refused.
     verify : bool
         Whether to check the result by its product with a random vector, for which all

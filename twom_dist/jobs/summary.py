@@ -78,7 +78,7 @@ class JobSummary:
         Effective floating-point operations of this run: for all tiles 8mnk if complex,
         2mnk if real, and half as many for herk and syrk.
     missing : dict
-        Missing chunks of each zarr input, which were read as its fill value.
+        Missing chunks of each zarr or HDF5 input, which were read as its fill value.
     residual, residual_bound : float or None
         Residual that `verify` found in the worst row, and the largest that it allows,
         relative as in `twom_dist.testing.row_residuals`; NaN where no row is finite.

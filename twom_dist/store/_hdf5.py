@@ -1,18 +1,15 @@
 """HDF5 files, opened anew for every read."""
 
 import json
-import os
-from collections.abc import Container, Iterator
+from collections.abc import Container
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Any, Self
 
 import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import StoreError
 from ._errors import store_errors
 from ._location import DEFAULT_MEMBER, Location
 from ._matrix import (
@@ -20,8 +17,10 @@ from ._matrix import (
     VECTOR_AXES,
     StoredMatrix,
     name_member,
+    refuse_empty,
     refuse_member,
 )
+from ._references import count_chunks, list_files, look_up
 from ._region import Region
 from ._tree import Stamp, stamp_file
 from .output import MANIFEST, read_manifest
@@ -35,14 +34,18 @@ class Hdf5Matrix(StoredMatrix):
         with h5py.File(location.path, "r") as file:
             location = name_member(location, partial(_find_arrays, file))
             dataset = _dataset(file, location)
-            files = sorted({location.path, *_files(dataset)})
+            files = sorted({location.path} | list_files(dataset))
             stamp = Stamp(*map(" ".join, zip(*map(stamp_file, files), strict=True)))
             return cls._checked(location, dataset, dataset.chunks, stamp)
 
     @staticmethod
     def read_array(location: Location) -> Any:
         with h5py.File(location.path, "r") as file:
-            return _dataset(file, location, VECTOR_AXES)[()]
+            dataset = _dataset(file, location, VECTOR_AXES)
+            # It refuses those that are missing, or that HDF5 would wait for.
+            list_files(dataset)
+            refuse_empty(location, *count_chunks(dataset))
+            return dataset[()]
 
     @staticmethod
     def list_others(path: str) -> list[str]:
@@ -66,6 +69,10 @@ class Hdf5Matrix(StoredMatrix):
             self._check_unchanged(dataset)
             return np.ascontiguousarray(dataset[region], dtype=self.dtype)
 
+    def count_chunks(self) -> tuple[int, int]:
+        with store_errors(self.location, "read"), h5py.File(self.path, "r") as file:
+            return count_chunks(_dataset(file, self.location))
+
     def provenance(self) -> dict[str, Any]:
         with store_errors(self.location, "read"), h5py.File(self.path, "r") as file:
             found = _dataset(file, self.location).attrs.get(MANIFEST)
@@ -75,47 +82,8 @@ class Hdf5Matrix(StoredMatrix):
         return {}
 
 
-def _files(dataset: Any) -> Iterator[str]:
-    """List the files that hold the values; HDF5 reads one that is missing as zeros.
-
-    A linked dataset lies in another file; virtual ones, and those with external
-    storage, refer to more.
-    """
-    own = dataset.file.filename
-    yield own
-    for name, *_ in dataset.external or ():
-        # HDF5 looks for it in the working directory of the process.
-        if not os.path.exists(name):
-            raise _refuse_source(own, name)
-        yield os.path.abspath(name)
-    for source in dataset.virtual_sources() if dataset.is_virtual else ():
-        path = own if source.file_name == "." else _find_file(own, source.file_name)
-        with h5py.File(path, "r") as file:
-            if not isinstance(file.get(source.dset_name), h5py.Dataset):
-                raise _refuse_source(own, f"{path}::{source.dset_name}")
-            if (path, source.dset_name) != (own, dataset.name):
-                yield from _files(file[source.dset_name])
-
-
-def _find_file(own: str, name: str) -> str:
-    """Find a file that another one refers to in the folders where HDF5 looks."""
-    folder = os.path.dirname(own)
-    for path in (os.path.join(folder, name), os.path.join(folder, Path(name).name)):
-        if os.path.exists(path):
-            return path
-    raise _refuse_source(own, name)
-
-
-def _refuse_source(own: str, name: str) -> StoreError:
-    return StoreError(
-        f"{own!r} takes values from {name!r}, which is missing",
-        "Restore it: HDF5 would read zeros in its place",
-        "source-missing",
-    )
-
-
 def _dataset(file: Any, location: Location, axes: Container[int] = MATRIX_AXES) -> Any:
-    found = None if location.member is None else file.get(location.member)
+    found = None if location.member is None else look_up(file, location.member)
     if not isinstance(found, h5py.Dataset):
         raise refuse_member(location, _find_arrays(file, axes))
     return found

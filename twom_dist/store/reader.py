@@ -46,10 +46,10 @@ def open_matrix(path: str | os.PathLike[str]) -> StoredMatrix:
 
     Notes
     -----
-    Chunks that a zarr store lacks are read as its fill value; a damaged chunk is found
-    when it is read. Nothing is ever unpickled. Every read of a compressed ``.npz``
-    member unpacks all of it, piece by piece; jobs accept up to 64 MiB. Only jobs
-    compare the checksum of an uncompressed member, and only once.
+    Chunks that a zarr store or an HDF5 file lacks are read as its fill value; a damaged
+    chunk is found when it is read. Nothing is ever unpickled. Every read of a
+    compressed ``.npz`` member unpacks all of it, piece by piece; jobs accept up to 64
+    MiB. Only jobs compare the checksum of an uncompressed member, and only once.
 
     Examples
     --------

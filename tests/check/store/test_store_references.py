@@ -1,0 +1,169 @@
+"""What HDF5 files refer to: it is there, whole and a file, or the matrix is refused."""
+
+import os
+import shutil
+
+import h5py
+import pytest
+
+import twom_dist as td
+from tests.support.expect import raises
+from tests.support.stored import assert_same_bits, everything, make_matrix, save
+from twom_dist.errors import StoreError
+from twom_dist.store import open_matrix, read_vector
+
+pytestmark = pytest.mark.usefixtures("here")
+VALUES = make_matrix((4, 6), "f8")
+FULL = slice(None)
+
+
+def make_virtual(path, *sources, rows=(FULL,), name="A"):
+    """Make a virtual matrix whose rows come from others, given by file and name."""
+    layout = h5py.VirtualLayout((4, 6), "f8")
+    for source, part in zip(sources, rows, strict=True):
+        layout[part] = h5py.VirtualSource(*source, (4, 6))[part]
+    with h5py.File(path, "a") as file:
+        file.create_virtual_dataset(name, layout)
+
+
+@pytest.mark.parametrize("name", ["A", "/A", "alias"])
+def test_a_virtual_matrix_of_itself_is_refused(name):
+    make_virtual("own.h5", (".", name))
+    make_virtual("one.h5", ("two.h5", "A"))
+    make_virtual("two.h5", ("./one.h5", name))
+    for path in ("own.h5", "one.h5"):
+        with h5py.File(path, "a") as file:
+            file["alias"] = file["A"]
+        for find in (open_matrix, read_vector):
+            with raises(StoreError, "source-cycle"):
+                find(f"{path}::A")
+
+
+def test_sources_of_sources_are_not_looked_at_for_ever(monkeypatch):
+    monkeypatch.setattr("twom_dist.store._references._MOST_SOURCES", 100)
+    save("0.h5", VALUES)
+    for n in range(1, 40):
+        source = (f"{n - 1}.h5", "matrix")
+        make_virtual(
+            f"{n}.h5", source, source, rows=(slice(2), slice(2, 4)), name="matrix"
+        )
+    assert_same_bits(everything("5.h5"), VALUES)
+    with raises(StoreError, "many-sources"):
+        open_matrix("39.h5")
+
+
+@pytest.mark.parametrize("way", ["link", "soft", "group", "virtual", "external"])
+def test_pipes_are_not_waited_for(here, way):
+    os.mkfifo("pipe.h5")
+    if way == "virtual":
+        make_virtual("A.h5", ("pipe.h5", "A"))
+    with h5py.File("A.h5", "a") as file:
+        if way == "external":
+            raw = [(f"{here}/pipe.h5", 0, 192)]
+            file.create_dataset("A", shape=(4, 6), dtype="f8", external=raw)
+        elif way != "virtual":
+            target = "A" if way == "link" else "away"
+            file[target] = h5py.ExternalLink("pipe.h5", "A")
+        if way in ("soft", "group"):
+            file["A"] = h5py.SoftLink("/away" if way == "soft" else "away/A")
+    with raises(StoreError, "file-kind"):
+        open_matrix("A.h5::A")
+
+
+def test_external_storage_that_is_too_short_is_refused(here):
+    raw = [(f"{here}/one.bin", 16, 96), (f"{here}/two.bin", 0, h5py.h5f.UNLIMITED)]
+    with h5py.File("A.h5", "w") as file:
+        file.create_dataset("A", data=VALUES, external=raw)
+    assert_same_bits(everything("A.h5"), VALUES)
+    for name, size in (("two.bin", 95), ("one.bin", 111)):
+        whole = os.path.getsize(name)
+        os.truncate(name, size)
+        with raises(StoreError, "source-missing"):
+            open_matrix("A.h5")
+        os.truncate(name, whole)
+    open_matrix("A.h5")
+
+
+@pytest.mark.parametrize("prefix", ["{here}/raw", "${{ORIGIN}}/raw"])
+def test_external_storage_is_looked_for_where_hdf5_finds_it(here, monkeypatch, prefix):
+    os.mkdir("raw")
+    with h5py.File("A.h5", "w") as file:
+        file.create_dataset("A", data=VALUES, external=[(f"{here}/x.bin", 0, 192)])
+        file.create_dataset("B", shape=(4, 6), dtype="f8", external=[("x.bin", 0, 192)])
+    monkeypatch.setenv("HDF5_EXTFILE_PREFIX", prefix.format(here=here))
+    with raises(StoreError, "source-missing"):
+        open_matrix("A.h5::B")
+    shutil.copy("x.bin", "raw/x.bin")
+    stamp = open_matrix("A.h5::B").stamp()
+    os.utime("x.bin", ns=(1, 1))
+    assert open_matrix("A.h5::B").stamp() == stamp
+    os.utime("raw/x.bin", ns=(1, 1))
+    assert open_matrix("A.h5::B").stamp() != stamp
+
+
+def test_sources_are_found_through_a_link_in_another_folder():
+    os.mkdir("data")
+    os.mkdir("links")
+    save("data/part.h5", VALUES)
+    make_virtual("data/A.h5", ("part.h5", "matrix"))
+    os.symlink("../data/A.h5", "links/A.h5")
+    assert_same_bits(everything("links/A.h5"), VALUES)
+
+
+def lacking(kind):
+    """Make a matrix that lacks one part of three, which HDF5 reads as zeros."""
+    with h5py.File("A.h5", "w") as file:
+        if kind == "chunks":
+            A = file.create_dataset("A", shape=(4, 6), dtype="f8", chunks=(4, 2))
+            A[:, :4] = VALUES[:, :4]
+        if kind == "sources":
+            file["top"], file["low"] = VALUES[:2], VALUES[2:]
+    if kind == "sources":
+        layout = h5py.VirtualLayout((4, 6), "f8")
+        layout[:2] = h5py.VirtualSource("A.h5", "top", (2, 6))
+        layout[2:, ::2] = h5py.VirtualSource("A.h5", "low", (2, 6))[:, ::2]
+        with h5py.File("A.h5", "a") as file:
+            file.create_virtual_dataset("A", layout)
+    if kind == "shrunk":
+        make_virtual("A.h5", *[("B.h5", "B")] * 2, rows=(slice(2), slice(2, 4)))
+        with h5py.File("B.h5", "w") as file:
+            file.create_dataset("B", data=VALUES, chunks=(2, 6), maxshape=(4, 6))
+            file["B"].resize((2, 6))
+
+
+@pytest.mark.parametrize("kind", ["chunks", "sources", "shrunk"])
+def test_what_hdf5_lacks_is_counted_or_refused(kind, call):
+    lacking(kind)
+    assert '"missing_chunks": 1' in call("info", "A.h5::A", "--json")[1]
+    with raises(StoreError, "missing-chunks"):
+        td.update_files(td.herk, "A.h5::A", "C.npy", refuse_missing=True)
+    done = td.update_files(td.herk, "A.h5::A", "C.npy", num_moduli=16)
+    assert done.missing == {"A": 1}
+
+
+def test_a_matrix_without_any_part_is_refused():
+    with h5py.File("A.h5", "w") as file:
+        file.create_dataset("whole", shape=(4, 6), dtype="f8")
+        file.create_dataset("cut", shape=(4, 6), dtype="f8", chunks=(2, 3))
+        file.create_dataset("w", shape=(4,), dtype="f8")
+        file.create_virtual_dataset("none", h5py.VirtualLayout((4, 6), "f8"))
+        file.create_dataset("empty", shape=(0, 6), dtype="f8")
+    for name in ("whole", "cut", "none"):
+        with raises(StoreError, "no-chunks"):
+            td.update_files(td.herk, f"A.h5::{name}", "C.npy")
+    with raises(StoreError, "no-chunks"):
+        read_vector("A.h5::w")
+    assert td.update_files(td.herk, "A.h5::empty", "C.npy").missing == {}
+
+
+def test_a_virtual_matrix_may_grow_with_its_source():
+    layout = h5py.VirtualLayout((4, 6), "f8", maxshape=(None, 6))
+    source = h5py.VirtualSource("B.h5", "B", (4, 6), maxshape=(None, 6))
+    layout[: h5py.h5s.UNLIMITED] = source[: h5py.h5s.UNLIMITED]
+    with h5py.File("B.h5", "w") as file:
+        file.create_dataset("B", data=VALUES[:3], chunks=(1, 6), maxshape=(None, 6))
+    with h5py.File("A.h5", "w") as file:
+        file.create_virtual_dataset("A", layout)
+    matrix = open_matrix("A.h5")
+    assert_same_bits(matrix[:, :], VALUES[:3])
+    assert matrix.count_chunks() == (3, 3)
