@@ -1,5 +1,6 @@
 """Settings under `twom-dist` in dask.config, and their defaults."""
 
+from contextlib import suppress
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
@@ -24,7 +25,13 @@ def setting(name: str) -> Any:
         # dask's own function takes four times as long, for each of ten settings.
         return dask.config.config["twom-dist"][name]
     except (KeyError, TypeError):  # of who has cleared what dask knows
-        return dask.config.get(f"twom-dist.{name}")
+        with suppress(KeyError, TypeError):
+            return dask.config.get(f"twom-dist.{name}")
+    raise PlanError(
+        f"the settings twom-dist in dask.config do not hold {name}",
+        "Put a mapping there, or take out what is there and call dask.config.refresh()",
+        "setting",
+    )
 
 
 def _refuse(name: str, allowed: str) -> PlanError:
@@ -55,7 +62,7 @@ def bytes_setting(name: str, default: int | None = None) -> int:
         return default
     try:
         return _parse_bytes(setting(name))
-    except (TypeError, ValueError, AttributeError):
+    except (TypeError, ValueError, AttributeError, OverflowError):
         raise _refuse(name, 'a size such as "2 GiB"') from None
 
 

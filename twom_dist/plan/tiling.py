@@ -145,7 +145,10 @@ def lay_out(
     given: tuple[Any, ...] = spec, shape, cluster, chunks
     ways: list[Callable[..., Layout]] = [_choose_stream, _choose_tiles]
     if tile is not None:
-        tiles = tile if isinstance(tile, tuple) else (check_tile(tile, shape),) * 3
+        # A job that is continued gives all three.
+        sides = tile if isinstance(tile, tuple) and len(tile) == 3 else ()
+        whole = sides and all(isinstance(x, int) and x > 0 for x in sides)
+        tiles = sides if whole else (check_tile(tile, shape),) * 3
         given, ways = (spec, shape, tiles, cluster), [_lay_out_stream, _lay_out_tiles]
     return _hold(_read_least(ways, given, chunks), cluster)
 

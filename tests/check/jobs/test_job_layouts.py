@@ -8,6 +8,9 @@ import pytest
 import zarr
 
 import twom_dist as td
+from tests.support.expect import raises
+from tests.support.jobs import multiply
+from twom_dist.errors import PlanError
 from twom_dist.jobs import budget_for_job, open_job
 from twom_dist.kernels.cpu import buffers
 from twom_dist.plan import Cluster
@@ -67,3 +70,9 @@ def test_tiles_are_whole_chunks_where_memory_permits(here):
     whole = td.plan(td.multiply_files, "A.zarr", "B.zarr", num_moduli=8, **enough)
     assert whole.chunk_reads == 1
     assert "rechunk" not in str(whole)
+
+
+@pytest.mark.parametrize("chunks", [(3, 3), (0, 3, 3), (1.5, 3, 3), 0, 2.5, "3", [3]])
+def test_chunks_are_one_number(files, chunks):
+    with raises(PlanError, "tile"):
+        multiply(chunks=chunks)

@@ -15,6 +15,7 @@ from tests.support.expect import raises
 from tests.support.stages import count_stages
 from tests.support.strategies import LAYOUTS, random_matrix
 from tests.support.tilings import TILINGS, K, M, N
+from twom_dist.config import bytes_setting
 from twom_dist.errors import PlanError
 from twom_dist.tiles.cache import encoded_tiles
 from twom_dist.tiles.graph import PANEL, PRODUCT
@@ -273,6 +274,21 @@ def test_a_wrong_setting_is_refused_before_it_counts():
         for ask in (td.herk, lambda y: td.plan(td.herk, y)):
             with raises(PlanError, "setting"):
                 ask(x)
+
+
+@pytest.mark.parametrize("name", ["panel-bytes", "cache-bytes"])
+def test_a_size_beyond_all_numbers_is_refused(name):
+    with dask.config.set({f"twom-dist.{name}": "1e400"}), raises(PlanError, "setting"):
+        bytes_setting(name)
+
+
+@pytest.mark.parametrize("settings", [None, [], 3, "all"])
+def test_settings_that_are_none_are_refused(settings):
+    x = np.ones((3, 3))
+    with dask.config.set({"twom-dist": settings}):
+        for y in (x, da.from_array(x)):
+            with raises(PlanError, "setting"):
+                td.gemm(y, y)
 
 
 def test_parts_of_a_result_take_what_they_need(one_thread):
