@@ -2,6 +2,7 @@
 
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,6 +66,9 @@ def parse_location(path: str | os.PathLike[str]) -> Location:
         )
     if member is not None:
         member = _clean_member(text, name, member)
+    if "\0" in file:
+        problem = f"{file!r} has a zero character, which no path may have"
+        raise StoreError(problem, "Name another file", "path-zero")
     if "://" not in file:
         return Location(make_absolute(file), member, name)
     protocol, _, place = file.partition("://")
@@ -114,6 +118,7 @@ def _clean_member(text: str, format_name: str, member: str) -> str:
     if (
         format_name == "npy"
         or any(part in {"", ".", ".."} for part in parts)
+        or "\0" in cleaned
         or (format_name != "zarr" and not _is_text(cleaned))
     ):
         raise StoreError(
@@ -125,8 +130,7 @@ def _clean_member(text: str, format_name: str, member: str) -> str:
 
 
 def _is_text(member: str) -> bool:
-    """Tell whether HDF5 and zip files can hold a name: UTF-8, which a zero ends."""
-    try:
-        return b"\0" not in member.encode()
-    except UnicodeEncodeError:
-        return False
+    """Tell whether HDF5 and zip files can hold a name: as UTF-8."""
+    with suppress(UnicodeEncodeError):
+        return bool(member.encode())
+    return False

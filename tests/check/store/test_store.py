@@ -105,6 +105,8 @@ def test_regions_of_every_kind(name):
         ("", "path-empty"),
         ("s3://bucket/A.npy", "url-format"),
         ("A.npy::B", "path-member"),
+        ("a::b/A\0.npy", "path-zero"),
+        ("A.zarr::B\0C", "path-member"),
         ("A.h5::", "path-member"),
         # Not UTF-8: known to be no name before a job has computed all.
         ("A.h5::g/\udcff", "path-member"),
