@@ -10,8 +10,8 @@ from typing import Any
 
 from ..errors import StoreError
 from ..store import Output, Place, Signs, find_unfinished, open_matrix
+from ..store._locks import BEAT_SECONDS
 from ..store.output import RUN
-from ..store.unfinished import BEAT_SECONDS
 from ..tiles.routine import ROUTINES
 from ..typing import Cell
 
@@ -81,8 +81,10 @@ def find_status(path: str | os.PathLike[str]) -> Status:
         if not signs.locked:
             raise
         left = None
-    if left is not None:
-        return _describe(name, place, signs, *left)
+    # A run that ends removes its files.
+    with suppress(FileNotFoundError):
+        if left is not None:
+            return _describe(name, place, signs, *left)
     if signs.locked and not _makes_another(place):
         return Status(name, "running")
     return _describe_finished(path, name)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from ..errors import StoreError, spell_install
 
@@ -214,6 +214,16 @@ def sync_all(folder: str) -> None:
     for inner, _, names in os.walk(folder):
         for name in ("", *names):
             sync(os.path.join(inner, name))
+
+
+def reserve(file: IO[bytes], nbytes: int) -> None:
+    """Take disk space for a file, or raise; macOS has no call for it, so zeros do."""
+    if hasattr(os, "posix_fallocate"):
+        return os.posix_fallocate(file.fileno(), 0, nbytes)
+    block = bytes(2**20)
+    for done in range(0, nbytes, len(block)):
+        file.write(block[: nbytes - done])
+    file.flush()
 
 
 def remove(path: str) -> None:

@@ -1,16 +1,11 @@
 """The hidden folder in which an output is made, by one run at a time."""
 
-import errno
-import fcntl
 import os
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from threading import Event, Thread
-from typing import IO
 
 from dask.utils import format_bytes
 
@@ -20,6 +15,7 @@ from ._beside import MEMBER, check_member, holding, is_of_another
 from ._errors import store_errors
 from ._export import export, export_bytes
 from ._location import parse_location
+from ._locks import NO_LOCKS, beating, check_system, is_at, is_locked, lock
 from ._place import Commit, Place, Signs
 from ._publish import publish
 from ._strangers import find_stranger
@@ -29,12 +25,6 @@ from .reader import matrix_class
 
 # Publishing the output opens the folder in order to sync its list of names.
 _ALL_RIGHTS = os.R_OK | os.W_OK | os.X_OK
-# Errors of file systems that cannot lock; on them runs are not kept apart.
-_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
-# Longer than `watch` holds a lock.
-_ASKING_SECONDS = 0.05
-# From one sign of life of a run to the next.
-BEAT_SECONDS = 10.0
 
 
 class Unfinished(Place):
@@ -83,9 +73,10 @@ class Unfinished(Place):
                 # After a finished run the folder holds what its output replaced.
                 if not tree.exists(self.location.path):
                     kind = type(error).__name__
+                    named = f" {self._member!r}" if self._member else ""
                     raise StoreError(
-                        f"the unfinished output in {self.folder!r} has no array "
-                        f"{self._member!r} that can be continued ({kind})",
+                        f"the unfinished output in {self.folder!r} has no array{named} "
+                        f"that can be continued ({kind})",
                         "Give the output its earlier name, or start anew "
                         "(overwrite=True, --overwrite)",
                         "unfinished-damaged",
@@ -171,6 +162,7 @@ class Unfinished(Place):
 
         `surely`: raise, too, if the file system cannot lock.
         """
+        check_system()
         folder = os.path.dirname(self.folder)
         if not (os.path.isdir(folder) and os.access(folder, _ALL_RIGHTS)):
             problem = f"there is no folder {folder!r}"
@@ -191,21 +183,21 @@ class Unfinished(Place):
                 "output-busy",
             )
             try:
-                _lock(stream)
+                lock(stream)
             except OSError as error:
-                if surely or error.errno not in _NO_LOCKS:
+                if surely or error.errno not in NO_LOCKS:
                     raise busy from None
             # The run that held the lock may have removed the file meanwhile.
-            if not _is_at(path, stream):
+            if not is_at(path, stream):
                 raise busy
             try:
-                with _beating(stream):
+                with beating(stream):
                     yield
             finally:
                 # A run that was refused or killed early leaves only the lock file.
                 with suppress(OSError):
                     alone = not surely and os.listdir(self.folder) == ["lock"]
-                    if alone and _is_at(path, stream):
+                    if alone and is_at(path, stream):
                         tree.remove(self.folder)
 
     def watch(self) -> Signs:
@@ -215,7 +207,7 @@ class Unfinished(Place):
             suppress(FileNotFoundError),
             open(open_own(self.lock_path), "rb") as stream,
         ):
-            return Signs(_is_locked(stream), os.fstat(stream.fileno()).st_mtime)
+            return Signs(is_locked(stream), os.fstat(stream.fileno()).st_mtime)
         return Signs(False, None)
 
     def start(self, output: Output, manifest: Manifest) -> None:
@@ -224,7 +216,7 @@ class Unfinished(Place):
         output.create(manifest | {MEMBER: self.location.member})
         if room := export_bytes(output, self.location):
             with store_errors(self.location, "written"), open(self._room, "wb") as file:
-                os.posix_fallocate(file.fileno(), 0, room)
+                tree.reserve(file, room)
 
     def finish(
         self, output: Output, overwrite: bool, commit: Commit = lambda: None
@@ -275,58 +267,12 @@ class Unfinished(Place):
                     tree.remove(str(path))
 
     def remove(self, output: Output | None = None) -> None:
-        """Remove the folder, the lock file last."""
+        """Remove the folder, the lock file last, unless something in it must stay."""
+        if self.find_obstacle():
+            return
         self._clear()
         with store_errors(self.folder, "removed"):
             tree.remove(self.folder)
-
-
-def _lock(stream: IO[bytes]) -> None:
-    """Take a lock; wait for a moment, since whoever asks for it holds it for one."""
-    try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        time.sleep(_ASKING_SECONDS)
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def _is_locked(stream: IO[bytes]) -> bool | None:
-    """Tell whether a run holds the lock; None if the file system cannot lock."""
-    try:
-        fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError as error:
-        return None if error.errno in _NO_LOCKS else True
-    return False
-
-
-@contextmanager
-def _beating(stream: IO[bytes]) -> Iterator[None]:
-    """Give the lock file a new time now and every few seconds."""
-    ended = Event()
-
-    def beat() -> None:
-        # Somebody may have removed the folder.
-        with suppress(OSError):
-            os.utime(stream.fileno())
-            while not ended.wait(BEAT_SECONDS):
-                os.utime(stream.fileno())
-
-    thread = Thread(target=beat, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        # Before the file is closed, whose number another one may get.
-        thread.join()
-
-
-def _is_at(path: str, stream: IO[bytes]) -> bool:
-    """Return True if an open file still has this name."""
-    try:
-        return os.path.samefile(path, stream.fileno())
-    except FileNotFoundError:
-        return False
 
 
 def disk_bytes(folder: str) -> int:

@@ -24,7 +24,7 @@ from twom_dist.cli.status import _list_rows
 from twom_dist.errors import StoreError
 from twom_dist.jobs import driver, state
 from twom_dist.jobs.state import find_status
-from twom_dist.store import Signs, Unfinished, unfinished
+from twom_dist.store import Signs, Unfinished, _locks, unfinished
 
 
 def leave(run, tiles=2):
@@ -193,7 +193,7 @@ def test_what_shows_a_run(files, monkeypatch, locked, age, host, expected):
 
 
 def test_a_run_shows_that_it_is_alive(files, monkeypatch):
-    monkeypatch.setattr(unfinished, "BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(_locks, "BEAT_SECONDS", 0.01)
     place = unfinished.find_unfinished("C.zarr")
     with place.lock():
         first = place.watch()

@@ -26,6 +26,7 @@ from tests.support.stored import (
 from twom_dist.errors import StoreError
 from twom_dist.store import _publish as publishing
 from twom_dist.store import find_unfinished
+from twom_dist.store._export import export_bytes
 
 DTYPES = ["?", "i1", "u2", "i4", "u8", "f4", "f8", "c8", "c16"]
 SHAPES = [(0, 0), (0, 3), (3, 0), (1, 1), (6, 4)]
@@ -149,3 +150,18 @@ def test_a_link_is_followed():
     write_output("C.npy", make_matrix())
     assert os.path.islink("C.npy")
     assert_same_bits(everything("disk/C.npy"), make_matrix())
+
+
+@pytest.mark.parametrize("name", ["C.npy", "C.npz", "C.h5"])
+def test_space_is_reserved_where_the_system_has_no_call_for_it(monkeypatch, name):
+    """As on macOS."""
+    monkeypatch.delattr(os, "posix_fallocate")
+    values = make_matrix((500, 700))
+    place = find_unfinished(name)
+    output = place.output(values.shape, values.shape, values.dtype)
+    with place.lock():
+        place.start(output, {})
+        assert os.path.getsize(place._room) == export_bytes(output, place.location)
+        output.write(0, 0, values)
+        place.finish(output, overwrite=False)
+    assert_same_bits(everything(name), values)

@@ -16,7 +16,7 @@ NOT_LOADED = (
 
 def loaded_by(code: str, folder: Path) -> set[str]:
     """Run code in a process of its own, and list the modules that it has loaded."""
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}; print(*sys.modules)"
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}\nprint(*sys.modules)"
     result = subprocess.run(
         [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True
     )
@@ -26,6 +26,19 @@ def loaded_by(code: str, folder: Path) -> set[str]:
 
 def test_import_loads_no_engine_and_no_cluster():
     assert loaded_by(f"import {PACKAGE}", ROOT) & set(NOT_LOADED) == set()
+
+
+def test_all_but_jobs_does_without_the_locks_of_posix(tmp_path):
+    """As on Windows."""
+    code = (
+        # dask's locks know those of Windows.
+        "import locket; sys.modules['fcntl'] = None; import numpy, twom_dist as td; "
+        "A = numpy.eye(4); numpy.save('A.npy', A); td.gemm(A, A)\n"
+        "try: td.multiply_files('A.npy', 'A.npy', 'C.npy')\n"
+        "except OSError as e: assert e.code == 'no-locks', e\n"
+        "else: assert False"
+    )
+    loaded_by(code, tmp_path)
 
 
 def test_jobs_do_without_dask_array(tmp_path):
