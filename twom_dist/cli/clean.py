@@ -11,7 +11,7 @@ from dask.utils import format_bytes
 from ..errors import StoreError
 from .failures import DONE, EPILOG, FAILED
 from .options import COMMON_OPTIONS, flag
-from .streams import show
+from .streams import plain, show
 
 
 @click.command(
@@ -70,4 +70,4 @@ def _show(left: dict[str, Any]) -> str:
     size, age = format_bytes(left["bytes"]), show_seconds(left["idle_seconds"])
     state = "removed" if left["removed"] else left["obstacle"]
     text = f"{left['folder']}: {size}, last changed {age} ago"
-    return f"{text}; {state}" if state else text
+    return plain(f"{text}; {state}" if state else text)

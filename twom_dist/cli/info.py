@@ -10,7 +10,7 @@ from dask.utils import format_bytes
 
 from ..errors import StoreError
 from .options import COMMON_OPTIONS
-from .streams import show
+from .streams import plain, show
 
 _ARGUMENTS = ("routine", "alpha", "beta", "op_a", "op_b", "uplo")
 
@@ -26,7 +26,8 @@ def info(path: str, as_json: bool) -> None:
         show(json.dumps(found))
         return
     width = max(map(len, found))
-    show("\n".join(f"{name:<{width}}  {_show(name, x)}" for name, x in found.items()))
+    rows = {name: plain(_show(name, x)) for name, x in found.items()}
+    show("\n".join(f"{name:<{width}}  {text}" for name, text in rows.items()))
 
 
 def _show(name: str, value: Any) -> str:
@@ -35,7 +36,10 @@ def _show(name: str, value: Any) -> str:
     if isinstance(value, tuple):
         return " x ".join(map(str, value))
     if name == "provenance":
-        return _tell_origin(value)
+        try:
+            return _tell_origin(value)
+        except (KeyError, TypeError, ValueError):
+            return "notes that no job of ours has written"
     return str(format_bytes(value) if name == "bytes" else value)
 
 

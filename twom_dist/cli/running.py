@@ -18,16 +18,17 @@ def run_job(
     **options: Any,
 ) -> None:
     """Run a job on workers that are there, or start some, and print its summary."""
-    from ..jobs import begin, compute
+    from ..jobs import begin, claim, compute
     from ..run.advice import advise_method, advise_op
     from .workers import find_workers
 
     with ExitStack() as stack:
+        place = stack.enter_context(claim(job))
         client, cluster = stack.enter_context(find_workers(job.engine, **options))
         if not quiet:
             # Before the output is refused for its size.
             _say_all(advise_op(job))
-        running = begin(job, cluster, chunks, client=client, tell=say)
+        running = begin(job, cluster, chunks, claimed=place, client=client, tell=say)
         run = stack.enter_context(running)
         report = None
         if not quiet:

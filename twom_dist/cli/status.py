@@ -1,6 +1,7 @@
 """``twom-dist status``: how far a job is, wherever it runs."""
 
 import json
+import shlex
 import time
 from dataclasses import asdict
 from typing import Any
@@ -9,7 +10,7 @@ import click
 
 from .failures import DONE, EPILOG, FAILED
 from .options import COMMON_OPTIONS
-from .streams import show
+from .streams import plain, show
 
 _AGAIN = "the same call of multiply_files or update_files"
 
@@ -32,7 +33,7 @@ def status(output: str, as_json: bool) -> None:
         show(json.dumps(asdict(found)))
     else:
         rows = _list_rows(found, time.time())
-        show("\n".join(f"{name:<8}  {text}" for name, text in rows.items()))
+        show("\n".join(f"{name:<8}  {plain(text)}" for name, text in rows.items()))
     done = found.state == "finished"
     click.get_current_context().exit(DONE if done else FAILED)
 
@@ -53,7 +54,7 @@ def _list_rows(found: Any, now: float) -> dict[str, str]:
     if found.state == "unknown":
         rows["state"] = "not finished; without locks here, only new tiles show a run"
     if not found.tiles:
-        return rows | {"tiles": "none yet: the job looks at its inputs"}
+        return rows | {"tiles": "none yet: the job starts, or looks at its inputs"}
     if running and found.phase:
         rows["phase"] = found.phase
     rows["tiles"] = f"{found.done} of {found.tiles}"
@@ -71,6 +72,8 @@ def _list_rows(found: Any, now: float) -> dict[str, str]:
         rows["left"] = "unknown before the first tile of this run"
     if not running:
         rows["continue"] = found.command or _AGAIN
+        if found.command and found.path not in shlex.split(found.command):
+            rows["continue"] += " (as typed before the output was moved)"
     return rows
 
 

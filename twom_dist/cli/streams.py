@@ -17,7 +17,12 @@ def write_error(text: str) -> None:
 
 def say(sentence: str) -> None:
     """Print a line on stderr."""
-    write_error(f"twom-dist: {sentence}\n")
+    write_error(f"twom-dist: {plain(sentence)}\n")
+
+
+def plain(text: str) -> str:
+    """Spell out what a terminal would obey, such as a sequence in a file's name."""
+    return "".join(x if x.isprintable() else ascii(x)[1:-1] for x in text)
 
 
 def show(answer: object, *, done: bool = False) -> None:
@@ -25,11 +30,12 @@ def show(answer: object, *, done: bool = False) -> None:
 
     `done`: after what was asked for, so that no error of printing is a failure.
     """
+    text = "\n".join(map(plain, str(answer).split("\n")))
     try:
-        print(answer, flush=True)
+        print(text, flush=True)
     except UnicodeEncodeError:
         # The terminal's encoding lacks a character of some name.
-        print(ascii(str(answer))[1:-1], flush=True)
+        print(text.encode("ascii", "backslashreplace").decode(), flush=True)
     except OSError as error:
         discard(sys.stdout)
         if not done and not isinstance(error, BrokenPipeError):

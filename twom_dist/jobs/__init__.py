@@ -3,7 +3,7 @@
 from .budget import budget_for_job
 from .driver import compute, run_job
 from .job import Job, check_call, open_job
-from .run import Run, begin
+from .run import Run, begin, claim
 from .summary import JobSummary, Progress
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "begin",
     "budget_for_job",
     "check_call",
+    "claim",
     "compute",
     "open_job",
     "run_job",

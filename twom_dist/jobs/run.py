@@ -1,7 +1,7 @@
 """One run of a job: what is settled before any work, and its output while it runs."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -105,23 +105,33 @@ class Run:
 
 
 @contextmanager
+def claim(job: Job) -> Iterator[Place]:
+    """Keep other runs out of a job's output while workers start; refuse a taken one."""
+    place = find_unfinished(job.output)
+    with place.lock():
+        if job.overwrite or place.find() is None:
+            place.check(job.overwrite)
+        yield place
+
+
+@contextmanager
 def begin(
     job: Job,
     cluster: Cluster,
     tile: int | None = None,
     *,
+    claimed: Place | None = None,
     client: Any = None,
     tell: Callable[[str], None] | None = None,
 ) -> Iterator[Run]:
-    """Check and lay out a job, keep other runs out, and begin or find its output.
+    """Check and lay out a job, and begin or find its output, claimed if it is not yet.
 
     `client`: that of the cluster's workers, if it has any. After an exception finished
     tiles stay, so that the same job can continue; a note on the exception, passed to
     `tell` as well, says how many. Tiles of a wrong result are removed.
     """
     job, cluster = _settle(job, cluster, client)
-    place = find_unfinished(job.output)
-    with place.lock():
+    with claim(job) if claimed is None else nullcontext(claimed) as place:
         run, anew = _lay_out(job, cluster, tile, place)
         place.check_space(run.output)
         if client is not None:

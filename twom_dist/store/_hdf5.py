@@ -23,7 +23,7 @@ from ._matrix import (
 from ._references import count_chunks, list_files, look_up
 from ._region import Region
 from ._tree import Stamp, stamp_file
-from .output import MANIFEST, read_manifest
+from .output import MANIFEST, read_notes
 
 
 class Hdf5Matrix(StoredMatrix):
@@ -77,8 +77,8 @@ class Hdf5Matrix(StoredMatrix):
         with store_errors(self.location, "read"), h5py.File(self.path, "r") as file:
             found = _dataset(file, self.location).attrs.get(MANIFEST)
         # Another program may use the same name for an attribute.
-        with suppress(ValueError):
-            return read_manifest({MANIFEST: json.loads(str(found))})
+        with suppress(ValueError, RecursionError):
+            return read_notes({MANIFEST: json.loads(str(found))})
         return {}
 
 

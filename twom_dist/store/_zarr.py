@@ -29,7 +29,7 @@ from ._matrix import (
     refuse_member,
 )
 from ._region import Region
-from .output import COMPLETE, read_manifest
+from .output import COMPLETE, read_manifest, read_notes
 
 
 class ZarrMatrix(StoredMatrix):
@@ -104,7 +104,7 @@ class ZarrMatrix(StoredMatrix):
 
     def provenance(self) -> dict[str, Any]:
         with store_errors(self.location, "read"):
-            return read_manifest(_open(self.location).attrs)
+            return read_notes(_open(self.location).attrs)
 
 
 def _folder(location: Location) -> str:

@@ -240,6 +240,13 @@ def read_manifest(attributes: Mapping[str, Any]) -> Manifest:
     return {name: x for name, x in found.items() if name != _DIGEST}
 
 
+def read_notes(attributes: Mapping[str, Any]) -> Manifest:
+    """Return a manifest that a job wrote; empty for what others gave its name."""
+    found = read_manifest(attributes)
+    parts = (found.get(name) for name in ("made", "accuracy", "inputs"))
+    return found if all(isinstance(x, Mapping) for x in parts) else {}
+
+
 def open_output(store: str, member: str) -> tuple[Output, Manifest]:
     """Open an output that was begun, with its manifest; raise any error if it fails."""
     array = tree.open_array(os.path.join(store, member).rstrip("/"), zarr_format=3)
