@@ -1,6 +1,7 @@
 """The public functions. See `pair` for what they do to two operands."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -121,7 +122,9 @@ def _matmul(choice: Choice, out: Any, x1: Any, x2: Any) -> Any:
         front = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         shape = (*front, *a.shape[-2:-1], *(b.shape[-1:] if b.ndim > 1 else ()))
         check_out(out, (a, b), shape, np.result_type(a.dtype, b.dtype))
-    return give_back(_deliver(contract_pair(a, b, terms, output, choice), out))
+    native = partial(np.matmul, a, b)
+    found = contract_pair(a, b, terms, output, choice, native=native)
+    return give_back(_deliver(found, out))
 
 
 @as_contraction
@@ -184,7 +187,8 @@ def tensordot(
 def _tensordot(choice: Choice, a: Any, b: Any, axes: Any) -> Any:
     (a, b), _, give_back = as_operands((a, b), ("a", "b"))
     terms, output = tensordot_terms(a.shape, b.shape, axes)
-    found = contract_pair(a, b, terms, output, choice)
+    native = partial(np.tensordot, a, b, axes)
+    found = contract_pair(a, b, terms, output, choice, native=native)
     return give_back(np.asarray(found) if isinstance(found, np.generic) else found)
 
 

@@ -9,7 +9,7 @@ from ..api.asking import compute_call
 from ..crossover.choose import decide, is_small, prefers_native
 from ..errors import PlanError
 from ..kernels.family import address_of, family_of, namespace
-from ..moduli.accuracy import AUTO_METHOD, NATIVE_METHOD
+from ..moduli.accuracy import NATIVE_METHOD
 from ..problem.call import Call, Terms
 from ..problem.choice import Choice
 from ..problem.matrices import is_dask
@@ -21,9 +21,14 @@ from .entries import multiply_entries, repeats_for_vector, sum_views
 from .fuse import fuse, fuse_lazily, make_lazy, make_zeros, split, split_blocks
 from .layout import FusedSide, PairLayout, lay_out
 from .letters import Term, reduce_each
+from .native import (
+    PRODUCT_KINDS,
+    Native,
+    contract_by_dask,
+    is_left_to_dask,
+    may_choose,
+)
 
-# float32, float64, complex64 and complex128 go through int8 products or the BLAS.
-PRODUCT_KINDS = "fdFD"
 _ENGINES = {"numpy": "cpu", "cupy": "cuda"}
 # X X^H or X X^T, which take half the int8 products.
 Twin = Literal["herk", "syrk"]
@@ -38,14 +43,17 @@ def contract_pair(
     output: Term,
     choice: Choice,
     diag: Any = None,
+    native: Native | None = None,
 ) -> Any:
     """Sum the products of the entries of two operands.
 
     `diag`: weights of the contracted axis, where `takes_diagonal` allows them.
+    `native`: what computes the same by dask, if it is one of its functions.
     """
     a, b, (left, right), layout = _reduce(a, b, terms, output)
     if not layout.inner:
         return multiply_entries(a, b, left, right, output)
+    given = a, b
     if is_dask(a) != is_dask(b):
         a, b = make_lazy(a, b, layout)
     if asking := asked.current():
@@ -53,7 +61,13 @@ def contract_pair(
         asking.calls.append(_as_call(a, b, layout, choice, diag, asking.shapes))
         return make_zeros(a, b, layout)
     if is_dask(a):
-        return _contract_lazily(a, b, layout, choice, diag)
+        twin = _find_twin(a, b, layout, choice, diag)
+        if 0 in (*layout.shape, *layout.split):
+            return make_zeros(a, b, layout)
+        asked_for = twin or "gemm", layout.shape, choice
+        if diag is None and is_left_to_dask(a, b, *asked_for):
+            return contract_by_dask(*given, (left, right), output, native)
+        return _contract_lazily(a, b, layout, twin, choice, diag)
     if (
         diag is None
         and repeats_for_vector(a, b, layout)
@@ -83,7 +97,9 @@ def takes_diagonal(
     dtype = np.result_type(a.dtype, b.dtype)
     if layout.inner != (letter,) or dtype.char not in PRODUCT_KINDS:
         return False
-    if is_dask(a) or is_dask(b) or not may_choose(choice):
+    if is_dask(a) or is_dask(b):
+        return not is_left_to_dask(a, b, "gemm", layout.shape, choice)
+    if not may_choose(choice):
         return choice.method != NATIVE_METHOD
     return not is_faster_natively(a, "gemm", dtype, layout, choice)
 
@@ -100,11 +116,8 @@ def _reduce(
 
 
 def _contract_lazily(
-    a: Any, b: Any, layout: PairLayout, choice: Choice, diag: Any = None
+    a: Any, b: Any, layout: PairLayout, twin: Twin | None, choice: Choice, diag: Any
 ) -> Any:
-    twin = _find_twin(a, b, layout, choice, diag)
-    if 0 in (*layout.shape, *layout.split):
-        return make_zeros(a, b, layout)
     (a, left), (b, right) = fuse_lazily(a, b, layout)
     if twin:
         found = update(twin, a, b, layout, choice, diag)
@@ -165,12 +178,6 @@ def _find_twin(
 
 
 # --- the product --------------------------------------------------------------------
-
-
-def may_choose(choice: Choice) -> bool:
-    """Tell whether the product may be native, if it is small."""
-    by_size = choice.method == AUTO_METHOD and not choice.decisive
-    return by_size and choice.engine != "reference"
 
 
 def is_faster_natively(
@@ -252,12 +259,7 @@ def _ask(name: str, ops: tuple[Op, ...], choice: Choice, *matrices: Any) -> Call
 def multiply_natively(a: Any, b: Any, layout: PairLayout) -> Any:
     """Multiply with the arrays' own library."""
     x, y = _straight(a, layout.left), _straight(b, layout.right)
-    if not is_dask(a):
-        return namespace(a).matmul(x, y)
-    import dask.array as da
-
-    # dask sums small integers and booleans in larger types.
-    return da.matmul(x, y).astype(np.result_type(a.dtype, b.dtype))
+    return namespace(a).matmul(x, y)
 
 
 def _straight(x: Any, side: FusedSide) -> Any:

@@ -11,7 +11,8 @@ import numpy as np
 from ..crossover.choose import decide, is_small
 from ..problem.choice import Choice
 from ..problem.matrices import is_dask
-from .pair import PRODUCT_KINDS, compare_names, compute, engine_for, may_choose
+from .native import PRODUCT_KINDS, is_left_to_dask, may_choose
+from .pair import compare_names, compute, engine_for
 
 
 def are_plain(x: Any, y: Any) -> bool:
@@ -46,10 +47,11 @@ def multiply_plain(x: Any, y: Any, choice: Choice) -> Any:
 
 def multiply_unsized(a: Any, b: Any, choice: Choice) -> Any:
     """Multiply two matrices, at least one of dask with chunks of unknown size."""
-    if (dtype := np.result_type(a.dtype, b.dtype)).char not in PRODUCT_KINDS:
-        return np.matmul(a, b).astype(dtype)
     lazy, known = is_dask(a) and is_dask(b), choice.equilibrate is not None
     twin = compare_names(a, b, (0, 1), (1, 0)) if lazy and not known else None
+    fits = a.shape[1] == b.shape[0]  # not if unknown, which is NaN
+    if fits and is_left_to_dask(a, b, twin or "gemm", (*a.shape, b.shape[1]), choice):
+        return np.matmul(a, b).astype(np.result_type(a.dtype, b.dtype))
     if twin:
         return compute(twin, ("N",), choice, a)
     return compute("gemm", ("N", "N"), choice, a, b)

@@ -19,6 +19,7 @@ from ..errors import ArgumentError, TwomError
 from ..moduli.accuracy import NATIVE_METHOD
 from ..problem.arguments import checked
 from ..problem.choice import Choice
+from ..problem.matrices import is_dask
 from ..problem.problem import check_possible
 from ..typing import Accuracy, EngineName, Method, as_flag
 from .calls import Read, check_dtype, check_operands, is_contracted
@@ -228,7 +229,17 @@ def _multiply(
         block.seen.add("left", f"left: {name}, since {error}")
         return original(*args, **more)
     _count(block.seen, answers, block.native)
+    native = block.native or (answers and all(answers))
+    if native and _keeps_graph(asked.operands):
+        # The same product, but by dask's own graph, for networks as well.
+        return original(*args, **more)
     return found
+
+
+def _keeps_graph(operands: Sequence[Any]) -> bool:
+    """Tell if there are dask arrays; of array expressions dask cannot multiply most."""
+    lazy = [x for x in operands if is_dask(x)]
+    return bool(lazy) and not any(hasattr(x, "expr") for x in lazy)
 
 
 def _witness(

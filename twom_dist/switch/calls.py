@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..contract import einsum, matmul, tensordot
-from ..contract.pair import PRODUCT_KINDS
+from ..contract.native import PRODUCT_KINDS
 from ..contract.subscripts import parse, write_letters
 from ..errors import ArgumentError, TwomError
 from ..problem.matrices import is_dask
