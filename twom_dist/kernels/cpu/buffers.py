@@ -8,6 +8,7 @@ import os
 import threading
 from math import prod
 from typing import Any
+from weakref import ReferenceType, ref
 
 import numpy as np
 
@@ -24,7 +25,11 @@ _LINE = 64
 
 
 class KeptBuffers:
-    """Memory that nobody holds, the least recently used first, within a limit."""
+    """Memory that nobody holds, the least recently taken first, within a limit.
+
+    It is told when it is taken that it is to be kept, and found to be free when the
+    next one is: a method `__del__` would swallow a Ctrl-C that arrives there.
+    """
 
     def __init__(self) -> None:
         self._limit = 0
@@ -32,47 +37,59 @@ class KeptBuffers:
 
     def renew(self) -> None:
         """Begin with nothing: a forked child may find the lock held, by no thread."""
-        # Reentrant: garbage collection may give memory back while we hold the lock.
+        # Reentrant: the handler of a signal may multiply as well.
         self._lock = threading.RLock()
         self._memory: dict[int, Array] = {}
-        self.nbytes = 0
+        # With the view of it that is alive as long as somebody holds it.
+        self._lent: dict[int, tuple[ReferenceType[Any], Array]] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the next one may take."""
+        with self._lock:
+            self._collect()
+            return sum(memory.nbytes for memory in self._memory.values())
 
     def limit(self, nbytes: int) -> None:
-        """Keep no more than this from now on: `give` may run when modules are gone."""
+        """Keep no more than this from now on, with what is in use."""
         with self._lock:
             self._limit = nbytes
-            self._shrink()
+            self._collect()
+            self._make_room(0)
 
     def take(self, nbytes: int, limit: int) -> Array | None:
         """Return the most recently used memory of a size; keep less from now on."""
         with self._lock:
+            self._collect()
             if limit != self._limit:
                 self.limit(limit)
-            for key in reversed(list(self._memory)):
-                memory = self._memory.get(key)
-                if memory is not None and memory.nbytes == nbytes:
-                    self._remove(key)
-                    return memory
+            for key in reversed(self._memory):
+                if self._memory[key].nbytes == nbytes:
+                    return self._memory.pop(key)
         return None
 
-    def give(self, memory: Array) -> None:
-        """Keep memory, and let go of what was not used for longest to make room."""
-        if memory.nbytes > self._limit:
-            return
+    def lend(self, memory: Array) -> Array:
+        """Return a view, after which the memory is kept if there is room for it."""
+        block = memory.view(_Block)
         with self._lock:
-            self._memory[id(memory)] = memory
-            self.nbytes += memory.nbytes
-            if self.nbytes > self._limit:
-                self._shrink()
+            if self._make_room(memory.nbytes):
+                self._lent[id(memory)] = ref(block), memory
+        return block
 
-    def _shrink(self) -> None:
-        while self._memory and self.nbytes > self._limit:
-            self._remove(next(iter(self._memory)))
+    def _collect(self) -> None:
+        """Find memory that nobody holds any more."""
+        for key, (block, memory) in [*self._lent.items()]:
+            if block() is None:
+                self._memory[key] = memory
+                del self._lent[key]
 
-    def _remove(self, key: int) -> None:
-        # First: garbage collection may give memory back here, and count it.
-        memory = self._memory.pop(key)
-        self.nbytes -= memory.nbytes
+    def _make_room(self, nbytes: int) -> bool:
+        """Let go of what was not used for longest; tell whether that is enough."""
+        lent = sum(memory.nbytes for _, memory in self._lent.values())
+        left: int = self._limit - lent - nbytes
+        while self._memory and sum(x.nbytes for x in self._memory.values()) > left:
+            del self._memory[next(iter(self._memory))]
+        return left >= 0
 
 
 kept = KeptBuffers()
@@ -95,9 +112,6 @@ class _Memory(np.ndarray[Any, Any]):
 
 class _Block(_Memory):
     """A view of memory that lives as long as any array made of it."""
-
-    def __del__(self) -> None:
-        kept.give(self.base)
 
 
 def _lines(nbytes: int) -> Array:
@@ -125,6 +139,4 @@ def take_bytes(nbytes: int) -> Array:
     size = -(-nbytes // step) * step
     default = TASK_REUSE_BYTES if in_task() else REUSE_BYTES
     memory = kept.take(size, bytes_setting("reuse-bytes", default))
-    if memory is None:
-        memory = _lines(size)
-    return memory.view(_Block)
+    return kept.lend(_lines(size) if memory is None else memory)
