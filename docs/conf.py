@@ -16,7 +16,7 @@ sys.path.insert(0, str(DOCS))
 from measurements import PAGES, find_faults  # noqa: E402
 
 ROOT = DOCS.parent
-# The one place of the address, beside the links at the end of README.md.
+# The one place of the address, beside the built README's links.
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 SOURCE = PROJECT["urls"]["Homepage"]
 

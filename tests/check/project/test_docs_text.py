@@ -72,14 +72,22 @@ def test_a_report_of_a_bug_asks_for_what_can_be_called():
     assert eval(call, {"td": twom_dist, "A": A, "B": B}).num_moduli
 
 
-def test_links_of_the_readme_are_absolute():
-    """It is shown by package indexes, too."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    base = project["urls"]["Homepage"] + "/blob/main/"
-    text = CODE.sub("", (ROOT / "README.md").read_text("utf-8"))
-    links = re.findall(r"\]\(([^)]+)\)|^\[[^\]]+\]: (\S+)$", text, re.MULTILINE)
-    for link in map("".join, links):
-        assert link.startswith("https://"), link
-        if "/blob/main/" in link:
-            assert link.startswith(base), link
-            assert (ROOT / link.removeprefix(base).partition("#")[0]).exists(), link
+def test_links_of_the_readme_lead_to_files_of_a_copy_and_of_the_index():
+    """They are relative, and absolute in what is built for package indexes."""
+    tool = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]
+    readme = (ROOT / "README.md").read_text("utf-8")
+    find = re.compile(r"\]\(([^)]+)\)")
+    links = find.findall(CODE.sub("", readme))
+    assert len(links) > 30
+    for link in links:
+        path, _, anchor = link.partition("#")
+        assert (ROOT / path).is_file(), link
+        headings = re.findall(r"^#+ (.*)$", (ROOT / path).read_text("utf-8"), re.M)
+        made = {re.sub(r"[^\w -]", "", x.lower()).replace(" ", "-") for x in headings}
+        assert not anchor or anchor in made, link
+    for each in tool["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]:
+        readme = re.sub(each["pattern"], each["replacement"], readme)
+    address = re.compile("https://(github|raw.githubusercontent).com/twom-dist/")
+    built = find.findall(CODE.sub("", readme))
+    assert len(built) == len(links)
+    assert all(address.match(link) for link in built)

@@ -101,6 +101,7 @@ def test_metadata_are_those_of_the_standard(wheel):
     assert (metadata.name, str(metadata.version)) == ("twom-dist", td.__version__)
     assert metadata.description.startswith("# twom_dist")
     assert metadata.description_content_type == "text/markdown"
+    assert "](docs/" not in metadata.description
 
 
 def test_an_installed_wheel_multiplies_without_compiler_and_gpu(installed, tmp_path):
