@@ -153,8 +153,8 @@ def einsum(
     --------
     >>> import numpy as np
     >>> from twom_dist import numpy as xp
-    >>> xp.einsum("i,i->", [1, 2], [3, 4], dtype="float32")
-    np.float32(11.0)
+    >>> xp.einsum("i,i->", [1, 2], [3, 4], dtype="float64")
+    np.float64(11.0)
     """
     if dtype is None and casting == "safe" and order == "K":
         return functions.einsum(subscripts, *operands, out=out, **options)
