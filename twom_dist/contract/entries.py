@@ -3,9 +3,8 @@
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import byte_bounds
 
-from .arrays import permute
+from .arrays import is_repeated, permute
 from .layout import FusedSide, PairLayout
 from .letters import Term
 
@@ -34,18 +33,11 @@ def repeats_for_vector(a: Any, b: Any, layout: PairLayout) -> bool:
     if len({*layout.left.term, *layout.right.term}) > _MOST_LETTERS:
         return False
     sides = (a, layout.left), (b, layout.right)
-    return any(_is_fused(side) and _is_repeated(x) for x, side in sides)
+    return any(_is_fused(side) and is_repeated(x) for x, side in sides)
 
 
 def _is_fused(side: FusedSide) -> bool:
     return len(side.axes) != len(side.shape)
-
-
-def _is_repeated(x: Any) -> bool:
-    if not isinstance(x, np.ndarray) or x.base is None:
-        return False
-    first, last = byte_bounds(x)
-    return x.nbytes > last - first
 
 
 def sum_views(a: Any, b: Any, terms: tuple[Term, Term], output: Term) -> Any:

@@ -41,6 +41,20 @@ def test_views_that_repeat_entries_are_not_copied_for_a_vector(axes, options):
         expect(td.einsum(f"abij,ij{axes}", view, kernel, method="2m"), expected)
 
 
+@cases("dtype", ["uint8", "float32", ">f8", "bool"])
+def test_views_that_repeat_entries_are_converted_once(dtype):
+    image, kernel = integers(80, 180).real.astype(dtype), integers(16, 16)
+    for x in (image[:, ::2], image[:, 90:], image[::-1, :90]):
+        view = sliding_window_view(x, kernel.shape)
+        expected = np.einsum("abij,ij->ab", view, kernel)
+        tracemalloc.start()
+        found = td.einsum("abij,ij->ab", view, kernel)
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        expect(found, expected)
+        assert most < view.size or x.strides[0] < 0
+
+
 def test_a_view_that_is_too_large_to_be_copied_says_so():
     shape = 2**20, 2**20, 2**10, 2**6
     view = as_strided(np.zeros(2**22, "f4"), shape, (4,) * 4, writeable=False)
