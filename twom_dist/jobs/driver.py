@@ -23,6 +23,7 @@ from .run import Run, begin
 from .summary import JobSummary, Progress, count_operations
 from .tiles import check_tiles, look_at_whole, make_tasks
 from .verify import measure_residual
+from .watchdog import blaming
 
 Report = Callable[[Progress], None]
 
@@ -38,7 +39,12 @@ def run_job(
         problem = f"progress={shown(progress)} cannot be called"
         raise ArgumentError(problem, "Give a function of a Progress", "progress")
     client, cluster = find_workers(client)
-    with begin(job, cluster, tile, client=client) as run:
+    # The second one has what is kept noted on its own error.
+    with (
+        blaming(client),
+        begin(job, cluster, tile, client=client) as run,
+        blaming(client),
+    ):
         return compute(run, client, progress)
 
 
@@ -48,7 +54,7 @@ def find_workers(client: Any = None) -> tuple[Any, Cluster]:
     check_client(client)
     if client is None:
         return None, choose_workers(n_workers=1)
-    with client.as_current():
+    with blaming(client), client.as_current():
         cluster = current_cluster()
     require_answer(client)
     return client, cluster

@@ -1,13 +1,14 @@
 """Waiting for a cluster that may be gone: for a limited time, then with a reason."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from threading import Thread
 from time import monotonic, time
 from typing import Any, TypeVar
 
-from ..errors import StoreError
+from ..errors import StoreError, TwomError
 
 T = TypeVar("T")
 
@@ -46,6 +47,27 @@ def ask(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         problem = f"scheduler or workers have not answered for {ANSWER_SECONDS:g} s"
         raise StoreError(problem, _AGAIN, "cluster-silent")
     return answer.result()
+
+
+@contextmanager
+def blaming(client: Any) -> Iterator[None]:
+    """Tell of a scheduler that has gone, whatever its client raises instead."""
+    try:
+        yield
+    except TwomError:
+        raise
+    except Exception as error:
+        lost = client is not None and client.status != "running"
+        if lost or type(error).__name__ == "CommClosedError":
+            raise _gone(client) from error
+        raise
+
+
+def _gone(client: Any) -> StoreError:
+    # A client that has given up knows no scheduler.
+    address = getattr(client.scheduler, "address", "that the client knew")
+    problem = f"the scheduler {address} went away"
+    return StoreError(problem, _AGAIN, "scheduler-gone")
 
 
 def survey(dask_scheduler: Any) -> tuple[int, int, int, int]:
@@ -91,7 +113,7 @@ class Watch:
 
     def _check_connection(self) -> None:
         if self._client.status != "running":
-            raise self._gone()
+            raise _gone(self._client)
 
     def _look(self) -> None:
         """Raise if waiting has become pointless."""
@@ -101,7 +123,7 @@ class Watch:
         except StoreError:
             raise
         except Exception as error:
-            raise self._gone() from error
+            raise _gone(self._client) from error
         if busy:
             self._idle_since = None
             return
@@ -117,7 +139,3 @@ class Watch:
             remedy = "Give each more memory, or start them again"
         problem = f"{what} at {self._address}, for {PATIENCE_SECONDS:g} s now"
         raise StoreError(problem, remedy, code)
-
-    def _gone(self) -> StoreError:
-        problem = f"the scheduler at {self._address} went away"
-        return StoreError(problem, _AGAIN, "scheduler-gone")

@@ -3,7 +3,9 @@
 import json
 import os
 import shutil
+import time
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import h5py
@@ -14,8 +16,10 @@ import zarr
 import twom_dist as td
 from tests.support.jobs import multiply, stop_after
 from tests.support.stored import begun, left_behind, make_matrix, save
+from twom_dist.api import plans
+from twom_dist.cli.status import _list_rows
 from twom_dist.errors import StoreError
-from twom_dist.jobs.state import find_status
+from twom_dist.jobs.state import Status, find_status
 from twom_dist.store import Output
 
 CLEAR = "\x1b[2J\nstate  finished \u202e"
@@ -121,3 +125,21 @@ def test_what_others_put_beside_the_tiles_outlives_the_job(here, inside):
         place.finish(output, overwrite=False)
     assert notes.read_text() == "mine"
     assert (np.load("C.npy") == np.eye(4)).all()
+
+
+@pytest.mark.parametrize("phase", ["multiplying", "verifying the result"])
+def test_what_is_left_after_the_last_tile_depends_on_the_phase(phase):
+    done = Status("C.npy", "running", done=4, tiles=4, phase=phase)
+    written = "the file itself is to be written"
+    left = _list_rows(done, time.time()).get("left")
+    assert (left == written) == (phase == "multiplying")
+
+
+def test_planned_workers_share_the_cores(call, monkeypatch):
+    given = []
+    # The package gives the command the name of its module.
+    monkeypatch.setattr(import_module("twom_dist.cli.plan"), "CPU_COUNT", 8)
+    monkeypatch.setattr(plans, "plan", lambda *_, **options: given.append(options))
+    for workers in (1, 3, 16):
+        call("plan", "herk", "--shape-a", "512,512", "--n-workers", workers)
+    assert [options["threads_per_worker"] for options in given] == [8, 2, 1]

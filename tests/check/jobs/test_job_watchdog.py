@@ -5,6 +5,7 @@ from queue import Empty
 from types import SimpleNamespace
 
 import pytest
+from distributed.comm.core import CommClosedError
 
 from tests.support.expect import raises
 from twom_dist.errors import StoreError
@@ -22,24 +23,42 @@ def test_a_call_that_does_not_come_back_is_a_silence_of_the_cluster(monkeypatch)
         watchdog.ask(time.sleep, 0.5)
 
 
-@pytest.mark.parametrize("tiles", [0, 1])
-def test_a_tile_ends_a_pause_of_idle_workers(monkeypatch, tiles):
-    client = SimpleNamespace(status="running", scheduler=SimpleNamespace())
-    client.run_on_scheduler = lambda _: (2, 0, 0, 0)  # two workers, and both are idle
-    tile = SimpleNamespace(status="finished", cancelled=lambda: False)
-    events = iter([(1000, None), *[(1001, tile)] * tiles, (1121, None), (1122, tile)])
+def make_client(status="running", scheduler=None, workers=1):
+    """Make a client of a scheduler whose workers are idle."""
+    idle = workers, 0, 0, 0
+    asked = {"run_on_scheduler": lambda _: idle}
+    return SimpleNamespace(status=status, scheduler=scheduler, **asked)
 
-    class Done:
-        def get(self, timeout):
-            now, future = next(events)
-            monkeypatch.setattr(watchdog, "monotonic", lambda: now)
-            if future is None:
-                raise Empty
-            return future
 
-    watch = watchdog.Watch(client)
-    if tiles:
-        assert [watch.next_done(Done()) for _ in range(2)] == [tile, tile]
-    else:
-        with raises(StoreError, "workers-idle"):
-            watch.next_done(Done())
+@pytest.mark.parametrize("status", ["running", "closed"])
+def test_a_scheduler_that_has_gone_is_told(status):
+    """A client that notices it says so in its own words, or fails on the way."""
+    error = CommClosedError if status == "running" else AttributeError
+    with raises(StoreError, "scheduler-gone"), watchdog.blaming(make_client(status)):
+        raise error("NoneType")
+    for client in (None, make_client()):
+        with pytest.raises(AttributeError), watchdog.blaming(client):
+            raise AttributeError("NoneType")
+
+
+def test_workers_that_finish_something_are_not_idle(monkeypatch):
+    """Two looks find none at work, long apart, and a tile comes between them."""
+    now, done = [0.0], SimpleNamespace(status="finished", cancelled=lambda: False)
+
+    def answer(happens):
+        now[0] += watchdog.PATIENCE_SECONDS - 1
+        if happens is None:
+            raise Empty
+        return happens
+
+    def wait(*events):
+        events = iter(events)
+        queue = SimpleNamespace(get=lambda timeout: answer(next(events)))
+        return watch.next_done(queue)
+
+    monkeypatch.setattr(watchdog, "monotonic", lambda: now[0])
+    watch = watchdog.Watch(make_client())
+    assert wait(None, done) is done
+    assert wait(None, done) is done
+    with raises(StoreError, "workers-idle"):
+        wait(None, None, None)

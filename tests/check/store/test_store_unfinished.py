@@ -6,6 +6,8 @@ import fcntl
 import os
 import resource
 import shutil
+import time
+from contextlib import nullcontext
 from functools import partial
 from itertools import chain, count, repeat
 from pathlib import Path
@@ -29,6 +31,8 @@ from twom_dist.errors import StoreError
 from twom_dist.store import Output, find_unfinished, unfinished
 from twom_dist.store import _publish as publishing
 from twom_dist.store._errors import store_errors
+from twom_dist.store._export import export_bytes
+from twom_dist.store.unfinished import disk_bytes
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -272,3 +276,29 @@ def test_a_file_that_may_not_grow(name):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert os.listdir() == []
+
+
+def test_tiles_that_are_there_need_no_more_space(monkeypatch):
+    with begun("C.npy", make_matrix((200, 300))) as (place, output):
+        needed = output.nbytes + export_bytes(output, place.location)
+        written = disk_bytes(place.folder)
+        assert written > 0
+        for free in (needed - written, needed - written - 1):
+            left = SimpleNamespace(free=free)
+            monkeypatch.setattr(shutil, "disk_usage", lambda _, left=left: left)
+            enough = free == needed - written
+            with nullcontext() if enough else raises(StoreError, "disk-full"):
+                place.check_space(output)
+
+
+def test_who_only_asks_for_a_lock_does_not_keep_a_run_out(monkeypatch):
+    with begun("C.npy", np.eye(4)) as (place, _):
+        pass
+    with open(place.lock_path) as asking:
+        fcntl.flock(asking, fcntl.LOCK_SH)
+        with raises(StoreError, "output-busy"), place.lock():
+            pass
+        end = partial(fcntl.flock, asking, fcntl.LOCK_UN)
+        monkeypatch.setattr(time, "sleep", lambda _: end())
+        with place.lock():
+            assert place.watch().locked
