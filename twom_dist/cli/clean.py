@@ -3,6 +3,8 @@
 import json
 import os
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -47,8 +49,7 @@ def _handle(place: Any, yes: bool) -> dict[str, Any]:
     from ..store.leftovers import remove_leftover
     from ..store.unfinished import disk_bytes
 
-    folders = [path for path, _, _ in os.walk(place.folder)]
-    last = max((os.stat(path).st_mtime for path in folders), default=time.time())
+    last = max(_find_times(place.folder), default=time.time())
     about: dict[str, Any] = {
         "folder": place.folder,
         "output": place.location.path,
@@ -62,6 +63,13 @@ def _handle(place: Any, yes: bool) -> dict[str, Any]:
     except StoreError as error:
         about |= {"obstacle": error.problem, "code": error.code}
     return about | {"removed": yes and not about["code"]}
+
+
+def _find_times(folder: str) -> Iterator[float]:
+    """Yield when folders were written; one that its run has just removed never was."""
+    for path, *_ in os.walk(folder):
+        with suppress(FileNotFoundError):
+            yield os.stat(path).st_mtime
 
 
 def _show(left: dict[str, Any]) -> str:

@@ -146,9 +146,13 @@ def begin(
             yield run
         except BaseException as error:
             wrong = getattr(error, "code", "") in ("input-changed", "wrong-result")
-            kept = 0 if wrong else len(run.finished())
-            looked = not wrong and place.find_look() is not None
+            lost = wrong or _has_gone(place)
+            kept = 0 if lost else len(run.finished())
+            looked = not lost and place.find_look() is not None
             note = describe_kept(kept, run, looked)
+            if lost:
+                note = f"{place.folder!r} has gone: if it was moved, move it back, and "
+                note += "run the same job again to continue"
             if not wrong:
                 error.add_note(note)
                 if tell is not None:
@@ -215,6 +219,15 @@ def _settle(job: Job, cluster: Cluster, client: Any) -> tuple[Job, Cluster]:
         # Compile the kernels once, before anything is made.
         get_engine(job.engine)
     return job, cluster
+
+
+def _has_gone(place: Place) -> bool:
+    """Tell whether somebody has moved or removed what a run has locked."""
+    try:
+        place.check_seen()
+    except StoreError as error:
+        return error.code == "file-missing"
+    return False
 
 
 def describe_kept(kept: int, run: Run, looked: bool) -> str:

@@ -1,5 +1,6 @@
 """What jobs read and keep, by the layout alone."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import dask
@@ -9,8 +10,8 @@ import zarr
 
 import twom_dist as td
 from tests.support.expect import raises
-from tests.support.jobs import multiply
-from twom_dist.errors import PlanError
+from tests.support.jobs import at, multiply
+from twom_dist.errors import PlanError, StoreError
 from twom_dist.jobs import budget_for_job, open_job
 from twom_dist.kernels.cpu import buffers
 from twom_dist.plan import Cluster
@@ -76,3 +77,18 @@ def test_tiles_are_whole_chunks_where_memory_permits(here):
 def test_chunks_are_one_number(files, chunks):
     with raises(PlanError, "tile"):
         multiply(chunks=chunks)
+
+
+def test_a_folder_that_was_moved_can_be_moved_back(files):
+    """A writer under way may have made a part of it again."""
+    hidden = Path(".C.npy.unfinished")
+
+    def move():
+        hidden.rename("moved")
+        (hidden / "0123456789ab.zarr" / "c").mkdir(parents=True)
+
+    with raises(StoreError, "file-missing") as stopped:
+        multiply("C.npy", progress=at(20, move))
+    assert "move it back" in stopped.value.__notes__[-1]
+    Path("moved").rename(hidden)
+    assert multiply("C.npy").resumed >= 20
