@@ -51,29 +51,6 @@ def test_a_chunk_that_was_cut_or_has_gone_is_not_finished():
     assert_same_bits(everything("C.npy"), np.eye(4))
 
 
-def test_what_is_written_needs_no_more_space(monkeypatch):
-    with begun("C.zarr", make_matrix()) as (place, output):
-        used = unfinished.disk_bytes(place.folder)
-        disk = SimpleNamespace(free=max(0, output.nbytes - used))
-        monkeypatch.setattr(shutil, "disk_usage", lambda _: disk)
-        place.check_space(output)
-        assert disk.free < output.nbytes
-
-
-def test_a_run_waits_while_somebody_asks_whether_there_is_one(monkeypatch):
-    place = find_unfinished("C.npy")
-    os.mkdir(place.folder, 0o700)
-    with open(place.lock_path, "wb") as asking:
-        fcntl.flock(asking, fcntl.LOCK_SH)
-
-        def answer(_):
-            fcntl.flock(asking, fcntl.LOCK_UN)
-
-        monkeypatch.setattr(unfinished.time, "sleep", answer)
-        with place.lock():
-            assert place.watch().locked
-
-
 def test_what_an_output_has_replaced_is_not_taken_for_unfinished():
     """As where a run is killed before it removes what it has replaced."""
     write_output("C.zarr", np.eye(4))

@@ -251,52 +251,6 @@ def test_native_products_are_told():
     assert counts(used) == (0, 1, 0)
 
 
-def tasks_of(x):
-    """Count the tasks of a graph as dask would run it."""
-    return len(dask.optimize(x)[0].__dask_graph__())
-
-
-NATIVE_CALLS = {
-    "matmul": lambda x: x.T @ x,
-    "rows": lambda x: da.einsum("ij,ij->j", x, x),
-    "weights": lambda x: da.einsum("ij,i,ik->jk", x, x[:, 0], x),
-    "network": lambda x: da.einsum("ij,ik,jk,kl->il", x, x, x.T @ x, x.T[:, :7]),
-    "stack": lambda x: da.matmul(x.reshape(40, 100, 8), x.reshape(40, 100, 8)[:, :8]),
-    "tensordot": lambda x: da.tensordot(x, x, axes=([0], [0])),
-    "dot": lambda x: x.T.dot(x),
-    "beside NumPy": lambda x: x @ np.ones((8, 3)),
-    "numpy": lambda x: np.matmul(x.T, x),
-}
-
-
-@pytest.mark.parametrize("call", NATIVE_CALLS.values(), ids=NATIVE_CALLS)
-@pytest.mark.parametrize("options", [{}, {"method": "blas"}])
-def test_native_products_are_dasks_own(call, options):
-    """Its graph, chunks and bits, whose number does not grow with the rows."""
-    x = da.ones((4000, 8), chunks=(1000, 8))
-    with td.use(**options) as used:
-        found = call(x)
-    assert used.native
-    assert not used.ours
-    own = call(x)
-    assert (found.chunks, tasks_of(found)) == (own.chunks, tasks_of(own))
-    assert not is_ours(found)
-
-
-def test_native_contractions_of_ours_are_dasks_own():
-    x = da.ones((4000, 8), chunks=(1000, 8))
-    with dask.config.set({"twom-dist.blas-below": 10**6}):
-        pairs = [
-            (td.matmul(x.T, x), da.matmul(x.T, x)),
-            (td.tensordot(x, x, ([0], [0])), da.tensordot(x, x, ([0], [0]))),
-            (td.einsum("ij,ij->j", x, x), da.einsum("ij,ij->j", x, x)),
-            (td.einsum("ij,i->j", x, np.ones(4000)), x.T @ np.ones(4000)),
-        ]
-    for found, own in pairs:
-        assert found.chunks == own.chunks
-        assert tasks_of(found) <= tasks_of(own)
-
-
 def test_a_network_is_native_only_if_all_of_its_products_are():
     for below, expected in [(2, (1, 0, 0)), (3, (0, 1, 0))]:
         with dask.config.set({"twom-dist.blas-below": below}), td.use() as used:
