@@ -1,7 +1,8 @@
 """matmul and einsum with NumPy's options beside ours: casts, layouts and axes."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from inspect import signature
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,12 +15,29 @@ from .arrays import as_operands, promote
 from .asked import contraction
 from .subscripts import read_each, write_letters
 
+F = TypeVar("F", bound=Callable[..., Any])
 _RULES = ("no", "equiv", "safe", "same_kind", "unsafe")
 _ORDERS = ("K", "C", "F", "A")
 
 
+def _with_options_of(ours: Any) -> Callable[[F], F]:
+    """Have a function show the options that it hands on to one of ours."""
+
+    def decorate(function: F) -> F:
+        own = signature(function)
+        first = [x for x in own.parameters.values() if x.kind is not x.VAR_KEYWORD]
+        given = signature(ours).parameters.values()
+        more = [x for x in given if x.kind is x.KEYWORD_ONLY and x.name != "out"]
+        made: Any = function
+        made.__signature__ = own.replace(parameters=[*first, *more])
+        return function
+
+    return decorate
+
+
 @as_contraction
 @contraction
+@_with_options_of(functions.matmul)
 def matmul(
     x1: Any,
     x2: Any,
@@ -114,6 +132,7 @@ def _to_end(x: Any, axes: Sequence[int]) -> Any:
 
 
 @contraction
+@_with_options_of(functions.einsum)
 def einsum(
     subscripts: Any,
     /,
