@@ -70,7 +70,7 @@ def _are_small(shape: Shape, spec: Spec) -> bool:
     m, n, k = shape
     longest = LARGEST
     if spec.exact:
-        # Nothing looks at them, and a long matrix of few rows is as small as a square one.
+        # Nothing looks at them: few long rows are as small as a square.
         longest = min(LARGEST_EXACT, LARGEST**2 // max(1, m, n))
     return max(m, n) <= LARGEST and k <= longest
 
