@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from ..crossover.chips import Chip
 from ..errors import EngineUnavailableError
+from ..plan.memory import MemoryBudget
 
 # For a scheduler to answer for the first time, and for the first worker, which may have
 # to import this package.
@@ -33,6 +34,8 @@ class Answers:
     equipped: set[str] = field(default_factory=set)
     # By engine; None if no worker has named one.
     chips: dict[str, Chip | None] = field(default_factory=dict)
+    # The workers whose devices were measured, and the budget of the smallest.
+    devices: tuple[frozenset[str], MemoryBudget] = frozenset(), MemoryBudget()
     # Whether products of NumPy blocks leave GPUs of workers idle; None before a look.
     idle_gpus: bool | None = None
     # Names of the plugins that were registered, and what registers them.
@@ -85,19 +88,29 @@ def ask_scheduler(client: Any, function: Callable[..., Any]) -> Any:
 
 
 def ask_workers(
-    client: Any, workers: Iterable[str], function: Callable[..., Any], *of: Any
+    client: Any,
+    workers: Iterable[str],
+    function: Callable[..., Any],
+    *of: Any,
+    seconds: float | None = None,
 ) -> dict[str, Any]:
     """Run a function on workers; return what it returns or raises, by address.
 
-    Each is asked by itself, since dask would wait for all. Silent ones are left out.
+    Each is asked by itself, since dask would wait for all. Silent ones are left out:
+    after `seconds`, or by default soon after the first has answered.
     """
     if is_silent(client):
         return {}
-    return dict(client.sync(_gather, client, [*workers], function, of))
+    limits = (ANSWER_SECONDS, OTHERS_SECONDS) if seconds is None else (seconds, seconds)
+    return dict(client.sync(_gather, client, [*workers], function, of, limits))
 
 
 async def _gather(
-    client: Any, workers: list[str], function: Callable[..., Any], of: tuple[Any, ...]
+    client: Any,
+    workers: list[str],
+    function: Callable[..., Any],
+    of: tuple[Any, ...],
+    limits: tuple[float, float],
 ) -> dict[str, Any]:
     asked = {
         asyncio.ensure_future(
@@ -108,10 +121,10 @@ async def _gather(
     if not asked:
         return {}
     answered, left = await asyncio.wait(
-        asked, timeout=ANSWER_SECONDS, return_when=asyncio.FIRST_COMPLETED
+        asked, timeout=limits[0], return_when=asyncio.FIRST_COMPLETED
     )
     if answered and left:
-        more, left = await asyncio.wait(left, timeout=OTHERS_SECONDS)
+        more, left = await asyncio.wait(left, timeout=limits[1])
         answered |= more
     for late in left:
         late.cancel()

@@ -10,6 +10,10 @@ from typing import Any
 from ..errors import TwomError, warn_caller
 from ..kernels.registry import get_engine
 from ..plan.memory import DEVICE_SHARE, OUTPUT_SHARE, MemoryBudget
+from .answers import answers_of, ask_workers
+
+# For workers to open their devices.
+_OPEN_SECONDS = 30
 
 
 @dataclass(frozen=True)
@@ -113,15 +117,16 @@ def budget_for_products(client: Any, workers: Iterable[str]) -> MemoryBudget:
     """
     if client is None:
         return _smallest([measure_device()])
-    addresses = frozenset(workers)
-    asked, found = getattr(client, "_twom_devices", (None, MemoryBudget()))
+    addresses, known = frozenset(workers), answers_of(client)
+    asked, found = known.devices
     # The workers of an asynchronous client may wait for this very thread.
     if asked != addresses and not client.asynchronous:
+        told = ask_workers(client, addresses, measure_device, seconds=_OPEN_SECONDS)
         # A worker that has just died does not matter.
-        measured = client.run(measure_device, on_error="ignore")
+        measured = {x: y for x, y in told.items() if isinstance(y, WorkerDevice)}
         _warn_of_lacking(measured)
         found = _smallest(measured.values())
-        client._twom_devices = addresses, found
+        known.devices = addresses, found
     return found
 
 

@@ -131,8 +131,8 @@ def tell_device(dask_worker):
 
 
 def test_workers_are_asked_once_for_their_devices(measured, monkeypatch):
-    run = Mock(side_effect=measured.run)
-    monkeypatch.setattr(measured, "run", run)
+    run = Mock(side_effect=devices.ask_workers)
+    monkeypatch.setattr(devices, "ask_workers", run)
     for _ in range(2):
         found = current_cluster("cuda")
         assert found.memory == MemoryBudget(2**30, "device")
