@@ -26,6 +26,8 @@ SMALLEST_TILE = 256
 # scheduler takes 12 minutes for so many tasks
 # (benchmarks/results/scheduler-cpu-zen4.jsonl).
 MANY_TILES = 2**20
+# Most tiles of those that are chosen: a week of dask's scheduler.
+_MOST_TILES = 2**30
 # Longest side of a chunk that is made a tile where memory permits.
 LONGEST_CHUNK = 4 * LARGEST_TILE
 # Parts of a chunk that are tried, one after the other, for an even one.
@@ -110,16 +112,31 @@ def cut_sizes(length: int, tile: int) -> Chunks:
     return tuple(min(tile, length - i * tile) for i in range(count_tiles(length, tile)))
 
 
+def check_shape(shape: Shape) -> None:
+    """Refuse what has too many tiles, before any code counts them one by one."""
+    for length in shape:
+        cut_evenly(length, LARGEST_TILE)
+    if (count := _count_all(shape, LARGEST_TILE)) > _MOST_TILES:
+        raise PlanError(
+            f"the matrices have {count:,} tiles of {LARGEST_TILE}, and dask takes some "
+            "0.7 ms for each",
+            "Multiply smaller parts of them",
+            "many-tiles",
+        )
+
+
+def _count_all(shape: Shape, tile: int) -> int:
+    mt, nt, kt = (count_tiles(length, tile) for length in shape)
+    return mt * nt + (mt + nt) * kt
+
+
 def check_tile(tile: Any, shape: Shape) -> int:
     """Return a tile size; refuse one with more tiles than anybody would wait for."""
     side = as_integer(tile)
     if side is None or side < 1:
         raise PlanError(f"chunks={tile!r} is not a positive integer", "", "tile")
 
-    def count(tile: int) -> int:
-        mt, nt, kt = (count_tiles(length, tile) for length in shape)
-        return mt * nt + (mt + nt) * kt
-
+    count = partial(_count_all, shape)
     if side < SMALLEST_TILE and count(side) > MANY_TILES:
         sides = range(1, SMALLEST_TILE)
         least = 1 + bisect_left(sides, True, key=lambda t: count(t) <= MANY_TILES)

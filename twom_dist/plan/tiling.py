@@ -14,14 +14,13 @@ from ..errors import MemoryLimitError
 from ..tiles.grid import Chunks, Grid
 from ..tiles.spec import Spec
 from .chunks import (
-    LARGEST_TILE,
     MANY_TILES,
     TILES_PER_WORKER,
     Shape,
+    check_shape,
     check_tile,
     count_chunk_reads,
     count_tiles,
-    cut_evenly,
     cut_sizes,
     halve_k,
     list_tile_shapes,
@@ -139,9 +138,7 @@ def lay_out(
     along m, n and k.
     """
     spec = replace(spec, lazy=True)
-    for length in shape:
-        # Refuse too many tiles before any code counts them one by one.
-        cut_evenly(length, LARGEST_TILE)
+    check_shape(shape)
     given: tuple[Any, ...] = spec, shape, cluster, chunks
     ways: list[Callable[..., Layout]] = [_choose_stream, _choose_tiles]
     if tile is not None:

@@ -10,9 +10,10 @@ import pytest
 import zarr
 from zarr.codecs import GzipCodec
 
+import twom_dist as td
 from tests.support.expect import raises
 from tests.support.stored import assert_same_bits, everything, save
-from twom_dist.errors import StoreError
+from twom_dist.errors import PlanError, StoreError
 from twom_dist.plan.chunks import choose_tile_shape
 from twom_dist.plan.cluster import Cluster
 from twom_dist.store import open_matrix, read_vector
@@ -51,6 +52,12 @@ def test_a_chunk_of_any_claimed_size_is_planned_at_once():
     shape = (3000, 3000, 3000)
     found = choose_tile_shape(shape, Cluster(2), 1000, chunks)
     assert max(found) <= 2048
+
+
+def test_a_matrix_of_any_claimed_size_is_refused_at_once():
+    zarr.create_array("A.zarr", shape=(10**9, 10**9), chunks=(1000, 1000), dtype="f8")
+    with raises(PlanError, "many-tiles"):
+        td.plan(td.update_files, td.herk, "A.zarr", n_workers=2)
 
 
 @pytest.mark.parametrize("form", [2, 3])
