@@ -146,19 +146,26 @@ def begin(
             yield run
         except BaseException as error:
             wrong = getattr(error, "code", "") in ("input-changed", "wrong-result")
-            lost = wrong or _has_gone(place)
-            kept = 0 if lost else len(run.finished())
-            looked = not lost and place.find_look() is not None
+            kept, looked = 0, False
+            # The exception under way says more.
+            with suppress(StoreError):
+                kept = 0 if wrong else len(run.finished())
+                looked = not wrong and place.find_look() is not None
+            if isinstance(error, StoreError) and _has_gone(place):
+                # A writer under way may have made a part of it again.
+                with suppress(StoreError):
+                    place.remove(run.output)
+                raise StoreError(
+                    f"{place.folder!r} has gone while the job ran",
+                    "If it was moved, move it back, and run the same job again",
+                    "folder-gone",
+                ) from error
             note = describe_kept(kept, run, looked)
-            if lost:
-                note = f"{place.folder!r} has gone: if it was moved, move it back, and "
-                note += "run the same job again to continue"
             if not wrong:
                 error.add_note(note)
                 if tell is not None:
                     tell(note)
             if not (kept or looked):
-                # The exception under way says more.
                 with suppress(StoreError):
                     place.remove(run.output)
             raise

@@ -21,6 +21,8 @@ _ADVICE = {
     errno.EROFS: ("Choose a folder that can be written", "no-permission"),
     errno.EISDIR: ("Name a file, or rename it to .zarr if it is one", "file-kind"),
     errno.ENOENT: ("Check its name and folder", "file-missing"),
+    errno.ENOTDIR: ("Check its name and folder", "file-missing"),
+    errno.ELOOP: ("Mend the link", "file-kind"),
     errno.ENAMETOOLONG: ("Choose a shorter one", "name-too-long"),
     errno.EIO: ("Look at the system log", "disk-broken"),
 }

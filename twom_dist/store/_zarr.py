@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 from gzip import GzipFile
 from hashlib import sha256
 from io import BytesIO
-from itertools import product
+from itertools import islice, product
 from typing import Any, Self
 
 import numpy as np
@@ -77,10 +77,10 @@ class ZarrMatrix(StoredMatrix):
 
     @staticmethod
     def list_others(path: str) -> list[str]:
-        """List all names but those of the array at the root, if there is one."""
+        """List the first name beside those of an array at the root, if there is one."""
         is_store, names = tree.is_store(path), tree.list_files(path)
         names = (x for x in names if not (is_store and tree.is_own(x)))
-        return sorted({name.partition("/")[0] for name in names})
+        return [*islice(names, 1)]
 
     def _read(self, region: Region) -> NDArray[Any]:
         # Opening an array takes up to six requests.

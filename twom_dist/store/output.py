@@ -180,7 +180,8 @@ class Output:
         A chunk gets its name once it is written; one that was cut short, or lost its
         end in a power failure, has another size.
         """
-        files = tree.look_at_files(os.path.join(self.array, "c"))
+        with store_errors(self.store, "read"):
+            files = [*tree.look_at_files(os.path.join(self.array, "c"))]
         whole = math.prod(self.tile) * self.dtype.itemsize + _CHECKSUM_BYTES
         found = (
             (_CHUNK.fullmatch(x.name), x.modified) for x in files if x.size == whole

@@ -87,8 +87,23 @@ def test_a_folder_that_was_moved_can_be_moved_back(files):
         hidden.rename("moved")
         (hidden / "0123456789ab.zarr" / "c").mkdir(parents=True)
 
-    with raises(StoreError, "file-missing") as stopped:
+    with raises(StoreError, "folder-gone"):
         multiply("C.npy", progress=at(20, move))
-    assert "move it back" in stopped.value.__notes__[-1]
     Path("moved").rename(hidden)
     assert multiply("C.npy").resumed >= 20
+
+
+def test_an_error_is_not_lost_by_one_that_it_leads_to(files, monkeypatch):
+    """As where a store is not reached, to write nor to look what is there."""
+
+    def fail(*given):
+        raise ConnectionError("there is no route")
+
+    def unplug(*given, **options):
+        monkeypatch.setattr("twom_dist.store._tree.look_at_files", fail)
+        fail()
+
+    monkeypatch.setattr("zarr.create_array", unplug)
+    with raises(StoreError, "file-damaged") as caught:
+        multiply("C.npy")
+    assert "written" in caught.value.problem

@@ -166,6 +166,13 @@ def test_a_file_of_another_kind_is_refused():
     Path("C.zarr/zarr.json").write_text("{")
     with raises(StoreError, "file-damaged"):
         open_matrix("C.zarr")
+    os.symlink("loop.npy", "loop.npy")
+    for name, code in (("loop.npy", "file-kind"), ("loop.npy/A.npy", "file-kind")):
+        with raises(StoreError, code):
+            open_matrix(name)
+    Path("file").touch()
+    with raises(StoreError, "file-missing"):
+        open_matrix("file/A.npy")
     # It would be waited for.
     os.mkfifo("pipe.npy")
     with raises(StoreError, "file-kind"):
