@@ -5,6 +5,7 @@ import math
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -29,6 +30,8 @@ _DIGEST = "digest"
 _CHUNK = re.compile(r"(\d+)/(\d+)")
 # Size of the checksum that zarr's codec crc32c adds to each chunk.
 _CHECKSUM_BYTES = 4
+# Attribute of a chunk's file in which it says where it belongs.
+_PLACE = "user.twom_dist"
 
 Manifest = dict[str, Any]
 
@@ -67,6 +70,9 @@ class Output:
     def nbytes(self) -> int:
         """Bytes of all chunks without their checksums."""
         return math.prod((*self.counts, *self.tile)) * self.dtype.itemsize
+
+    def _chunk(self, i: int, j: int) -> str:
+        return os.path.join(self.array, "c", str(i), str(j))
 
     def region(self, i: int, j: int) -> Region:
         """Return the rows and columns of tile (i, j); the last tiles have fewer."""
@@ -132,7 +138,10 @@ class Output:
                 _open_once(self)[self.region(i, j)] = tile
                 return
             self.open()[self.region(i, j)] = tile
-            chunk = os.path.join(self.array, "c", str(i), str(j))
+            chunk = self._chunk(i, j)
+            # Some systems keep no attributes, and are not protected by them.
+            with suppress(OSError, AttributeError):
+                os.setxattr(chunk, _PLACE, _describe_place(chunk, i, j))
             try:
                 tree.sync(chunk)
             except BaseException:
@@ -162,13 +171,21 @@ class Output:
             yield region, self[region]
 
     def check(self, i: int, j: int) -> None:
-        """Read tile (i, j); remove it if it is damaged, so that it is unfinished."""
+        """Read tile (i, j); remove it if it is damaged, so that it is unfinished.
+
+        One that was moved here from another place is whole, and damaged all the same.
+        """
+        chunk, moved = self._chunk(i, j), False
         try:
             self[self.region(i, j)]
+            with suppress(OSError, AttributeError):
+                moved = os.getxattr(chunk, _PLACE) != _describe_place(chunk, i, j)
         except StoreError as error:
             if error.code != "tile-damaged":
                 raise
-            tree.remove(os.path.join(self.array, "c", str(i), str(j)))
+            moved = True
+        if moved:
+            tree.remove(chunk)
 
     def finished(self) -> set[Cell]:
         """Return the tiles that are stored."""
@@ -231,6 +248,13 @@ class Output:
 
 # Opening an array takes up to six requests.
 _open_once = lru_cache(maxsize=4)(Output.open)
+
+
+def _describe_place(chunk: str, i: int, j: int) -> bytes:
+    """Describe the place of a chunk, and what it holds by its checksum."""
+    with open(chunk, "rb") as stream:
+        stream.seek(-_CHECKSUM_BYTES, os.SEEK_END)
+        return f"{i}/{j} {stream.read().hex()}".encode()
 
 
 def read_manifest(attributes: Mapping[str, Any]) -> Manifest:

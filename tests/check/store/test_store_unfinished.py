@@ -279,3 +279,28 @@ def test_who_only_asks_for_a_lock_does_not_keep_a_run_out(monkeypatch):
         monkeypatch.setattr(time, "sleep", lambda _: end())
         with place.lock():
             assert place.watch().locked
+
+
+@pytest.mark.parametrize("exchange", [os.replace, shutil.copyfile])
+@pytest.mark.parametrize("kept", [True, False])
+def test_tiles_that_were_exchanged_are_damaged(monkeypatch, exchange, kept):
+    """Where files have attributes."""
+    notes = {}
+
+    def note(path, name, value):
+        notes[os.stat(path).st_ino, name] = value
+
+    def look(path, name):
+        return notes[os.stat(path).st_ino, name]
+
+    for function, name in ((note, "setxattr"), (look, "getxattr")):
+        if kept:
+            monkeypatch.setattr(os, name, function, raising=False)
+        else:
+            monkeypatch.delattr(os, name, raising=False)
+    with begun("C.npy", make_matrix((4, 6), "f8")) as (_, output):
+        for one, other in (("c/0/0", "aside"), ("c/1/1", "c/0/0"), ("aside", "c/1/1")):
+            exchange(Path(output.array, one), Path(output.array, other))
+        for i, j in np.ndindex(2, 2):
+            output.check(i, j)
+        assert len(output.finished()) == (2 if kept else 4)
