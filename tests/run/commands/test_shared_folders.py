@@ -1,6 +1,6 @@
-"""Jobs in folders that others can write to: nobody else becomes the job's owner.
+"""Jobs and clusters in folders that others can write to: nobody becomes their owner.
 
-dask, python3 and twom-dist are stand-ins that start at once and do nothing.
+For jobs dask, python3 and twom-dist are stand-ins that start at once and do nothing.
 """
 
 import os
@@ -13,8 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from tests.support.command import ENVIRONMENT
 from tests.support.jobs import wait_until
 from tests.support.places import CLUSTER, STAND_INS
 
@@ -243,3 +245,73 @@ def test_scripts_of_others_near_a_copy_are_not_taken_for_its_own(shared, script)
         )
         assert done.returncode == code
         assert (": error: common.sh is not beside it" in done.stderr) == (code == 2)
+
+
+# --- clusters of td.local_cluster -----------------------------------------------------
+
+# Starts a worker, and starts it again.
+SCRIPT = """
+import os
+import twom_dist as td
+
+if __name__ == "__main__":
+    with td.local_cluster(n_workers=1, gpus=False) as client:
+        assert "PYTHONSAFEPATH" not in os.environ
+        client.restart()
+        print(*client.run(lambda dask_worker: dask_worker.local_directory).values())
+"""
+PLANT = "import os\nopen({ran!r}, 'a').write(str(os.getpid()))\n"
+
+
+@pytest.fixture
+def plant(tmp_path):
+    """Make a folder of modules of another user's, which write to `ran`."""
+
+    def make(folder):
+        ran = str(tmp_path / "ran")
+        for name in ("multiprocessing", "distributed", "json"):
+            package = folder / name
+            package.mkdir(parents=True)
+            (package / "__init__.py").write_text(PLANT.format(ran=ran))
+        (folder / "numpy.py").write_text(PLANT.format(ran=ran))
+        for each in (folder, *folder.rglob("*")):
+            each.chmod(0o777)
+            if os.geteuid() == 0:
+                os.chown(each, OTHER, OTHER)
+        return folder
+
+    return make
+
+
+def python(folder, *command, **variables):
+    """Run Python in a folder; what it prints."""
+    given = {"cwd": folder, "env": ENVIRONMENT | variables, "text": True}
+    return subprocess.check_output([sys.executable, *map(str, command)], **given)
+
+
+def test_workers_import_nothing_from_the_current_folder(plant, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    folder = plant(tmp_path / "shared")
+    python(folder, script)
+    a, c = tmp_path / "A.npy", tmp_path / "C.npy"
+    np.save(a, np.eye(4))
+    command = Path(sys.executable).with_name("twom-dist")
+    python(folder, command, "gemm", a, a, "-o", c, "--n-workers", 1)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_clusters_spill_into_a_folder_of_their_own(plant, tmp_path):
+    scratch, mine = tmp_path / "tmp" / "dask-scratch-space", tmp_path / "mine"
+    plant(scratch)
+    mine.write_text("kept")
+    (scratch / "global.lock").symlink_to(mine)
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    there = sorted(scratch.parent.rglob("*"))
+    spilled = python(tmp_path, script, TMPDIR=str(scratch.parent))
+    assert not spilled.startswith(str(scratch))
+    assert mine.read_text() == "kept"
+    assert not (tmp_path / "ran").exists()
+    # Nothing was put there, and the cluster's own folder is gone.
+    assert sorted(scratch.parent.rglob("*")) == there
