@@ -136,7 +136,8 @@ async def _gather(
 def check_equipped(client: Any, workers: Iterable[str]) -> None:
     """Raise if a worker lacks this package: tasks sent to it would never end."""
     known = answers_of(client)
-    told = ask_workers(client, set(workers) - known.equipped, is_equipped)
+    new = set(workers) - known.equipped
+    told = ask_workers(client, new, is_equipped) if new else {}
     for address, found in told.items():
         # Schedulers pass the text of a worker's error on, in an Exception.
         if isinstance(found, Exception) and "twom_dist" in str(found):

@@ -212,7 +212,9 @@ def ensure_plugins() -> None:
     if client is None:
         return
     if not client.asynchronous:
-        check_equipped(client, [x["address"] for x in list_workers(client)])
+        listed = answers_of(client).workers  # for the plan, a moment ago
+        listed = list_workers(client) if listed is None else listed
+        check_equipped(client, [x["address"] for x in listed])
     if flag_setting("placement"):
         from ..tiles.placement.plugin import PlacementPlugin
 
