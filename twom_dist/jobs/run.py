@@ -158,7 +158,7 @@ def begin(
                 raise StoreError(
                     f"{place.folder!r} has gone while the job ran",
                     "If it was moved, move it back, and run the same job again",
-                    "folder-gone",
+                    "file-missing",
                 ) from error
             note = describe_kept(kept, run, looked)
             if not wrong:

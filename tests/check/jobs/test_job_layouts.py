@@ -87,8 +87,9 @@ def test_a_folder_that_was_moved_can_be_moved_back(files):
         hidden.rename("moved")
         (hidden / "0123456789ab.zarr" / "c").mkdir(parents=True)
 
-    with raises(StoreError, "folder-gone"):
+    with raises(StoreError, "file-missing") as stopped:
         multiply("C.npy", progress=at(20, move))
+    assert "move it back" in stopped.value.remedy
     Path("moved").rename(hidden)
     assert multiply("C.npy").resumed >= 20
 
