@@ -98,6 +98,10 @@ def check_there(path: str) -> None:
     """Raise FileNotFoundError, or another error that prevents reading the store."""
     if not is_url(path):
         os.stat(path)
+        # Whoever may not look into a folder finds nothing there.
+        if os.path.isdir(path) and not os.access(path, os.R_OK | os.X_OK):
+            problem = f"{path!r} is a folder that may not be looked into"
+            raise StoreError(problem, "Change its permissions", "no-permission")
     elif not exists(path):
         raise FileNotFoundError("there is nothing under this address")
 

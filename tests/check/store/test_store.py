@@ -16,7 +16,7 @@ from tests.support.expect import raises
 from tests.support.stored import NAMES, assert_same_bits, everything, make_matrix, save
 from twom_dist.errors import ArgumentError, StoreError
 from twom_dist.interop.stored import find_path
-from twom_dist.store import find_unfinished, open_matrix
+from twom_dist.store import find_unfinished, open_matrix, read_vector
 from twom_dist.store.leftovers import list_leftovers
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -300,3 +300,11 @@ def test_a_working_directory_that_has_gone_is_told(here):
             open_matrix(path)
     save(here / "A.npy", np.eye(2))
     assert_same_bits(everything(here / "A.npy"), np.eye(2))
+
+
+def test_a_store_that_may_not_be_looked_into_is_not_taken_for_none(monkeypatch):
+    save("A.zarr", np.eye(2))
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may do anything
+    for find in (open_matrix, read_vector):
+        with raises(StoreError, "no-permission"):
+            find("A.zarr")
