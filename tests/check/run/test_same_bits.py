@@ -1,0 +1,254 @@
+"""One property: whatever way a product is computed, it has the same bits.
+
+A call is drawn (routine, dtype, method, ops, triangle, diagonal, stack, scalars, data
+up to the ends of the range), and a way to compute it (chunks, tiles, layouts, engines,
+files). Expected are the bits of each matrix by itself, in one tile of the CPU engine.
+"""
+
+import os
+import time
+import warnings
+from contextlib import chdir
+from dataclasses import dataclass, field
+from math import prod
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, seed, settings
+from hypothesis import strategies as st
+
+import twom_dist as td
+from tests.support.bits import same_bits
+from tests.support.stored import save
+from tests.support.strategies import DTYPES, LAYOUTS, random_matrix
+from twom_dist.errors import AccuracyError, AccuracyWarning
+from twom_dist.store import open_matrix
+
+ROUTINES = ("gemm", "herk", "syrk", "her2k", "syr2k")
+METHODS = ("2m", "2m", "3m", "4m", "hybrid", "eisenstein")
+WAYS = ("lazy", "lazy", "tiles", "engine", "layout", "out", "file")
+STACKS = ((), (), (2,), (3, 2), (1, 4))
+# More moduli than that are refused for some dtype, and fewer than three are rough.
+TARGETS = [{}, {}, {"accuracy": "normwise"}, {"accuracy": 1e-3}] + [
+    {"num_moduli": count} for count in (3, 6, 9, 14)
+]
+ONE_TILE = 4096
+
+
+@dataclass
+class Drawn:
+    """A call, and the way in which it is computed."""
+
+    name: str
+    space: Any = field(repr=False)
+    matrices: list[Any] = field(repr=False)
+    options: dict[str, Any]
+    stack: tuple[int, ...]
+    way: str
+    engine: str
+    chunks: list[Any]
+    tile: int
+    layout: str
+    scheduler: str
+    suffix: str
+    data: "Data"
+
+    def multiply(self, *matrices, **more):
+        """Call the routine; list the words of the result."""
+        found = getattr(self.space, self.name)(*matrices, **self.options, **more)
+        return list(found) if isinstance(found, tuple) else [found]
+
+
+@dataclass(frozen=True)
+class Data:
+    """What matrices are drawn from: rows of any magnitude that the dtype has."""
+
+    dtype: str
+    seed: int
+    phi: float
+    lowest: int
+    highest: int
+    bad: bool
+
+    def make(self, shape, number):
+        """Draw a matrix; the number tells it from others."""
+        rng = np.random.default_rng([self.seed, number, *shape])
+        x = random_matrix(*shape, self.dtype, self.phi, [self.seed, number])
+        shifts = rng.integers(self.lowest, self.highest, (shape[0], 1), endpoint=True)
+        parts = x.view(x.real.dtype)
+        with np.errstate(over="ignore", under="ignore"):
+            parts[...] = np.ldexp(parts, shifts)
+        if self.bad:
+            parts.flat[rng.integers(parts.size, size=2)] = np.nan, np.inf
+        return x
+
+
+@st.composite
+def data(draw):
+    dtype = draw(st.sampled_from(DTYPES))
+    end = 140 if dtype in ("float32", "complex64") else 1050
+    lowest = draw(st.sampled_from([0, 0, -end // 2, -end]))
+    highest = max(lowest, draw(st.sampled_from([0, 0, end // 2, end - 30])))
+    phi, bad = draw(st.sampled_from([0.0, 1.0, 3.0])), draw(st.integers(0, 3)) == 3
+    return Data(dtype, draw(st.integers(0, 2**16)), phi, lowest, highest, bad)
+
+
+@st.composite
+def options_of(draw, name, twofold, is_complex):
+    """Draw options that fit a routine and together."""
+
+    def pick(*given):
+        return draw(st.sampled_from(given))
+
+    if name == "gemm":
+        options = {"op_a": pick(*"NTC"), "op_b": pick(*"NTC")}
+    else:
+        other = "T" if name[0] == "s" else "C"
+        options = {"op": pick("N", other), "uplo": pick("full", "lower", "upper")}
+    if twofold:
+        return options
+    options |= {"method": pick(*METHODS), **pick(*TARGETS)}
+    if name == "gemm":
+        options["equilibrate"] = pick(None, None, True, False)
+    scalars = (1, 0.5 - 2j, 2j) if is_complex and name != "herk" else (1, -1, 0.5, 0)
+    options["alpha"] = pick(*scalars)
+    return options | pick({}, {}, {"beta": 1}, {"beta": -1.5})
+
+
+@st.composite
+def cuts(draw, size):
+    """Cut an axis anywhere, into empty pieces as well."""
+    ends = draw(st.lists(st.integers(0, size), max_size=4))
+    return tuple(int(x) for x in np.diff([0, *sorted(ends), size]))
+
+
+@st.composite
+def calls(draw):
+    """Draw a call that no check refuses, and a way that can compute it."""
+    drawn, name = draw(data()), draw(st.sampled_from(ROUTINES))
+    is_double = drawn.dtype in ("float64", "complex128")
+    twofold = is_double and draw(st.integers(0, 5)) == 5
+    options = draw(options_of(name, twofold, drawn.dtype[0] == "c"))
+    stack, way = draw(st.sampled_from(STACKS)), draw(st.sampled_from(WAYS))
+    if way in ("file", "out") and (stack or twofold):
+        way = "lazy"
+    m, n, k = (draw(st.integers(1, most)) for most in (23, 19, 31))
+    n = n if name == "gemm" else m
+    op_a, op_b = (options.get(x, options.get("op")) for x in ("op_a", "op_b"))
+    shapes = [(m, k) if op_a == "N" else (k, m)]
+    if name == "gemm":
+        shapes.append((k, n) if op_b == "N" else (n, k))
+    shapes += shapes * name.endswith("2k")
+    shapes += [(m, n)] * ("beta" in options)
+    matrices = [
+        np.array([drawn.make(x, 99 * i + j) for j in range(prod(stack))])
+        for i, x in enumerate(shapes)
+    ]
+    if not (twofold or name.endswith("2k") or way == "file") and draw(st.booleans()):
+        kind = np.dtype(drawn.dtype).char.lower() if name == "herk" else drawn.dtype
+        options["diag"] = random_matrix(1, k, kind, 1.0, drawn.seed)[0]
+    return Drawn(
+        name=name,
+        space=td.twofold if twofold else td,
+        matrices=[x.reshape(*stack, *x.shape[1:]) for x in matrices],
+        options=options,
+        stack=stack,
+        way=way,
+        engine=draw(st.sampled_from(["cpu", "cpu", "reference"])),
+        chunks=[tuple(draw(cuts(x)) for x in (*stack, *shape)) for shape in shapes],
+        tile=draw(st.integers(1, 40)),
+        layout=draw(st.sampled_from([*LAYOUTS])),
+        scheduler=draw(st.sampled_from(["sync", "threads"])),
+        suffix=draw(st.sampled_from([".zarr", ".npy", ".h5"])),
+        data=drawn,
+    )
+
+
+def multiply_each(call):
+    """Compute each matrix of the stack by itself, in one tile."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        places = [*np.ndindex(*call.stack)]
+        found = [call.multiply(*(x[i] for x in call.matrices)) for i in places]
+    # What no moduli compute is NumPy's product, whose bits hang on the cut.
+    assume(not any(issubclass(x.category, AccuracyWarning) for x in told))
+    shape = *call.stack, *found[0][0].shape
+    return [np.array(x).reshape(shape) for x in zip(*found, strict=True)]
+
+
+def multiply_lazily(call):
+    """Compute dask arrays with the chunks that were drawn."""
+    both = zip(call.matrices, call.chunks, strict=True)
+    lazy = [da.from_array(x, chunks=chunks) for x, chunks in both]
+    found = call.multiply(*lazy, engine=call.engine)
+    return [x.compute(scheduler=call.scheduler) for x in found]
+
+
+def multiply_files(call):
+    """Compute matrices in files, in tiles of one size."""
+    names = [f"{x}{call.suffix}" for x in "abc"[: len(call.matrices)]]
+    with TemporaryDirectory() as folder, chdir(folder):
+        for name, x in zip(names, call.matrices, strict=True):
+            save(name, x, tuple(max(1, size // 2) for size in x.shape))
+        given = dict(call.options, chunks=call.tile)
+        if "beta" in given:
+            given["c"] = names.pop()
+        if call.name == "gemm":
+            td.multiply_files(*names, "out.zarr", **given)
+        else:
+            given["b"] = names[1] if len(names) > 1 else None
+            td.update_files(getattr(td, call.name), names[0], "out.zarr", **given)
+        return [open_matrix("out.zarr")[:, :]]
+
+
+def lay_out(x, layout):
+    """Lay a matrix, or each of a stack, out in memory in another way."""
+    if x.ndim == 2:
+        return LAYOUTS[layout](x)
+    return LAYOUTS[layout](x.reshape(-1, x.shape[-1])).reshape(x.shape)
+
+
+def multiply_otherwise(call):
+    """Compute a call in the way that was drawn."""
+    if call.way == "lazy":
+        return multiply_lazily(call)
+    if call.way == "file":
+        return multiply_files(call)
+    given, more = call.matrices, {}
+    if call.way == "layout":
+        given = [lay_out(x, call.layout) for x in given]
+    elif call.way == "engine":
+        more["engine"] = "reference"
+    elif call.way == "out":
+        more["out"] = np.empty_like(multiply_each(call)[0])
+    tile = call.tile if call.way in ("tiles", "out") else ONE_TILE
+    with dask.config.set({"twom-dist.largest-tile": tile}):
+        return call.multiply(*given, **more)
+
+
+def check(call):
+    try:
+        expected = multiply_each(call)
+    except AccuracyError:
+        assume(False)
+    for x, y in zip(multiply_otherwise(call), expected, strict=True):
+        assert same_bits(x, y)
+
+
+@settings(max_examples=80)
+@given(calls())
+def test_every_way_has_the_same_bits(call):
+    check(call)
+
+
+@pytest.mark.nightly
+def test_every_way_has_the_same_bits_at_night():
+    number = int(os.environ.get("TWOM_SEED", time.time()))
+    print(f"TWOM_SEED={number}")
+    slow = [HealthCheck.too_slow]
+    own = settings(max_examples=500, derandomize=False, suppress_health_check=slow)
+    seed(number)(own(given(calls())(check)))()
