@@ -37,7 +37,7 @@ def clean(folder: str, yes: bool, as_json: bool) -> None:
     if as_json:
         show(json.dumps({"leftovers": found}))
     else:
-        show("\n".join(map(_show, found)) or f"nothing is left in {folder!r}")
+        show("\n".join(map(_show, found)) or f"no unfinished outputs in {folder!r}")
         if not yes and not all(left["obstacle"] for left in found):
             show("Add --yes to remove this; its tiles are lost.")
     kept = {left["code"] for left in found} - {"", "output-busy"}

@@ -44,7 +44,7 @@ def _list_rows(found: Any, now: float) -> dict[str, str]:
     rows = {"output": found.path, "state": found.state}
     if found.state == "finished":
         if not found.routine:
-            rows["state"] += ", or of another program: it has no notes of ours"
+            rows["state"] += ", or another program's: it has no record of a job"
         return rows
     running = found.state == "running"
     if running:

@@ -22,12 +22,13 @@ def check_parts(x: Any, name: str) -> None:
     """Raise unless the last axis holds two parts."""
     shape = tuple(x.shape)
     if len(shape) < 3 or shape[-1] != 2:
-        raise PlanError(
-            f"{name} has shape {shape}, but with pairs=True its last axis holds real "
-            "and imaginary parts",
-            "Use numpy.stack((re, im), axis=-1)",
-            "pairs-shape",
-        )
+        given = f"{name} has shape {shape}"
+        problem = f"{given}, but with pairs=True its last axis holds re and im"
+        remedy = "Use numpy.stack((re, im), axis=-1)"
+        if len(shape) == 2 and shape[-1] == 2:
+            problem = f"{given}, but a matrix of pairs has (rows, columns, 2)"
+            remedy = "Give a row as x[numpy.newaxis], a column as x[:, numpy.newaxis]"
+        raise PlanError(problem, remedy, "pairs-shape")
 
 
 def check_told(terms: Terms, *matrices: Any) -> None:
@@ -77,6 +78,10 @@ def _may_be_pairs(x: Any) -> bool:
 
 def header_of(x: Any, name: str) -> Header:
     """Describe (..., rows, columns, 2) integers as a matrix of pairs."""
+    if x.dtype.kind == "c":
+        problem = f"{name} is complex already, and pairs are of integers"
+        remedy = "Leave out pairs; complex numbers of whole parts are taken as they are"
+        raise ArgumentError(problem, remedy, "pairs-dtype")
     if x.dtype.kind not in "biu":
         raise ArgumentError(
             f"{name} has dtype {x.dtype}, but pairs are of integers",

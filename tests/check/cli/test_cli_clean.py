@@ -50,7 +50,7 @@ def test_what_is_left_is_listed_and_removed_and_nothing_else(call, left):
     assert (code, out.count("; removed")) == (0, 2)
     assert left_behind() == [".S.npy.unfinished", ".notes.unfinished"]
     assert read("C.npy").shape == (2, 2)
-    assert call("clean", ".") == (0, "nothing is left in '.'\n", "")
+    assert call("clean", ".") == (0, "no unfinished outputs in '.'\n", "")
 
 
 def test_a_folder_that_a_run_is_in_stays_and_a_damaged_one_goes(call, left):

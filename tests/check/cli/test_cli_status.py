@@ -247,7 +247,7 @@ def test_other_files_and_damaged_notes(call, files):
 
 def test_a_matrix_that_no_job_made_is_said_to_have_no_notes(call, files):
     code, out, _ = call("status", "A.zarr")
-    assert (code, out.count("it has no notes of ours")) == (0, 1)
+    assert (code, out.count("it has no record of a job")) == (0, 1)
 
 
 def test_a_run_without_a_tile_says_that_it_has_no_estimate():
