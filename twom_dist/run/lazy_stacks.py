@@ -64,15 +64,19 @@ def _adds_pieces(spec: Spec) -> bool:
 
     The two of her2k and syr2k are scaled, and rounded, by themselves.
     """
-    return spec.exact and not spec.routine.sums
+    return spec.exact and not (spec.routine.sums or spec.empty)
 
 
 def _column_bytes(problem: Problem) -> int:
-    """Return the bytes, as stored, of a column of op(A) and of a row of op(B)."""
+    """Return the bytes, as stored, of a column of op(A) and of a row of op(B).
+
+    At least 1, since matrices may have no rows.
+    """
     m, n, _ = problem.shape
-    left: int = m * problem.a.dtype.itemsize
-    one = problem.spec.routine.matrices == 1
-    return left if one else left + n * problem.b.dtype.itemsize
+    found: int = m * problem.a.dtype.itemsize
+    if problem.spec.routine.matrices > 1:
+        found += n * problem.b.dtype.itemsize
+    return max(1, found)
 
 
 def _one_by_one(problem: Problem) -> Any:
@@ -122,7 +126,7 @@ def _by_blocks(problem: Problem, room: int) -> Any:
         sides = zip(operands, SIDES, strict=False)
         cuts = [x.chunks[_inner(x.ndim, spec, side)] for x, side in sides]
         steps = _cut_at_most(_join(cuts), max(1, room // _column_bytes(problem)))
-    each = max(1, max(steps) * _column_bytes(problem))
+    each = max(1, *steps) * _column_bytes(problem)
     fine = _cut_matrices(stack, max(1, room // each))
     operands = [
         x.rechunk(_block_chunks(x, fine, spec, side, steps))
@@ -161,8 +165,13 @@ def _finish(total: Any, c: Any = None, *, spec: Spec) -> Any:
     """Scale sums and add C, as decoding does."""
     with running(spec):
         engine = load_engine(spec)
-        given = total, spec.alpha, spec.beta, c
-        tile = engine.scale_and_add(*given, np.dtype(spec.dtype))
+        # Devices take both of one dtype: in double, to round once.
+        c = None if c is None else c.astype(total.dtype, copy=False)
+        tile = engine.scale_and_add(total, spec.alpha, spec.beta, c, total.dtype)
+        if tile.dtype != spec.dtype:
+            with np.errstate(over="ignore"):
+                # Zeros are positive, also those of what is too small.
+                tile = tile.astype(spec.dtype) + 0
         if not spec.routine.triangle:
             return tile
         conjugate = spec.routine.hermitian

@@ -7,6 +7,8 @@ import pytest
 
 import twom_dist as td
 from tests.support.bits import same_bits
+from twom_dist.kernels.cpu.engine import CpuEngine
+from twom_dist.kernels.finish import scale_and_add
 
 PAIRS = np.random.default_rng(0).integers(-128, 128, (6, 5, 900, 2), dtype="i1")
 LONG = np.random.default_rng(1).standard_normal((6, 3, 2500))
@@ -76,3 +78,42 @@ def test_the_chunks_of_arrays_in_memory_are_those_of_dask():
     found = td.gemm(lazy, LONG.swapaxes(1, 2))
     assert found.chunks[0] == (4, 2)
     assert same_bits(found.compute(), td.gemm(LONG, LONG.swapaxes(1, 2)))
+
+
+@pytest.mark.parametrize("shape", [(3, 0, 7), (3, 4, 0), (0, 4, 7)])
+@pytest.mark.parametrize("op", ["N", "C"])
+def test_stacks_of_integers_without_entries(shape, op):
+    x = np.ones(shape, "i1")
+    lazy = da.from_array(x, chunks=(2, 2, 2))
+    for options in ({"op": op}, {"op": op, "uplo": "lower"}):
+        found = td.integers.herk(lazy, **options)
+        assert same_bits(found.compute(), td.integers.herk(x, **options))
+
+
+def test_pieces_times_zero():
+    xr = pytest.importorskip("xarray")
+    x = xr.DataArray(PAIRS, dims=["channel", "antenna", "time", "cplx"])
+    options = {"dim": "time", "rows": "antenna", "pairs": "cplx", "alpha": 0}
+    found = td.xarray.herk(x.chunk(time=100), **options)
+    assert same_bits(found.values, td.xarray.herk(x, **options).values)
+
+
+def test_sums_of_pieces_are_scaled_in_one_dtype(monkeypatch):
+    """Devices take no other."""
+
+    def scale(x, alpha, beta, c, dtype):
+        assert x.dtype == dtype and (c is None or c.dtype == dtype)
+        return scale_and_add(x, alpha, beta, c, dtype)
+
+    monkeypatch.setattr(CpuEngine, "scale_and_add", staticmethod(scale))
+    xr = pytest.importorskip("xarray")
+    x = xr.DataArray(PAIRS, dims=["channel", "antenna", "time", "cplx"])
+    c = xr.DataArray(np.ones((6, 5, 5), "c8"), dims=["channel", "antenna", "antenna_2"])
+    options = {"dim": "time", "rows": "antenna", "pairs": "cplx", "dtype": "c8"}
+    # Some are too large for single precision, and others too small.
+    for alpha in (0.3, 1e38, -1e-50):
+        found = [
+            td.xarray.herk(y, c, alpha=alpha, beta=1e-40, **options).values
+            for y in (x.chunk(time=100), x)
+        ]
+        assert same_bits(*found)
