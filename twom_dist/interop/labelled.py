@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import ArgumentError, PlanError
 from ..problem.call import Call
+from ..problem.matrices import is_dask
 from ..problem.problem import check_matrices
 from ..problem.sizes import is_unknown
 from .dimensions import Arranged, Dims, arrange, second, show
@@ -100,7 +101,16 @@ def _merge(x: Any, axes: tuple[Dims, ...]) -> Any:
     for group in axes:
         shape.append(prod(x.shape[place : place + len(group)]))
         place += len(group)
+    if is_dask(x) and 0 in shape:
+        return _make_nothing(x, tuple(shape), x.ndim - sum(map(len, axes)))
     return x.reshape(tuple(shape))
+
+
+def _make_nothing(x: Any, shape: tuple[int, ...], front: int) -> Any:
+    """Make an array of no entries, of which dask cannot merge axes."""
+    import dask.array as da
+
+    return da.zeros_like(x, shape=shape, chunks=(*x.chunks[:front], *shape[front:]))
 
 
 def _check_kind(name: str, x: Any, routine: str) -> None:

@@ -330,3 +330,11 @@ def test_chunks_grow_only_along_what_is_short(multiplied):
     x = xr.DataArray(whole, {"date": dates}, ("channel", "antenna", "pol", "time"))
     td.xarray.herk(x, dim=["pol", "time"], rows="antenna")
     assert multiplied[0].chunksize <= (1, 4, 20)
+
+
+def test_several_dimensions_without_entries_are_contracted():
+    x = xr.DataArray(np.ones((3, 3, 0, 4), "i2"), dims=["f", "a", "t", "p"])
+    for given in (x, x.transpose("p", "a", "f", "t")):
+        found = td.xarray.herk(given.chunk(f=1, p=2), dim=["t", "p"], rows="a")
+        assert not found.values.any()
+        assert found.shape == (3, 3, 3)
