@@ -102,7 +102,7 @@ def test_sums_of_pieces_are_scaled_in_one_dtype(monkeypatch):
     """Devices take no other."""
 
     def scale(x, alpha, beta, c, dtype):
-        assert x.dtype == dtype and (c is None or c.dtype == dtype)
+        assert all(y.dtype == dtype for y in (x, c))
         return scale_and_add(x, alpha, beta, c, dtype)
 
     monkeypatch.setattr(CpuEngine, "scale_and_add", staticmethod(scale))
