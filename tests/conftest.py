@@ -34,6 +34,8 @@ NOWHERE = os.path.join(os.devnull, "crossovers")
 os.environ["DASK_TWOM_DIST__CROSSOVERS"] = NOWHERE
 dask.config.set({"twom-dist.crossovers": NOWHERE})
 
+pytest.register_assert_rewrite("tests.support.contract")
+
 # Fixtures that folders share.
 pytest_plugins = [f"tests.support.{name}" for name in ("batch", "workers", "cuda.kept")]
 
