@@ -1,4 +1,4 @@
-"""The planes of the CPU, by VNNI and in float64: those of exact integers."""
+"""Encode by the engines of NumPy: their contract, stacks, and VNNI's lines."""
 
 import re
 
@@ -8,45 +8,45 @@ from numba import njit
 
 from tests.support.assembly import assemble
 from tests.support.cases import cases
+from tests.support.contract.encode import *  # noqa: F403
 from tests.support.stacks import random_stack
+from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.cpu.encode import encode, vnni
+from twom_dist.kernels.cpu.encode import encode as encoding
+from twom_dist.kernels.cpu.encode import vnni
 from twom_dist.kernels.cpu.encode.vnni import PLANES, weigh_lines
 from twom_dist.kernels.cpu.products import microkernel
 from twom_dist.kernels.cpu.products.microkernel import Writer
 from twom_dist.kernels.cpu.products.reduction import reduction_entry
-from twom_dist.moduli import NONFINITE_ROW, residue_system
-
-LAYOUTS = {
-    "rows": lambda x: x,
-    "columns": lambda x: np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2),
-}
+from twom_dist.moduli import residue_system
 
 
-# --- planes -------------------------------------------------------------------------
+@pytest.fixture(params=["reference", "float64", "vnni"])
+def encode(request, monkeypatch):
+    """The reference, and both ways of the CPU."""
+    by_vnni = request.param == "vnni"
+    monkeypatch.setattr(encoding, "has_vnni", lambda: by_vnni)
+    engine = get_engine("reference" if request.param == "reference" else "cpu")
+    return lambda *given, **options: engine.encode(*given, **options).residues()
 
 
-@cases("layout", LAYOUTS)
-@cases("dtype", ["float32", "float64", "complex64", "complex128"])
-@cases("choice", [("2m", 3), ("2m", 16), ("eisenstein", 16), ("real", 49)])
-def test_planes_are_those_of_exact_integers(monkeypatch, choice, dtype, layout):
-    """Whole groups and ragged ones, all strips of k and ends, rows with a NaN."""
-    system, rng = residue_system(*choice), np.random.default_rng(1)
-    for shape, shifted in (((17, 4 * encode._LINES + 7), True), ((2, 16, 5), False)):
-        *before, k = shape
-        x = random_stack(shape[:-2], shape[-2], k, dtype, 1)
-        x = x.real.copy() if choice[0] == "real" else x
-        exponents = rng.integers(3, system.part_bits - 8, before).astype(np.int32)
-        x[..., 2, :], x[..., -1, k - 1] = 0, np.nan
-        exponents[..., 2], exponents[..., -1] = 0, NONFINITE_ROW
-        shifts = rng.integers(-3, 4, k).astype(np.int32) if shifted else None
-        given, options = (LAYOUTS[layout](x), exponents, system), {"shifts": shifts}
-        options["conjugate"] = shifted
-        expected = get_engine("reference").encode(*given, **options).residues()
-        for way in (True, False):
-            monkeypatch.setattr(encode, "has_vnni", lambda way=way: way)
-            found = get_engine("cpu").encode(*given, **options).residues()
-            assert (found == expected).all()
+@cases("columns", [False, True])
+@cases("dtype", DTYPES)
+def test_planes_of_stacks(encode, dtype, columns):
+    system = residue_system("2m" if dtype.startswith("complex") else "real", 16)
+    x = random_stack((2,), 16, 5, dtype, 1)
+    exponents = np.random.default_rng(1).integers(3, 7, (2, 16)).astype(np.int32)
+    own = np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2) if columns else x
+    found = encode(own, exponents, system)
+    for i in range(2):
+        assert (found[:, i] == encode(x[i], exponents[i], system)).all()
+
+
+def test_planes_of_swapped_bytes(encode):
+    x = random_matrix(6, 11, "complex128", 1.0)
+    given = np.arange(6, dtype=np.int32) + 3, residue_system("2m", 3)
+    swapped = x.astype(x.dtype.newbyteorder(">"))
+    assert (encode(swapped, *given) == encode(x, *given)).all()
 
 
 # --- lines --------------------------------------------------------------------------

@@ -128,6 +128,7 @@ class Calls:
         exponents: np.ndarray,
         system: ResidueSystem,
         *,
+        shifts: np.ndarray | None = None,
         conjugate: bool = False,
         across: bool = False,
         pad_rows: int = 0,
@@ -139,11 +140,12 @@ class Calls:
         with guarded(shape, np.int8) as out:
             args = (
                 *operand(x),
-                *(exponents, None, i32(conjugate), out),
+                *(exponents, shifts, i32(conjugate), out),
                 *(i64(shape[1]), i64(shape[2]), i64(shape[1] * shape[2])),
                 *(*last, i64(0)),
             )
-            module = module_for("encode", x.dtype, system)
+            shifted = shifts is not None
+            module = module_for("encode", x.dtype, system, shifted=shifted)
             self.kernels.launch(module, "encode", grid, block, args)
         return out
 
