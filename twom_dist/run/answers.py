@@ -20,6 +20,8 @@ from ..plan.memory import MemoryBudget
 ANSWER_SECONDS = 5
 # For a scheduler that has answered before, and for other workers once one has answered.
 OTHERS_SECONDS = 1
+# For workers that left a question unanswered.
+AGAIN_SECONDS = 0.1
 
 
 @dataclass
@@ -32,6 +34,8 @@ class Answers:
     pending: Future[Any] | None = None
     # Addresses of workers that have this package.
     equipped: set[str] = field(default_factory=set)
+    # Addresses of workers that did not answer whether they have it.
+    silent: set[str] = field(default_factory=set)
     # By engine; None if no worker has named one.
     chips: dict[str, Chip | None] = field(default_factory=dict)
     # The workers whose devices were measured, and the budget of the smallest.
@@ -137,7 +141,9 @@ def check_equipped(client: Any, workers: Iterable[str]) -> None:
     """Raise if a worker lacks this package: tasks sent to it would never end."""
     known = answers_of(client)
     new = set(workers) - known.equipped
-    told = ask_workers(client, new, is_equipped) if new else {}
+    seconds = AGAIN_SECONDS if new <= known.silent else None
+    told = ask_workers(client, new, is_equipped, seconds=seconds) if new else {}
+    known.silent = new - told.keys()
     for address, found in told.items():
         # Schedulers pass the text of a worker's error on, in an Exception.
         if isinstance(found, Exception) and "twom_dist" in str(found):

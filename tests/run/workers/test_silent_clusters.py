@@ -100,3 +100,14 @@ def test_workers_that_lack_the_package_are_named(scheduler, tmp_path):
         for build in BUILDS[:3]:
             with raises(EngineUnavailableError, "lacks-twom-dist"):
                 build()
+
+
+def test_building_waits_once_for_a_worker_that_has_stopped(scheduler, tmp_path):
+    _, client = scheduler
+    folder = ["--local-directory", str(tmp_path)]
+    own = [client.scheduler.address, "--nthreads", "1", "--no-nanny", *folder]
+    with started("worker", *own), started("worker", *own) as stopped:
+        client.wait_for_workers(2, timeout=30)
+        stopped.send_signal(signal.SIGSTOP)
+        time_builds()
+        assert time_builds() < 3
