@@ -29,6 +29,7 @@ _START = (
     "twom-dist doctor"
 )
 
+_FOLDER = "local_directory"
 # Options with which dask-cuda uses UCX.
 _OF_UCX = ("enable_tcp_over_ucx", "enable_infiniband", "enable_nvlink", "enable_rdmacm")
 
@@ -262,14 +263,13 @@ def local_cluster(
     if getattr(current_process(), "_inheriting", False):
         # One line instead of a traceback from every worker.
         raise SystemExit("twom_dist: a worker called local_cluster as it was imported")
-    where = options.pop("local_directory", None)
     with ExitStack() as started:
+        folder = started.enter_context(private_folder(options.pop(_FOLDER, None)))
+        # An address alone would start the dashboard.
+        of_scheduler = {_FOLDER: folder, "dashboard": dashboard}
+        of_scheduler |= options.pop("scheduler_kwargs", {})
+        chosen |= {_FOLDER: folder, "scheduler_kwargs": of_scheduler}
         try:
-            own = {"local_directory": started.enter_context(private_folder(where))}
-            # An address alone would start the dashboard.
-            of_scheduler = own | {"dashboard": dashboard}
-            of_scheduler |= options.pop("scheduler_kwargs", {})
-            chosen |= own | {"scheduler_kwargs": of_scheduler}
             with guarded_start():
                 cluster = started.enter_context(make(**chosen | options))
         except (RuntimeError, OSError) as error:  # closing half a cluster raises both

@@ -9,6 +9,8 @@ from tempfile import TemporaryDirectory
 
 import dask
 
+from ..errors import EngineUnavailableError
+
 _SAFE_PATH = "PYTHONSAFEPATH"
 _OF_WORKERS = f"distributed.nanny.pre-spawn-environ.{_SAFE_PATH}"
 
@@ -47,6 +49,11 @@ def private_folder(where: str | None = None) -> TemporaryDirectory[str]:
     processes import modules from it, and unpickle what they have spilled there.
     """
     where = where or dask.config.get("temporary-directory")
-    if where:
-        os.makedirs(where, exist_ok=True)
-    return TemporaryDirectory("", "twom-", where, ignore_cleanup_errors=True)
+    try:
+        if where:
+            os.makedirs(where, exist_ok=True)
+        return TemporaryDirectory("", "twom-", where, ignore_cleanup_errors=True)
+    except OSError as error:
+        problem = f"no folder can be made for what workers spill ({error})"
+        remedy = "Name another one as local_directory"
+        raise EngineUnavailableError(problem, remedy, "no-folder") from None

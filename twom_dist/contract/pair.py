@@ -62,11 +62,11 @@ def contract_pair(
         return make_zeros(a, b, layout)
     if is_dask(a):
         twin = _find_twin(a, b, layout, choice, diag)
-        if 0 in (*layout.shape, *layout.split):
-            return make_zeros(a, b, layout)
         asked_for = twin or "gemm", layout.shape, choice
         if diag is None and is_left_to_dask(a, b, *asked_for):
             return contract_by_dask(*given, (left, right), output, native)
+        if 0 in (*layout.shape, *layout.split):
+            return make_zeros(a, b, layout)
         return _contract_lazily(a, b, layout, twin, choice, diag)
     if (
         diag is None

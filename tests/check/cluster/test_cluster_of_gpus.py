@@ -97,6 +97,12 @@ def test_dask_cuda_is_asked_for_a_pool_that_cupy_shares(recorded, tmp_path):
     assert found == expected | own
 
 
+def test_a_folder_that_cannot_be_made_is_refused(recorded, tmp_path):
+    (tmp_path / "file").touch()
+    with raises(EngineUnavailableError, "no-folder"):
+        start(recorded, local_directory=str(tmp_path / "file"))
+
+
 def test_only_the_gpus_that_workers_get_decide(recorded):
     call = start(recorded, n_workers=1)
     assert call["CUDA_VISIBLE_DEVICES"] == ["GPU-a"]
