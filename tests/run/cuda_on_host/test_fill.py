@@ -8,11 +8,11 @@ import pytest
 import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cases import cases, sample
+from tests.support.contract.fill import *  # noqa: F403
 from tests.support.cuda.host_device import FUSED_OR_NOT
 from tests.support.cuda.on_cpu import on_cpu
 from tests.support.nonfinite import PATTERNS, make_pair
 from tests.support.strategies import DTYPES, LAYOUTS
-from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda import fill
 from twom_dist.kernels.cuda.decode import decode_and_close
 from twom_dist.kernels.cuda.int8_gemm import align
@@ -122,12 +122,3 @@ def test_terms_end_where_all_elements_are_nan(engine):
     e = np.full(64, NONFINITE_ROW, np.int32)
     found = count_loads(engine, "fill_product", x, np.ones_like(x), e, 0 * e)
     assert found < 64 * 2 * 200
-
-
-def test_largest_exponents_tell_a_nan(engine):
-    for dtype in DTYPES:
-        x, _ = make_pair("both and NaN", 9, 9, 70, dtype)
-        expected = get_engine("reference").largest_exponents(x)
-        assert set(expected) >= {NAN_ROW, NONFINITE_ROW}
-        for lay in LAY:
-            assert same_bits(engine.largest_exponents(lay(x)), expected)

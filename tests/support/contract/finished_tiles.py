@@ -1,0 +1,132 @@
+"""Finished tiles: scaled, mirrored, closed and filled, with the bits of the reference.
+
+Every zero is positive, and every NaN has the same bits.
+"""
+
+import numpy as np
+
+from tests.support.bits import same_bits
+from tests.support.cases import cases
+from tests.support.strategies import DTYPES, LAYOUTS, random_matrix
+from twom_dist.kernels import get_engine
+from twom_dist.kernels.finish import mirror_tile
+from twom_dist.moduli import NONFINITE_ROW
+
+NAN_BITS = {"float32": 0x7FC00000, "float64": 0x7FF8000000000000}
+VALUES = [0.0, -0.0, 1.5, -2.0, np.nan, -np.nan, np.inf, -np.inf, 5e-324, -1e-45]
+
+REFERENCE = get_engine("reference")
+
+
+def assert_canonical(x: np.ndarray) -> None:
+    """Check the signs of zeros and the bits of NaNs."""
+    parts = x.view(x.real.dtype)
+    bits = parts.view(f"u{parts.itemsize}")
+    assert not np.signbit(parts[parts == 0]).any()
+    assert (bits[np.isnan(parts)] == NAN_BITS[parts.dtype.name]).all()
+
+
+def every_pair(dtype: str) -> np.ndarray:
+    """Every pair of values as the parts of an entry, or of two neighbours."""
+    pairs = [[re, im] for re in VALUES for im in VALUES]
+    with np.errstate(under="ignore"):
+        real = np.array(pairs).astype(np.dtype(dtype).type(0).real.dtype)
+    return np.ascontiguousarray(real.view(dtype).reshape(10, -1))
+
+
+@cases(
+    ("alpha", "beta"), [(1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-0.5, 2), (1, -1)]
+)
+@cases("dtype", DTYPES)
+def test_scaled_and_added(engine, dtype, alpha, beta):
+    x = every_pair(dtype)
+    given = x if alpha else None, alpha, beta, x[::-1] if beta else None
+    before = x.tobytes()
+    found = engine.scale_and_add(*given, x.dtype)
+    assert_canonical(found)
+    assert same_bits(found, REFERENCE.scale_and_add(*given, x.dtype))
+    assert found is not x
+    assert x.tobytes() == before
+
+
+@cases("shape", [(1, 1), (5, 3), (33, 65), (0, 4)])
+@cases("dtype", DTYPES)
+def test_tiles_of_every_shape(engine, dtype, shape):
+    x, c = (random_matrix(*shape, dtype, 9.0, seed) for seed in (1, 2))
+    scalars = [(1, 1), (2.5, 0), (0, 1), (0, -1), (-0.5, 3)]
+    if dtype.startswith("complex"):
+        scalars += [(1j, 0.5), (1, 2 - 1j)]
+    for alpha, beta in scalars:
+        for left, right in ((x, c), (x[::-1], c[:, ::-1])):
+            given = left if alpha else None, alpha, beta, right if beta else None
+            found = engine.scale_and_add(*given, x.dtype)
+            assert same_bits(found, REFERENCE.scale_and_add(*given, x.dtype))
+    square = random_matrix(shape[0], shape[0], dtype, 1.0, 3)
+    for conjugate in (False, True):
+        found = engine.mirror_tile(x, conjugate=conjugate)
+        assert same_bits(found, REFERENCE.mirror_tile(x, conjugate=conjugate))
+        for uplo in ("full", "lower", "upper"):
+            options = {"conjugate": conjugate, "uplo": uplo}
+            found = engine.close_diagonal(square.copy(), **options)
+            assert same_bits(found, REFERENCE.close_diagonal(square.copy(), **options))
+
+
+@cases("layout", ["C", "fortran", "strided", "read-only"])
+@cases("dtype", DTYPES)
+def test_mirrored(engine, dtype, layout):
+    x = engine.scale_and_add(every_pair(dtype), 1, 0, None, dtype)
+    given = LAYOUTS[layout](x)
+    for conjugate in (False, True):
+        found = engine.mirror_tile(given, conjugate=conjugate)
+        assert_canonical(found)
+        expected = x.conj().T if conjugate else x.T
+        assert np.array_equal(found, expected, equal_nan=True)
+        assert found.flags.c_contiguous
+        again = engine.mirror_tile(found, conjugate=conjugate)
+        assert again.tobytes() == x.tobytes()
+        if not engine.writes_parts:
+            continue
+        # Rows of parts are those of the array.
+        whole = np.full((2 * x.shape[1] + 3, x.shape[0] + 5), 7, dtype)
+        out = whole[2 : 2 + x.shape[1], 4:-1]
+        assert engine.mirror_tile(given, conjugate=conjugate, out=out) is out
+        assert out.tobytes() == found.tobytes()
+        out[...] = 7
+        assert (whole == 7).all()
+
+
+@cases("uplo", ["full", "lower", "upper"])
+@cases("dtype", DTYPES)
+def test_closed(engine, dtype, uplo):
+    values = engine.scale_and_add(every_pair(dtype), 1, 0, None, dtype)
+    n = 150  # more rows than are mirrored at once
+    square = np.resize(values, (n, n))
+    for conjugate in (False, True):
+        found = engine.close_diagonal(square.copy(), conjugate=conjugate, uplo=uplo)
+        assert_canonical(found)
+        if uplo == "full":
+            image = mirror_tile(found, conjugate=conjugate)
+            assert image.tobytes() == found.tobytes()
+        if not engine.writes_parts:
+            continue
+        whole = np.full((n + 3, n + 5), 7, dtype)
+        part = whole[1:-2, 4:-1]
+        part[...] = square
+        assert engine.close_diagonal(part, conjugate=conjugate, uplo=uplo) is part
+        assert part.tobytes() == found.tobytes()
+        part[...] = 7
+        assert (whole == 7).all()
+
+
+@cases("alpha", [1, -1])
+@cases("dtype", DTYPES)
+def test_filled(engine, dtype, alpha):
+    x = np.ascontiguousarray(every_pair(dtype)[:, :7])
+    y, zeros = np.ascontiguousarray(x[::-1]), np.zeros((10, 10), dtype)
+    bad = np.full(10, NONFINITE_ROW, np.int32)
+    fill = engine.find_fill(x, y, bad, bad, (False, True))
+    for beta, c in ((0, None), (-1.0, zeros)):
+        out = zeros.copy()
+        engine.apply_fill(fill, out, alpha, beta, c)
+        assert np.isnan(out).any()
+        assert_canonical(out)
