@@ -1,4 +1,4 @@
-"""Exponents of columns, and columns times powers of two."""
+"""Looks at rows and columns by the engines of NumPy: stacks, shifts and surveys."""
 
 from math import prod
 
@@ -7,21 +7,11 @@ import pytest
 
 from tests.support.bits import same_bits
 from tests.support.cases import cases
+from tests.support.contract.norms import *  # noqa: F403
 from tests.support.shifts import assert_shifts_are_exact
 from tests.support.strategies import DTYPES, LAYOUTS, random_matrix, spread_matrix
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cpu.look import survey
-from twom_dist.moduli import ZERO_ROW
-
-
-@cases("dtype", DTYPES)
-@cases("shape", [(1, 1), (37, 75), (5, 300), (300, 7), (0, 3)])
-def test_exponents_of_columns(dtype, shape):
-    x, engine = spread_matrix(*shape, dtype), get_engine("cpu")
-    largest = engine.largest_exponents(x)
-    expected = get_engine("reference").column_exponents(x, largest)
-    for layout in LAYOUTS.values():
-        assert same_bits(engine.column_exponents(layout(x), largest), expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -62,16 +52,6 @@ def test_smallest_cosines(engine, dtype):
             rows = [t / np.linalg.norm(t, axis=1, keepdims=True) for t in rows]
             expected = min(1, (rows[0] @ rows[1].T).min())
             assert found[matrix] == pytest.approx(expected, rel=1e-4, abs=1e-15)
-
-
-def test_exponents_of_columns_leave_out_rows_that_are_not_finite(engine):
-    x = np.array([[0.75, 0, 2.0**-1074], [5, 0, 3], [np.nan, 9, 9], [1, -np.inf, 9]])
-    found = engine.column_exponents(x, engine.largest_exponents(x))
-    assert found.dtype == np.int32
-    assert found.tolist() == [[0, ZERO_ROW, -1], [3, ZERO_ROW, 2], [0, ZERO_ROW, 1073]]
-    e = np.array([0, 3], np.int32)
-    tiles = [engine.column_exponents(x[[i]], e[[i]]) for i in (0, 1)]
-    assert np.maximum(*tiles).tolist() == found.tolist()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
