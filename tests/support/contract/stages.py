@@ -1,0 +1,140 @@
+"""Every stage of a product: the bits of the reference, and those once recorded."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.support.bits import same_bits
+from tests.support.cases import cases
+from tests.support.pipeline import add_both_ways, dtype_for, run_stages
+from tests.support.places import DATA
+from tests.support.strategies import DTYPES, SHAPES, random_matrix
+from twom_dist.kernels import get_engine
+from twom_dist.kernels.cpu.tuning import BLOCK
+from twom_dist.moduli import residue_system
+
+SYSTEMS = (
+    *(("2m", 1), ("2m", 2), ("2m", 16), ("2m", 22), ("3m", 1), ("3m", 15), ("3m", 49)),
+    *(("4m", 1), ("4m", 11), ("hybrid", 21), ("hybrid", 24), ("hybrid", 42)),
+    *(("eisenstein", 1), ("eisenstein", 2), ("eisenstein", 16), ("eisenstein", 23)),
+    *(("real", 1), ("real", 8), ("real", 15), ("real", 49)),
+)
+BEYOND = BLOCK + 3  # tiles are cut into blocks of C, rows into shorter pieces
+
+
+def assert_stages_agree(engine, x, y, system, **options) -> dict[str, np.ndarray]:
+    """Run every stage, and compare each with that of the reference."""
+    found = run_stages(engine, x, y, system, **options)
+    expected = run_stages(get_engine("reference"), x, y, system, **options)
+    for name, value in expected.items():
+        assert same_bits(found[name], value), name
+    return found
+
+
+@cases("shape", SHAPES)
+@cases("choice", SYSTEMS)
+def test_every_stage_is_equal(engine, choice, shape):
+    (kind, count), (m, n, k) = choice, shape
+    x = random_matrix(m, k, dtype_for(kind), 1.0, [k, 1])
+    y = random_matrix(n, k, dtype_for(kind), 1.0, [k, 2])
+    assert_stages_agree(engine, x, y, residue_system(kind, count), conjugate=k % 2 == 0)
+
+
+@cases("conjugate", [False, True])
+@cases("method", ["2m", "3m", "4m", "hybrid", "eisenstein"])
+@cases("dtype", DTYPES)
+def test_every_stage_is_equal_for_every_dtype(engine, dtype, method, conjugate):
+    kind = method if dtype.startswith("complex") else "real"
+    x, y = random_matrix(4, 9, dtype, 4.0, 1), random_matrix(3, 9, dtype, 4.0, 2)
+    x[1], y[0], x[2, 3], y[1, 0] = 0, 0, np.inf, np.nan
+    stages = assert_stages_agree(
+        engine, x, y, residue_system(kind, 9), conjugate=conjugate
+    )
+    assert (stages["left planes"][:, 1:3] == 0).all()
+    assert stages["C"].dtype == dtype
+
+
+@pytest.mark.parametrize("shape", [(BEYOND, 2, 3), (2, BEYOND, 3), (2, 3, BEYOND)])
+@pytest.mark.parametrize(
+    "choice", [("2m", 3), ("3m", 2), ("eisenstein", 3), ("real", 9)]
+)
+def test_every_stage_is_equal_beyond_one_block(engine, choice, shape):
+    (kind, count), (m, n, k) = choice, shape
+    x = random_matrix(m, k, dtype_for(kind), 1.0, 1)
+    y = random_matrix(n, k, dtype_for(kind), 1.0, 2)
+    assert_stages_agree(engine, x, y, residue_system(kind, count))
+
+
+@pytest.mark.parametrize(
+    "choice", [("2m", 16), ("hybrid", 24), ("eisenstein", 23), ("real", 49)]
+)
+def test_ends_of_the_format_are_encoded_exactly(engine, choice):
+    dtype = dtype_for(choice[0])
+    values = [5e-324, -2.3e-308, 1.0, -1.79e308, 0.0, 3e-310]
+    x = np.array([values, [5e-324] * 6, [1e-320, 0, 0, 0, 5e-324, 0]], dtype)
+    y = np.array([[5e-324] * 6, [1.79e308] * 6], dtype)
+    assert_stages_agree(engine, x, y, residue_system(*choice))
+
+
+def test_panels_accumulate_to_the_whole_product(engine):
+    system = residue_system("3m", 5)
+    x, y = random_matrix(3, 14, seed=1), random_matrix(5, 14, seed=2)
+    rows, columns = np.full(3, 9, np.int32), np.full(5, 8, np.int32)
+
+    def tiles(piece: slice):
+        left = engine.encode(x[:, piece], rows, system)
+        return left, engine.encode(y[:, piece], columns, system)
+
+    whole = engine.multiply(*tiles(slice(None)), system)
+    sums = [engine.multiply(*tiles(slice(0, 6)), system)]
+    for piece in (slice(6, 7), slice(7, 14)):
+        sums = [
+            found
+            for before in sums
+            for found in add_both_ways(engine, *tiles(piece), system, before)
+        ]
+    for found in sums:
+        assert same_bits(found[..., :5], whole[..., :5])
+        # Nothing to add.
+        assert engine.multiply(*tiles(slice(0)), system, found) is found
+
+
+@pytest.mark.parametrize("shape", [(40, 40, 0), (0, 3, 2), (3, 0, 2), (0, 0, 0)])
+def test_empty_tiles_multiply_to_zeros(engine, shape):
+    m, n, k = shape
+    system = residue_system("2m", 16)
+    x, y = np.zeros((m, k), complex), np.zeros((n, k), complex)
+    rows, columns = np.zeros(m, np.int32), np.zeros(n, np.int32)
+    left = engine.encode(x, rows, system)
+    right = engine.encode(y, columns, system)
+    for _ in range(5):
+        junk = np.full((system.num_products, m, n), 77, np.int8)
+        del junk  # so that memory that nobody clears is not zero by chance
+        residues = engine.multiply(left, right, system)
+        assert residues[..., :n].shape == (system.num_products, m, n)
+        assert not residues.any()
+    found = engine.decode(residues, rows, columns, system, np.dtype(complex))
+    assert found.shape == (m, n)
+    assert not found.any()
+
+
+RECORDED = json.loads((DATA / "recorded_products.json").read_text())
+
+
+def parts(rows: list[list[str]]) -> np.ndarray:
+    """Read hexadecimal floats, the parts of an entry one after the other."""
+    return np.array([[float.fromhex(t) for t in row] for row in rows])
+
+
+@pytest.mark.parametrize("case", RECORDED, ids=lambda c: f"{c['method']}-{c['N']}")
+def test_recorded_products(engine, case):
+    """The bits of earlier versions; the exact errors were checked when recorded."""
+    a, b, c = (parts(case[name]) for name in "ABC")
+    kind = np.float64 if case["method"] == "real" else np.complex128
+    x, y = a.view(kind), np.ascontiguousarray(b.view(kind).T)
+    stages = run_stages(engine, x, y, residue_system(case["method"], case["N"]))
+    assert stages["left exponents"].tolist() == case["rows"]
+    assert stages["right exponents"].tolist() == case["columns"]
+    assert stages["residues"][:, 0, 0].tolist() == case["residues"]
+    assert same_bits(stages["C"].view(float), c)
