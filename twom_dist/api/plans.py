@@ -112,7 +112,7 @@ def plan(
     else:
         cluster = _describe(posed, *given)
     if posed.stack:
-        cut = lazy_inputs and chunks is None and max(posed.shape) > LARGEST_TILE
+        cut = lazy_inputs and chunks is None and _is_cut(posed)
         cut = cut and 0 not in posed.stack
         if cut and not any(map(is_header, call[1:3])):
             one = _plan_lazy(posed, call, cluster)
@@ -177,12 +177,18 @@ def _pose(call: Call) -> Problem:
     return of_headers(terms, a, b, c, family, diag)
 
 
+def _is_cut(posed: Problem) -> bool:
+    """Tell whether the matrices of a stack are cut: large ones, and long integers."""
+    m, n, k = posed.shape
+    return max(m, n) > LARGEST_TILE or (posed.spec.exact and k > LARGEST_TILE)
+
+
 def _plan_one(posed: Problem, chunks: ChunksLike | None, cluster: Cluster) -> Plan:
-    """Plan one product of a stack; matrices of at most a tile are whole in a task."""
+    """Plan one product of a stack; matrices that fit are whole in a task."""
     from ..run.holding import plan_inputs
 
     tiles = _tiles(posed, chunks, cluster)
-    if max(posed.shape) > LARGEST_TILE:
+    if _is_cut(posed):
         return plan_inputs(posed.spec, tiles, cluster, can_stream=lambda: True)
     alone = replace(cluster, workers=1, threads=1)
     try:
