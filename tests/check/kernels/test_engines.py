@@ -4,6 +4,7 @@ import dask
 import pytest
 
 from tests.support.bits import same_bits
+from tests.support.contract.products import *  # noqa: F403
 from tests.support.contract.stages import *  # noqa: F403
 from tests.support.pipeline import run_stages
 from tests.support.strategies import random_matrix

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support.amx import run_amx
+from tests.support.contract.products import *  # noqa: F403
 from tests.support.pipeline import add_both_ways
 from tests.support.strategies import random_matrix
 from twom_dist.kernels import get_engine
@@ -31,6 +32,13 @@ def way(request, monkeypatch):
     monkeypatch.setattr(blocks, "SMALLEST_GEMM", smallest)
     with nullcontext() if tiles is None else run_amx():
         yield request.param
+
+
+@pytest.fixture
+def engine(monkeypatch):
+    """The CPU's, with blocks that small products have several of."""
+    monkeypatch.setattr(packed, "BLOCK_BYTES", 64 * 32)
+    return get_engine("cpu")
 
 
 def encode_integers(x, system):
@@ -69,18 +77,7 @@ def test_planes_hold_residues():
 
 
 @pytest.mark.parametrize(
-    "shape",
-    [
-        *((1, 1, 1), (7, 16, 4), (8, 17, 3), (9, 33, 5), (17, 48, 31), (16, 49, 64)),
-        *((24, 95, 7), (129, 129, 129), (3, 50, 4097), (40, 3, 8200)),
-    ],
-)
-def test_products_are_those_of_int64(shape):
-    assert_products(*shape)
-
-
-@pytest.mark.parametrize(
-    "shape", [(BEYOND, 5, 430), (5, BEYOND, 430), (BEYOND, BEYOND, 3)]
+    "shape", [(BEYOND, 5, 430), (5, BEYOND, 430), (BEYOND, BEYOND, 3), (40, 3, 8200)]
 )
 @pytest.mark.parametrize("way", ["microkernel", "gemm", "loops"], indirect=True)
 def test_products_of_several_blocks_are_those_of_int64(shape):
@@ -158,21 +155,6 @@ def test_large_sums_of_every_residue_are_reduced():
         assert (plane[0] == (exact + p // 2) % p - p // 2).all()
 
 
-@pytest.mark.parametrize("triangle", ["lower", "upper"])
-@pytest.mark.parametrize("n", [1, 16, 47, 50, 200])
-def test_a_triangle_is_right_and_what_is_added_to_it(monkeypatch, triangle, n):
-    monkeypatch.setattr(packed, "BLOCK_BYTES", 64 * 32)
-    engine, system = get_engine("cpu"), residue_system("2m", 3)
-    x = encode_integers(random_matrix(n, 64, seed=1) * 1e5, system)
-    wanted = np.tri(n, dtype=bool)
-    wanted = wanted if triangle == "lower" else wanted.T
-    found = engine.multiply(x, x, system, triangle=triangle)
-    assert_exact(found, x, x, system, wanted)
-    twice = as_planes(np.concatenate([x.residues(), x.residues()], axis=2))
-    for again in add_both_ways(engine, x, x, system, found, triangle=triangle):
-        assert_exact(again, twice, twice, system, wanted)
-
-
 @pytest.mark.parametrize("shape", [(33, 65, 4100), (5, 50, 9), (BEYOND, 20, 3)])
 def test_what_is_added_to_stays_as_it_is(monkeypatch, shape):
     """Sums along k are cut, too: the first piece reads the old ones, others the new."""
@@ -189,21 +171,3 @@ def test_what_is_added_to_stays_as_it_is(monkeypatch, shape):
     ]
     for found in add_both_ways(engine, x, y, system, before):
         assert_exact(found, *twice, system)
-
-
-@pytest.mark.parametrize("way", ["loops"], indirect=True)
-@pytest.mark.parametrize("engine", ["cpu", "reference"])
-@pytest.mark.parametrize("shape", [(1, 16), (5, 64), (3, 4, 80), (300, 304)])
-def test_sums_of_parts_along_k(engine, shape):
-    """Of every pair of residues the sum, and the operands stay as they are."""
-    system = residue_system("2m", 16)
-    rng = np.random.default_rng(shape)
-    p = np.array([product.p for product in system.products])
-    p = p.reshape(-1, *[1] * len(shape))
-    x, y = (rng.integers(-(p // 2), (p - 1) // 2 + 1, (len(p), *shape)) for _ in "xy")
-    given = [t.astype(np.int8) for t in (x, y)]
-    for t in given:
-        t.flags.writeable = False
-    found = get_engine(engine).add_residues(*given, system)
-    assert found.dtype == np.int8
-    assert (found == (x + y + p // 2) % p - p // 2).all()

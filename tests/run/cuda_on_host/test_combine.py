@@ -4,7 +4,6 @@ import numpy as np
 
 from tests.support.cases import cases
 from tests.support.cuda.calls import UNTOUCHED, guarded
-from twom_dist.moduli import residue_system
 
 
 def expected_residues(r, s, weights, p) -> np.ndarray:
@@ -56,16 +55,3 @@ def test_wide_rows(calls):
         r %= 100
         found = calls.combine(r, None, weights, p, pad=32)
         assert (found == expected_residues(r, None, weights, p)).all()
-
-
-@cases("shape", [(1, 16), (3, 48), (70, 144)])
-@cases("method", ["2m", "real"])
-def test_sums_of_parts(calls, shape, method):
-    system = residue_system(method, 9)
-    rng = np.random.default_rng(shape)
-    p = np.array([product.p for product in system.products])[:, None, None]
-    x, y = (rng.integers(-(p // 2), (p - 1) // 2 + 1, (len(p), *shape)) for _ in "xy")
-    x[:, 0, 0] = y[:, 0, 0] = -(p[:, 0, 0] // 2)
-    x[:, 0, 1] = y[:, 0, 1] = (p[:, 0, 0] - 1) // 2
-    found = calls.add_residues(x.astype(np.int8), y.astype(np.int8), system)
-    assert (found == (x + y + p // 2) % p - p // 2).all()

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.support.cases import NIGHTLY
+from tests.support.contract.products import *  # noqa: F403
 from tests.support.contract.stages import *  # noqa: F403
 from tests.support.cuda.host_device import host_engine
 
