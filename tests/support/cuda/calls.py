@@ -110,18 +110,6 @@ class Calls:
     def square_sums(self, *args: Any, **options: Any) -> np.ndarray:
         return self.row_sums(*args, **options, kinds=1)[0]
 
-    def choose_exponents(
-        self, largest: np.ndarray, sums: np.ndarray, rule: ScalingRule
-    ) -> np.ndarray:
-        rows = len(largest)
-        scalars = i64(rows), i32(rule.power), np.uint64(rule.leading)
-        with guarded((rows,), i32) as out:
-            args = largest, sums, *scalars, i32(rule.norm_bits), out
-            module = module_for("norms", np.float64)
-            grid = (ceil(rows, 256), 1, 1)
-            self.kernels.launch(module, "choose_exponents", grid, LINE, args)
-        return out
-
     def encode(
         self,
         x: np.ndarray,
@@ -258,17 +246,6 @@ class Calls:
             assert (residues[1, :, :n] == r).all()
             assert not residues[:, :, n:].any()
         return residues[2, :, :n]
-
-    def add_residues(
-        self, x: np.ndarray, y: np.ndarray, system: ResidueSystem
-    ) -> np.ndarray:
-        """Sum x + y of (products, rows, columns); 16 divides the columns."""
-        lines = x[0].size // 16
-        with guarded(x.shape, np.int8) as out:
-            args = x, y, out, i64(lines), tables.addition_table(system)
-            grid = ceil(lines, 256), len(x), 1
-            self.kernels.launch(module_for("combine"), "add_residues", grid, LINE, args)
-        return out
 
     def decode(
         self,
