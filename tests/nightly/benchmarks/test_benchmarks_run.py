@@ -12,6 +12,7 @@ from tests.support.places import ROOT
 BENCHMARKS = ROOT / "benchmarks"
 SMALLEST = {
     "accuracy": ["--size 8"],
+    "correlator": ["--chunks 2 --repeats 1"],
     "crossover": ["--dtypes complex128 --shapes 64 --repeats 1"],
     "dask_gpu": ["--engine cpu --scale 64 --parts copies,gaps,products,files"],
     "exact": ["--shapes 64x256 --repeats 1"],
