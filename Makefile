@@ -35,6 +35,8 @@ PYTEST = OPENBLAS_NUM_THREADS=1 CUPY_CACHE_DIR="$(CURDIR)/$(VENV)/cupy" \
 # What `make lowest` tests; tools of tests are there as they are today.
 LOWEST := .venv-lowest
 UV = $(LOWEST)/bin/uv
+# What `make newest` tests.
+NEWEST := .venv-newest
 BOUNDED = $(addprefix --extra ,cloud einsum jobqueue onnx xarray)
 # Tests start Python some hundred times: nothing is compiled twice.
 unexport PYTHONDONTWRITEBYTECODE
@@ -43,7 +45,7 @@ BENCHMARKS := $(filter-out %_gpu.py %/bench_out_of_core.py, \
     $(sort $(wildcard benchmarks/bench_*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test nightly check lowest counts bench figures test-gpu sanitize-gpu bench-gpu kernels \
+.PHONY: help demo test nightly check lowest newest counts bench figures test-gpu sanitize-gpu bench-gpu kernels \
         lint lint-ruff lint-mypy lint-numpydoc lint-codespell docs format clean
 
 help: ## print this list
@@ -53,7 +55,7 @@ demo: $(PACKAGE) ## multiply two matrices; A=file B=file N=size W=workers, all o
 	@$(BIN)/python benchmarks/demo.py $(if $(A),--a "$(A)") $(if $(B),--b "$(B)") \
 	    $(if $(N),--size "$(N)") $(if $(W),--n-workers "$(W)")
 
-check lowest: PROCESSES = $$(nproc)
+check lowest newest: PROCESSES = $$(nproc)
 check test: SELECT = -m "not nightly"
 check: TESTS = tests/check
 test: TESTS = tests/check tests/run tests/gpu --doctest-modules twom_dist
@@ -74,6 +76,13 @@ lowest: ## run the quick tests with each dependency at its lower bound, in .venv
 	VIRTUAL_ENV=$(LOWEST) $(UV) pip install --quiet -c $(LOWEST)/lowest.txt -e '.[test]'
 	@NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/kernels \
 	    $(subst $(BIN),$(LOWEST)/bin,$(PYTEST)) tests/check -m "not nightly" $(ARGS)
+
+newest: ## run the quick tests with the newest dask, pre-releases as well, in .venv-newest
+	@$(MAKE) --no-print-directory VENV=$(NEWEST) $(NEWEST)/.tools
+	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check --pre --upgrade \
+	    'dask[array]' distributed
+	@NUMBA_CACHE_DIR=$(CURDIR)/$(NEWEST)/kernels \
+	    $(subst $(BIN),$(NEWEST)/bin,$(PYTEST)) tests/check -m "not nightly" $(ARGS)
 
 counts: $(TOOLS) ## record what products cost in tasks, int8 products, bytes, calls, launches
 	@rm -f tests/data/counts.json
