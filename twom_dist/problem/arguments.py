@@ -30,6 +30,7 @@ _MEANT = {
 }
 # What exact products do not take, but those of DataArrays.
 _SCALARS = ("alpha", "beta")
+TO_INTEGERS = "For integers convert the result: td.integers.to_integers(C, dtype=...)"
 # What only plans and clusters take.
 _WORKERS = ("n_workers", "threads_per_worker", "memory_limit")
 _PLACED = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
@@ -82,6 +83,8 @@ def check_arguments(
                 text += f"; {caller.__name__} itself takes {', '.join(own)}"
             if option in _SCALARS and name.startswith("integers."):
                 text = f"Scale the product, or call td.xarray's, which takes it. {text}"
+            if option == "dtype" and name.startswith("integers."):
+                text = f"{TO_INTEGERS}. {text}"
             if option in _WORKERS:
                 start = f"td.local_cluster({option}=...)"
                 text = f"The workers are those of the client: start {start}. {text}"

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError
+from .arguments import TO_INTEGERS
 
 DTYPES = {"s": "float32", "d": "float64", "c": "complex64", "z": "complex128"}
 
@@ -51,13 +52,13 @@ def product_dtype(dtype: Any) -> np.dtype[Any]:
     except (TypeError, ValueError):
         found = None
     if found is None or found.name not in DTYPES.values():
-        raise ArgumentError(
-            f"there is no product in {dtype!r}"
-            if found is None
-            else f"there is no product in {found}",
-            f"Use {', '.join(DTYPES.values())}",
-            "dtype",
-        )
+        problem = f"there is no product in {dtype!r}"
+        remedy = f"Use {', '.join(DTYPES.values())}"
+        if found is not None:
+            problem = f"there is no product in {found}"
+            if found.kind in "iu":
+                remedy += f". {TO_INTEGERS}"
+        raise ArgumentError(problem, remedy, "dtype")
     return found
 
 
