@@ -30,7 +30,8 @@ class Status:
     state : {"finished", "running", "stopped", "unknown"}
         "unknown": an unfinished output at a URL, where no run holds a lock.
     done, tiles : int
-        Tiles on disk, and all of them; 0 of 0 where a run has not begun its output.
+        Tiles on disk, and all of them; 0 of 0 before a run has begun its output, and
+        once the output is finished.
     host : str
         Host of the latest run; empty if not known.
     phase : str
