@@ -1,12 +1,7 @@
 """The blocks in which products are ours; see decision 40."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import (
-    AbstractContextManager,
-    ContextDecorator,
-    contextmanager,
-    suppress,
-)
+from contextlib import AbstractContextManager, ContextDecorator, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
@@ -99,14 +94,13 @@ class Block(ContextDecorator):
 @contextmanager
 def _enter(block: _Entry) -> Iterator[None]:
     with replaced(_answer), watched(_witness):
-        token = _entered.set(block)
+        _entered.set(block)
         try:
             yield
         finally:
             block.is_open = False
-            # The token may be that of another context.
-            with suppress(ValueError):
-                _entered.reset(token)
+            # In another context, or with another block inside, it is not the last one.
+            _entered.set(_current())
 
 
 @checked

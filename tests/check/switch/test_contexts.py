@@ -187,6 +187,16 @@ def multiply_elsewhere(copy):
         return copy.run(lambda: is_ours(a @ b))
 
 
+def test_of_two_blocks_the_outer_one_may_end_first():
+    outer, inner = td.use(**OPTIONS), td.use(**OPTIONS)
+    outer.__enter__()
+    inner.__enter__()
+    outer.__exit__(None, None, None)
+    assert is_ours(a @ b)
+    inner.__exit__(None, None, None)
+    assert not is_ours(a @ b)
+
+
 def test_a_generator_may_end_in_another_context():
     def generate():
         with td.use(**OPTIONS) as used:
