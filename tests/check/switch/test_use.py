@@ -255,8 +255,10 @@ def test_a_network_is_native_only_if_all_of_its_products_are():
     for below, expected in [(2, (1, 0, 0)), (3, (0, 1, 0))]:
         with dask.config.set({"twom-dist.blas-below": below}), td.use() as used:
             # From left to right, of sizes 2 and 1.
-            _ = da.einsum("ij,jk,kl->il", a, b, b.T[:, :2], optimize=False)
+            found = da.einsum("ij,jk,kl->il", a, b, b.T[:, :2], optimize=False)
         assert counts(used) == expected
+        ours = any(name.startswith("twom-") for name in found.dask.layers)
+        assert ours == (not used.native)
 
 
 def test_options_are_checked_as_a_block_is_entered():
