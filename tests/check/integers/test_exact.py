@@ -250,6 +250,7 @@ def test_explain_says_that_nothing_is_rounded():
 
 a8, p8 = np.ones((3, 3), np.int8), np.ones((3, 3, 2), np.int8)
 wide = np.full((3, 3), 2**26, np.int64)
+just = np.full((1, 1), 2**26 + 1)
 
 
 @cases(
@@ -262,6 +263,7 @@ wide = np.full((3, 3), 2**26, np.int64)
         (PlanError, "pairs", lambda: td.integers.herk(p8, pairs="yes")),
         (PlanError, "out", lambda: td.integers.syrk(a8, out="dd")),
         (AccuracyError, "exact-range", lambda: td.integers.syrk(wide)),
+        (AccuracyError, "exact-range", lambda: td.integers.syr2k(just, just)),
         (AccuracyError, "accuracy", lambda: td.gemm(a8, a8, accuracy="exact")),
         *(
             (
