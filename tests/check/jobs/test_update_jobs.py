@@ -148,3 +148,5 @@ def test_tiles_that_are_mirrored_in_writing_take_no_memory(routine):
     assert full.num_computed == lower.num_computed == nt * (nt + 1) // 2
     plans = [x.plan(x.waves[0], cluster) for x in (full, lower)]
     assert plans[0].peak_worker_bytes == plans[1].peak_worker_bytes
+    # There is room for encoded tiles.
+    assert not any(full.plan(wave, cluster).cramped for wave in full.waves)

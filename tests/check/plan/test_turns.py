@@ -49,6 +49,9 @@ def test_a_turn_has_all_tiles_of_a_worker_where_they_fit():
     sizes = [rows * columns for rows, columns in turns]
     assert sizes == sorted(sizes)
     assert sizes[0] < sizes[-1]
+    # One of two workers has more than half of nine.
+    rows, columns = plan("gemm", 3 * 8192, 2, 8192).spec.turn
+    assert 2 * rows * columns >= 9
 
 
 def test_what_no_device_can_hold_is_refused_with_what_would_do():
