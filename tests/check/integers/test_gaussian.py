@@ -11,6 +11,7 @@ from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.integers import RANGES, full, multiply, random_integers
 from twom_dist.errors import ArgumentError, PlanError
+from twom_dist.integers import limbs
 
 DTYPES = tuple(RANGES)
 SHAPES = st.tuples(*(st.integers(1, 5),) * 3)
@@ -88,6 +89,21 @@ def test_results_are_of_any_dtype_that_holds_them(dtype):
         np.stack([a, a], -1), np.stack([a, 0 * a], -1), pairs=True, dtype=dtype
     )
     assert found.tolist() == np.stack([a @ a] * 2, -1).tolist()
+
+
+def test_odd_results_just_beyond_doubles_are_whole():
+    one, most = 2**26 + 1, 2**27 - 1
+    assert td.integers.matmul([[most]], [[most]]) == most**2
+    a, b = np.array([[[one, one - 1]]]), np.array([[[one, one]]])
+    found = td.integers.matmul(a, b, pairs=True)
+    assert_right(found, np.array([[[one, (2 * one - 1) * one]]]))
+
+
+@pytest.mark.parametrize("largest", [2**32 - 1, 2**32 + 1, 2**63, 2**64 + 1, 2**99])
+def test_no_limb_is_larger_than_is_allowed_for(largest):
+    x, count = np.array([-largest, largest], object), limbs.count_limbs(largest)
+    for index, most in enumerate(limbs.largest_limbs(largest, count)):
+        assert abs(limbs.take_limb(x, index, count).astype(object)).max() <= most
 
 
 def test_few_integers_of_thousands_of_digits_take_no_time():
