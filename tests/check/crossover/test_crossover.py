@@ -204,6 +204,10 @@ def test_what_was_measured_here_precedes_the_table(folder, monkeypatch):
     assert text.startswith("Some CPU, 4 cores, measured on 2026-01-02: int8 from n = ")
     assert "from n = 300 on for gemm complex128" in text
     assert "herk complex128" not in text
+    kept.write(chip, "2026-01-03", {"gemm complex128": 200.0}, [])
+    choose.forget()
+    assert method_of((300,) * 3) == "blas"
+    assert choose.is_small(np.dtype(complex), (300,) * 3)
 
 
 @pytest.mark.parametrize(
