@@ -1,6 +1,7 @@
 """Arrays of other libraries: taken by DLPack, and given back in their own kind."""
 
 import sys
+from types import SimpleNamespace
 
 import array_api_strict as strict
 import dask.array as da
@@ -111,6 +112,15 @@ def test_without_an_import_the_result_is_numpys():
     found = td.gemm(Tensor(A), B)
     assert type(found) is np.ndarray
     assert found.tobytes() == AB.tobytes()
+
+
+def test_a_library_that_would_cut_the_result_does_not_get_it():
+    class Single(Tensor):
+        def __array_namespace__(self):
+            return SimpleNamespace(from_dlpack=lambda x: x.astype("complex64"))
+
+    with raises(ArgumentError, "narrowed"):
+        td.gemm(Single(A), B)
 
 
 def test_beside_a_dask_array_the_result_is_lazy():

@@ -286,6 +286,9 @@ def test_other_matrices_are_no_pairs():
     assert "A.isel(cplx=0)" in caught.value.remedy
     with raises(PlanError, "pairs-shape"):
         td.xarray.gemm(pairs[0, ..., 0, :], pairs[0, 0, ..., 0], **options)
+    with raises(PlanError, "pairs-shape"):
+        wide = pairs[0, ..., 0, :].astype("int64")  # which doubles would round
+        td.xarray.gemm(wide, pairs[0, 0, ..., 0] * 1.0, **options)
     for a, b in ((pairs.to_dataset(name="v"), pairs * 1.0), (pairs, xr.Dataset())):
         with raises(ArgumentError, "not-labelled"):
             td.xarray.gemm(a, b, **options)

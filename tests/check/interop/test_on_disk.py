@@ -53,6 +53,13 @@ def test_products_are_lazy_and_read_what_is_stored(options, here, file, small_ti
     )
 
 
+def test_a_file_that_has_changed_is_another_matrix(file):
+    before = td.gemm(A, file["B"])
+    file["B"][...] = 2 * B
+    after = td.gemm(A, file["B"])
+    assert before.name != after.name
+
+
 def test_a_matrix_in_two_places_is_read_once(here):
     stored = zarr.create_array(here / "A.zarr", data=A, chunks=(8, 9))
     layers = td.gemm(stored, stored, op_b="C").dask.layers
