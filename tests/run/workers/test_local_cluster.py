@@ -4,6 +4,7 @@ No GPU is needed: machines are values, and what dask-cuda is asked for is record
 """
 
 import os
+import signal
 import subprocess
 import sys
 from contextlib import closing, suppress
@@ -98,6 +99,9 @@ def test_a_cluster_that_is_kept_runs_until_it_is_closed():
     assert cluster.client.scheduler.address.startswith("tcp://127.0.0.1:")
     assert "workers=1, threads=2, memory=1.00 GiB" in repr(cluster)
     assert cluster.client.dashboard_link in repr(cluster)
+    # Ctrl-C, which a terminal sends to all, is for this process.
+    (mask,) = cluster.client.run(signal.pthread_sigmask, signal.SIG_BLOCK, ()).values()
+    assert signal.SIGINT in mask
     found = map(find_pages, open_ports({os.getpid()}) - ports)
     assert "/info/main/workers.html" in set().union(*found)
     cluster.close()
