@@ -35,6 +35,8 @@ def test_every_matrix_takes_its_own_moduli(dtype, accuracy):
     assert_each_is_as_alone(td.gemm(a, b, **options), "gemm", a, b, **options)
     found = td.syrk(a, uplo="lower", **options)
     assert_each_is_as_alone(found, "syrk", a, uplo="lower", **options)
+    found = td.syr2k(a, a[::-1], **options)
+    assert_each_is_as_alone(found, "syr2k", a, a[::-1], **options)
 
 
 def test_moduli_are_certain_for_most_matrices(monkeypatch):

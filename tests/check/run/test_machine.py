@@ -57,3 +57,16 @@ def test_the_narrowest_group_is_the_limit(tmp_path):
     assert sorted(group_limits(groups, mounted)) == [3000, 4000, 5000]
     groups.write_bytes(b"0::/slurm/job/\xff\n")
     assert [*group_limits(groups, mounted)] == [3000, 5000]
+
+
+def test_the_smallest_worker_counts_and_the_last_answer(monkeypatch):
+    """A scheduler that is busy for a moment has not lost its workers."""
+    limits = 4 << 30, 0, 2 << 30
+    about = {"address": "tcp://h:1", "nthreads": 1, "sees_gpu": False}
+    told = [[{**about, "memory_limit": x} for x in limits], None]
+    stand_in = type("Client", (), {"asynchronous": False})()
+    monkeypatch.setattr(client, "current_client", lambda: stand_in)
+    monkeypatch.setattr(client, "ask_scheduler", lambda *_: told.pop(0))
+    for _ in range(2):
+        found = client.current_cluster()
+        assert (found.workers, found.memory.limit) == (3, 2 << 30)
