@@ -124,12 +124,9 @@ class Watch:
             raise
         except Exception as error:
             raise _gone(self._client) from error
-        if busy:
-            self._idle_since = None
-            return
-        now = monotonic()
-        self._idle_since = self._idle_since or now
-        if now - self._idle_since < PATIENCE_SECONDS:
+        since = self._idle_since or monotonic()
+        self._idle_since = since if not busy else None
+        if busy or monotonic() - since < PATIENCE_SECONDS:
             return
         what, remedy, code = f"{workers} workers are idle", _AGAIN, "workers-idle"
         if not workers:
