@@ -1,5 +1,6 @@
 """Updates of stored matrices: one triangle of tiles, and the bits of the routine."""
 
+from functools import partial
 from itertools import combinations, product
 from pathlib import Path
 
@@ -9,8 +10,11 @@ import pytest
 import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.command import contents, make, read, save
+from tests.support.expect import raises
+from tests.support.jobs import stop_after
 from tests.support.layouts import lay_out
 from twom_dist.api.files import update_files
+from twom_dist.errors import StoreError
 from twom_dist.jobs import driver
 from twom_dist.plan import Cluster
 from twom_dist.plan.memory import MemoryBudget
@@ -108,6 +112,25 @@ def test_small_and_empty_shapes(files, shape):
     update_files(td.herk, "D.npy", "C.npy", uplo="lower")
     n, k = shape
     assert same_bits(read("C.npy"), np.tril(np.full((n, n), k, "c16")))
+
+
+def test_a_tile_is_kept_with_its_image_and_undamaged(files):
+    stop_after(6, partial(update, "herk", "C.npy"))
+    (tiles,) = Path().glob(".C.npy.unfinished/*.zarr/c")
+    Path(tiles, "0/1").unlink()
+    tile = Path(tiles, "2/2")
+    tile.write_bytes(tile.read_bytes()[:-4] + b"????")
+    summary = update("herk", "C.npy")
+    assert (summary.resumed, summary.damaged) == (4, 1)
+    assert same_bits(read("C.npy"), expect("herk", files))
+
+
+def test_a_chunk_that_was_written_again_is_another_input(files):
+    stop_after(2, partial(update, "herk", "C.npy"))
+    chunk = next(Path("A.zarr/c").glob("*/*"))
+    chunk.write_bytes(chunk.read_bytes())
+    with raises(StoreError, "unfinished-input-changed"):
+        update("herk", "C.npy")
 
 
 # --- one triangle ---------------------------------------------------------------------
