@@ -170,7 +170,14 @@ def test_what_is_lent_is_for_the_owner_alone():
     lease.close()
 
 
-def test_a_lease_ends_with_its_owner():
+def test_memory_that_is_mapped_is_there():
+    lease = Lease()
+    lease.map(2**16)
+    assert os.stat(lease.ticket.path).st_blocks * 512 >= 2**16
+    lease.close()
+
+
+def test_a_lease_ends_with_its_owner(monkeypatch):
     lease = Lease()
     lease.write(memoryview(b"0123456789"))
     ticket = lease.ticket._replace(nbytes=10)
@@ -180,6 +187,7 @@ def test_a_lease_ends_with_its_owner():
     nobody = ticket._replace(process=2**22 + 1)
     lease.close()
     other = os.open(os.devnull, os.O_RDONLY)  # has its number now
+    monkeypatch.setattr(os, "open", None)  # which might have effects there
     try:
         for ended in (ticket, elsewhere, nobody):
             assert not is_held(ended)
@@ -212,7 +220,7 @@ def test_a_number_may_name_another_file_after_the_first_look(monkeypatch):
 
 
 def test_a_receiver_without_an_answer_is_asked_again_later(monkeypatch):
-    plugin, asked, ours = TransportPlugin(), [], []
+    plugin, asked, sent = TransportPlugin(), [], []
 
     async def answer(frame):
         asked.append(frame)
@@ -221,17 +229,24 @@ def test_a_receiver_without_an_answer_is_asked_again_later(monkeypatch):
         return await plugin.read(frame)
 
     async def send_all(comm, serializers, **_):
-        ours.append(serializers is not None)
+        sent.append(serializers)
+        if FAMILY in (serializers or ()):
+            comm.remote_info[FAMILY].lend(np.ones(2**17))
 
     worker = SimpleNamespace(handlers={"get_data": send_all})
     worker.rpc = lambda address: SimpleNamespace(twom_dist_read=answer)
     plugin.setup(worker)
     comm = SimpleNamespace(peer_address="tls://b:1", remote_info={})
+    before = count_files()
     for seconds, count in [(0, 1), (4, 1), (6, 2), (60, 2)]:
         monkeypatch.setattr(worker_plugin, "monotonic", lambda x=seconds: x)
         asyncio.run(plugin.get_data(comm, keys=(), who="tls://b:1"))
         assert len(asked) == count
-    assert ours == [False, False, True, True]
+    whoever = plugin.get_data(comm, keys=(), who="tls://b:1", serializers=["dask"])
+    asyncio.run(whoever)
+    ours = [FAMILY, "dask", "pickle"]
+    assert sent == [None, None, ours, ours, ["dask"]]
+    assert count_files() == before
 
 
 def test_a_receiver_that_cannot_take_asks_for_no_more(way, monkeypatch):

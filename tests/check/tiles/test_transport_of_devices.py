@@ -2,7 +2,7 @@
 
 import os
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from threading import Barrier, Event
 from types import SimpleNamespace
@@ -210,15 +210,17 @@ def test_nothing_is_closed_that_another_thread_reads(device, monkeypatch):
     monkeypatch.setattr(device, "copy", copy)
     monkeypatch.setattr(handles, "_MOST_OPEN", 1)
     device.bases.append(VALUES)
-    with ThreadPoolExecutor(3) as pool:
+    with ThreadPoolExecutor(4) as pool:
         pool.submit(opened.copy, owner, export)
         assert begun.wait(20)
         # One finds the place taken, one its allocation replaced, one closes all.
         other = pool.submit(opened.copy, owner, export._replace(handle=b"1"))
         later = pool.submit(opened.copy, owner, export._replace(serial=7))
-        assert {x.done() for x in (other, later)} == {False}
+        closing = pool.submit(opened.close)
+        assert not wait((other, later, closing), timeout=0.1).done
         ends.set()
         assert other.result().size == later.result().size == 8
+        closing.result()
     opened.close()
     log = [x[0] for x in device.log if x[0] != "copy"]
     assert log.index("copied") < log.index("close")
