@@ -44,3 +44,16 @@ def test_cosines_that_pairs_find_are_inside(dtype, k):
         assert least[i] <= found <= most[i] * (1 + 2.0**-19)
         inside += 1
     assert inside > 12
+
+
+def test_systems_that_are_certain_are_those_of_each_matrix():
+    x = np.array([random_matrix(4, 20, "float64", 3, seed) for seed in range(300)])
+    engine = get_engine("cpu")
+    largest = engine.largest_exponents(x)
+    known = Measured(largest, *engine.row_sums(x, largest, norm_bits(20)))
+    spec = of_arrays(*td.syrk.ask(x[0])[:2], None, None).spec
+    systems = certain.certain_systems(x, x, [known], spec)
+    both = [(t, one) for t, one in zip(systems, x, strict=True) if t is not None]
+    assert len(both) > 200
+    for system, one in both:
+        assert td.explain(td.syrk, one).num_moduli == system.num_moduli

@@ -102,6 +102,7 @@ def test_no_entry_leaves_the_normal_numbers(dtype):
     for first, x in enumerate((a, b)):
         x[1] *= np.ldexp(info.dtype.type(1), -30)
         x[2, first::7] = info.smallest_subnormal
+        x[3, 2 + first :: 7] = np.nextafter(2**10 * info.tiny, 0, dtype=info.dtype)
     e = choose_shifts(exponents(a), exponents(b), dtype)
     assert np.ptp(e) > info.maxexp // 2
     for x, shifts in ((a, -e), (b, e)):
@@ -164,3 +165,12 @@ def test_what_gains_is_marked_among_the_matrices_of_a_stack():
             assert not may or gain > GAIN * (1 - 2.0**-20)
             gains += found is not None
     assert 100 < gains < 700
+
+
+def test_columns_of_a_stack_gain_though_their_sums_are_rounded_up():
+    """Two columns in which only one side is not tiny, beside an exact gain."""
+    spread = np.full((2, 1026), -5)
+    spread[:, :2] = [[0, -100], [-100, 0]]
+    ends = [np.stack([x, x, -x]).astype(np.int32) for x in spread]
+    assert choose_shifts(*ends, "float64") is not None
+    assert may_gain(sum_columns(*spread[:, np.newaxis]), 1026)

@@ -45,6 +45,15 @@ def test_two_rows_that_meet_nowhere_but_where_both_are_tiny():
     assert (found.closed_by, found.num_moduli > 25) == ("pairs", True)
 
 
+def test_two_rows_may_meet_in_the_last_tile_alone():
+    A = np.random.default_rng(0).standard_normal((8, 30))
+    A[2:4] = 0
+    A[2, 0] = A[3, 1] = 1
+    A[2:4, -1] = 1e-9
+    lazy = da.from_array(A, chunks=(8, 10))
+    assert td.explain(td.syrk, lazy) == td.explain(td.syrk, A)
+
+
 def test_the_last_row_of_a_block_counts(monkeypatch):
     """Whatever the place of the two rows, and of the blocks."""
     monkeypatch.setitem(every_pair._BLOCK, "numpy", 16)
