@@ -21,6 +21,8 @@ from twom_dist.tiles.placement.grids import (
 )
 from twom_dist.tiles.placement.homes import choose_homes
 from twom_dist.tiles.placement.plugin import PlacementPlugin
+from twom_dist.tiles.placement.readers import READER
+from twom_dist.tiles.placement.replicas import Replicas
 from twom_dist.tiles.placement.seating import with_ancestors
 from twom_dist.tiles.placement.triangle import triangle_map
 
@@ -282,6 +284,27 @@ def test_only_the_tasks_of_a_worker_that_goes_lose_their_place():
     assert forgotten.worker_restrictions == {before[1, 1]}
 
 
+def test_a_task_is_not_sent_to_a_reader_that_has_gone():
+    tiles = da.ones(2, chunks=1)
+    scheduler = FakeScheduler(tiles, 2)
+    readers = {(tiles.name, 0): "a", (tiles.name, 1): "gone"}
+    plugin = PlacementPlugin()
+    plugin.start(scheduler)
+    plugin.update_graph(scheduler, tasks=[], annotations={READER: readers})
+    assert scheduler.homes(tiles.name) == {(0,): "a"}
+
+
+def test_what_is_placed_is_not_stolen():
+    product, kept = td.gemm(*(da.ones((4, 4), chunks=1) for _ in range(2))), []
+    scheduler = FakeScheduler(product, 4)
+    plugin = scheduler.place()
+    stealing = SimpleNamespace(remove_key_from_stealable=kept.append)
+    scheduler.extensions["stealing"] = stealing
+    for key in scheduler.tasks:
+        plugin.transition(key, "waiting", "processing")
+    assert {task.key for task in kept} == plugin.placed
+
+
 @pytest.mark.parametrize("status", ["running", None])
 def test_a_pause_that_is_over_is_forgotten(status):
     product = td.gemm(*(da.ones((4, 4), chunks=1) for _ in range(2)))
@@ -297,11 +320,16 @@ def test_a_pause_that_is_over_is_forgotten(status):
 # --- copies of tiles ------------------------------------------------------------------
 
 
-@cases(("holders", "is_dropped"), [("a", False), ("b", False), ("ab", True)])
-def test_a_copy_is_dropped_but_never_the_only_one(holders, is_dropped):
+@cases(
+    ("holders", "taken_on", "is_dropped"),
+    [("a", "", False), ("b", "", False), ("ab", "b", True), ("ab", "a", False)],
+)
+def test_a_copy_is_dropped_but_never_the_only_one(holders, taken_on, is_dropped):
+    """Nor one that a task there takes: its worker would end itself."""
     tile = da.ones(1, chunks=1)
     scheduler = FakeScheduler(tile, 2, {(tile.name, 0): holders})
-    scheduler.tasks[tile.name, 0].waiters = ()
+    takers = [SimpleNamespace(processing_on=scheduler.workers[w]) for w in taken_on]
+    scheduler.tasks[tile.name, 0].waiters = takers
     asked = []
     scheduler.request_remove_replicas = lambda *given, **_: asked.append(given)
     scheduler.place()._drop_replicas("a", [(tile.name, 0)])
@@ -327,3 +355,10 @@ def test_copies_go_with_the_last_product_that_takes_them():
     )
     assert not early
     assert Counter(late).keys() == held.keys()
+
+
+def test_a_task_that_comes_again_is_watched_once():
+    replicas = Replicas()
+    for _ in range(2):
+        replicas.watch("task", "a", ["tile"])
+    assert replicas.done("task") == ("a", ["tile"])

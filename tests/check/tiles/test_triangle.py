@@ -1,7 +1,7 @@
 """Placement of triangles: planes, the figures of the design, and laws for all sizes."""
 
 from collections import Counter, defaultdict
-from itertools import combinations, permutations
+from itertools import combinations, permutations, product
 
 import pytest
 from hypothesis import given
@@ -127,8 +127,11 @@ def test_figures(workers, count, ours, cyclic):
     assert grid == pytest.approx(cyclic, abs=5e-3)
 
 
-@cases("count", [1, 5, 12, 32, 70])
-@cases("workers", range(2, 17))
+@cases(
+    ("workers", "count"),
+    # On 32 workers covers are worse than a grid.
+    [*product(range(2, 17), [1, 5, 12, 32, 70]), (32, 9)],
+)
 def test_no_worker_is_busier_or_fuller_than_on_the_best_grid(workers, count):
     balance, held = figures(triangle_map(count, workers))
     best_balance, best_held = min(map(figures, cyclic_maps(count, workers)))
