@@ -94,6 +94,14 @@ def test_rank_2k_is_the_sum_of_two_products(tiled, hermitian):
     assert ((C.conj().T if hermitian else C.T) == C).all()
 
 
+def test_rank_2k_updates_multiply_all_of_a_diagonal_tile():
+    """Of rows so long that they are multiplied a few at a time."""
+    A, B = (matrix(seed, "float32", (200, 2000)) for seed in (1, 2))
+    C = syr2k(A, B)  # first: memory of the other product would hide what is left out
+    Y = td.gemm(A, B, op_b="T")
+    assert (Y + Y.T == C).all()
+
+
 @cases("routine", [herk, syrk, her2k, syr2k])
 @cases("uplo", ["lower", "upper"])
 def test_one_triangle_is_that_of_the_whole_and_the_other_is_zero(tiled, routine, uplo):

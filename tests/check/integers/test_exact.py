@@ -16,6 +16,7 @@ from tests.support.integers import as_parts, conjugate, full, multiply, random_i
 from twom_dist.errors import AccuracyError, ArgumentError, PlanError
 from twom_dist.moduli import available_moduli, residue_system
 from twom_dist.problem.exact import shortest_exact
+from twom_dist.tiles.integers import working_dtype
 
 NARROW = ("bool", "int8", "uint8", "int16", "uint16")
 # (m, n, k)
@@ -100,6 +101,11 @@ def test_entries_fit_even_where_their_products_are_few():
     a, b = random_integers((2, 1), "int32"), random_integers((1, 3), "bool")
     c = td.integers.gemm(a, b)
     assert (as_parts(c) == multiply(a, b)).all()
+
+
+def test_single_precision_holds_no_more_than_24_bits():
+    for largest, size in ((2**24, 4), (2**24 + 1, 8)):
+        assert working_dtype("int32", largest).itemsize == size
 
 
 @pytest.mark.parametrize("method", ["3m", "4m", "hybrid"])

@@ -90,6 +90,7 @@ def test_integers_and_twice_the_digits(split, monkeypatch):
         return (
             td.integers.gemm(a, a, op_b="T"),
             td.integers.syrk(a),
+            td.integers.syr2k(a, a[::-1]),
             td.integers.herk(pairs, pairs=True),
             td.integers.matmul(a.astype(int) << 40, a.T, dtype=object),
             stack(td.twofold.gemm(z, z, op_b="C")),
@@ -114,6 +115,17 @@ def test_a_product_that_turns_native_is_added_in_doubles(monkeypatch):
     assert REDUCE in count_stages(lazy)
     assert same_bits(computed(lazy), a @ b)
     monkeypatch.undo()
+
+
+def test_cells_beside_one_another_end_on_different_layers(monkeypatch):
+    force_split(monkeypatch, 2, 1)
+    a = da.zeros((40, 40), chunks=20)
+    product = td.gemm(a, a, num_moduli=5)
+    graph = dict(product.__dask_graph__())
+    cells = [(i, j) for i in range(2) for j in range(2)]
+    needed = {c: graph[product.name, *c].dependencies for c in cells}
+    layers = {c: {x[3] for x in needed[c] if x[0].startswith(REDUCE)} for c in cells}
+    assert layers == {(i, j): {(i + j) % 2} for i, j in cells}
 
 
 @cases("parts", [1, 2, 3])
