@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import dask.array as da
 import pytest
-from dask.core import get_deps, toposort
 
 import twom_dist as td
 from tests.support.cases import cases
+from tests.support.schedulers import FakeScheduler, FakeTask
 from twom_dist.tiles.placement.grids import (
     LITTLE,
     WorkerGrid,
@@ -116,21 +116,6 @@ def test_tiles_that_are_looked_at_together_begin_where_all_are_needed():
     assert choose_homes([[1], [2]], seats, held | {1: "bz"}) == {1: "b", 2: "a"}
 
 
-class FakeTask:
-    """What the placement reads of a task of the scheduler."""
-
-    def __init__(self, key, *dependencies, state="waiting", restricted=(), held=()):
-        self.key, self.state, self.who_has = key, state, held
-        self.dependencies, self.dependents = dependencies, []
-        self.worker_restrictions = set(restricted)
-        self.host_restrictions = self.resource_restrictions = self.run_spec = None
-        for needed in dependencies:
-            needed.dependents.append(self)
-
-    def get_nbytes(self):
-        return 1000
-
-
 def test_what_only_one_worker_needs_follows_the_tile_that_needs_it():
     both, memory = FakeTask("both"), FakeTask("memory", state="memory")
     outside, placed = FakeTask("outside"), FakeTask("placed", restricted="z")
@@ -145,45 +130,6 @@ def test_what_only_one_worker_needs_follows_the_tile_that_needs_it():
     expected |= dict.fromkeys(["b", "c", "z"], "q")
     assert {task.key: worker for task, worker in found} == expected
     assert len(found) == len(expected)
-
-
-WORKERS = "abcdef"
-
-
-class FakeScheduler:
-    """Workers by their addresses, and the tasks of a lazy array.
-
-    `held`: the worker that holds each chunk of the inputs.
-    """
-
-    def __init__(self, array, count, held=None):
-        states = {
-            w: SimpleNamespace(address=w, status=SimpleNamespace(name="running"))
-            for w in WORKERS[:count]
-        }
-        self.workers, self.tasks, self.extensions = states, {}, {}
-        graph = dict(array.__dask_graph__())
-        dependencies, _ = get_deps(graph)
-        for key in toposort(graph):
-            needed = (self.tasks[x] for x in sorted(dependencies[key], key=str))
-            holders = [states[w] for w in (held or {}).get(key, "")]
-            state = "memory" if holders else "waiting"
-            self.tasks[key] = FakeTask(key, *needed, state=state, held=holders)
-
-    def place(self):
-        plugin = PlacementPlugin()
-        plugin.start(self)
-        plugin.update_graph(self, tasks=sorted(self.tasks, key=str))
-        return plugin
-
-    def homes(self, name):
-        """Worker of each placed task of a name, by the rest of its key."""
-        return {
-            key[1:]: worker
-            for key, task in self.tasks.items()
-            if key[0] == name
-            for worker in task.worker_restrictions or ()
-        }
 
 
 def starts(scheduler, *arrays):
