@@ -17,6 +17,7 @@ from twom_dist.api import prepared as product_module
 from twom_dist.errors import MemoryLimitError, PlanError
 from twom_dist.kernels import room
 from twom_dist.kernels.cuda import workspace
+from twom_dist.moduli import residue_system
 from twom_dist.tiles.cache import encoded_tiles
 
 
@@ -277,3 +278,12 @@ def test_a_product_keeps_memory_of_the_current_allocator(cupy, pool, monkeypatch
     del product
     gc.collect()
     assert memory() is not None
+
+
+def test_tiles_leave_a_quarter_of_their_memory_to_encoded_ones():
+    system, shape = residue_system("2m", 16), (4096, 4096, 4096)
+    for limit in range(1 << 27, 1 << 32, 1 << 27):
+        tiles = workspace.fit_tiles(system, shape, limit, 0)
+        taken = tiles.mb, tiles.nb, tiles.kb
+        used = workspace.working_bytes(system, taken, 0)
+        assert used + (taken != shape) * tiles.cache_bytes <= limit

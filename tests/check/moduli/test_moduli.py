@@ -219,6 +219,24 @@ def test_decode_multiply_encode_is_the_exact_product(kind, data, seed):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_products_of_updates_follow_from_their_mirrors(kind):
+    system = all_systems(kind)[-1]
+    re, im = np.random.default_rng(0).integers(-999, 999, (2, 4, 5))
+    planes = [(x.re_weight * re, x.im_weight * im) for x in system.planes]
+    left, right = [x + y for x, y in planes], [x - y for x, y in planes]
+    products = [left[x.left] @ right[x.right].T for x in system.products]
+    for product, found in zip(system.products, products, strict=True):
+        mirror = product.mirror
+        if mirror is None:
+            continue
+        source, total = products[mirror.source], 0
+        if mirror.other is not None:
+            total = mirror.other_weight * products[mirror.other]
+        total = total + mirror.straight * source + mirror.transposed * source.T
+        assert not ((total - found) % product.p).any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_digit_sums_are_exact_in_float64_and_the_quotient_is_right(kind):
     for system in chosen_systems(kind):
         b, count = system.digit_bits, system.num_digits

@@ -16,6 +16,7 @@ from tests.support.bits import same_bits
 from tests.support.cuda.deferred_device import deferred_engine
 from tests.support.cuda.on_cpu import on_cpu
 from tests.support.strategies import random_matrix
+from twom_dist.moduli import residue_system
 from twom_dist.problem.problem import of_headers
 from twom_dist.tiles import tasks
 from twom_dist.tiles.cache import encoded_tiles
@@ -106,6 +107,32 @@ def test_planes_that_the_cache_drops_stay_for_who_multiplies_them(cuda):
         expected = tasks.multiply_panel(*given).values
     assert same_bits(np.asarray(found)[..., :70], np.asarray(expected)[..., :70])
     encoded_tiles.clear()
+
+
+@pytest.mark.parametrize("engine", [(1, 90), (2, 90)], indirect=True)
+def test_planes_of_others_are_waited_for(engine):
+    """Another thread has launched what makes them, and has not waited."""
+    x, exponents = random_matrix(70, 40), np.full(70, 9, np.int32)
+    system, shared = residue_system("2m", 3), []
+    made, read = threading.Event(), threading.Event()
+
+    def encode():
+        with engine.task():
+            shared.append(engine.share(engine.encode(x, exponents, system)))
+            made.set()
+            read.wait(PATIENCE)
+
+    def multiply():
+        with engine.task():
+            planes = engine.keep(shared[0])
+            found = engine.multiply(planes, planes, system)
+        return np.array(found)[..., :70]
+
+    with in_a_thread(encode):
+        made.wait(PATIENCE)
+        first = multiply()
+        read.set()
+    assert same_bits(first, multiply())
 
 
 def test_a_task_keeps_no_more_planes_than_its_stream_reads(cuda, monkeypatch):
