@@ -48,6 +48,18 @@ def test_an_error_ends_the_loop_and_reaches_the_caller():
             assert len(done) == seen
 
 
+def test_an_error_of_a_helper_reaches_the_caller():
+    both, caller = Barrier(2, timeout=20), get_ident()
+
+    def work(item: int) -> None:
+        both.wait()
+        if get_ident() != caller:
+            raise ValueError("not here")
+
+    with limit_threads(2), pytest.raises(ValueError, match="not here"):
+        run_each(work, range(2))
+
+
 @pytest.mark.parametrize("cores", [{0, 1, 5}, {0}, None])
 def test_threads_wake_on_other_cores_than_their_callers(monkeypatch, cores):
     moves, ready = {}, Barrier(2, timeout=9)
