@@ -26,6 +26,10 @@ def operands(dtype):
     yield "not finite", gaps, spread
     yield "nothing", np.zeros_like(plain), np.full_like(spread, np.nan)
     yield "tiny", (plain * np.finfo(dtype).tiny / 8).astype(dtype), plain
+    ends = plain / abs(plain).max()
+    ends[:, 0] *= np.finfo(dtype).max / 16
+    ends[:, 1] *= np.finfo(dtype).tiny
+    yield "both ends", ends, plain
     yield "many rows", random_matrix(260, 2, dtype), random_matrix(3, 2, dtype)
     yield "small", plain[:1, :1].copy(), plain[:2, :1].copy()
 
@@ -52,3 +56,9 @@ def test_the_cpu_weighs_as_the_reference_does(monkeypatch, dtype):
                     assert all((a == b).all() for a, b in zip(one, other, strict=True))
                 found = cpu.weigh(given, bits, columns=False, rule=rule)
                 assert (found.cosines, found.columns) == (expected.cosines, None)
+
+
+def test_rows_that_never_meet_have_no_bound():
+    x = np.kron(np.eye(3), np.ones((2, 13)))
+    weighed = get_engine("cpu").weigh([x], norm_bits(39), columns=False, rule=None)
+    assert weighed.largest_ratio(1.0, 20) == pytest.approx(1, rel=1e-5)
