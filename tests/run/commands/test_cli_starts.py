@@ -46,8 +46,17 @@ def before(call, here, a, b):
     return save_more(here, a, b)
 
 
-def test_workers_that_do_not_start_leave_nothing(call, here, before):
+@pytest.mark.parametrize(
+    ("setting", "value", "why"),
+    [
+        ("temporary-directory", "A.npy", "no-folder"),
+        ("distributed.worker.preload", ["no_such_module"], "workers-did-not-start"),
+    ],
+)
+def test_workers_that_do_not_start_leave_nothing(
+    call, here, before, setting, value, why
+):
     product = ("gemm", *AT[:4], "--n-workers", "1")
-    with dask.config.set({"temporary-directory": str(here / "A.npy")}):
-        call.assert_refuses(*product, why="workers-did-not-start")
+    with dask.config.set({setting: value}):
+        call.assert_refuses(*product, why=why)
     assert contents(here) == before
