@@ -15,8 +15,9 @@ from ..crossover.chips import Chip
 from ..errors import EngineUnavailableError
 from ..plan.memory import MemoryBudget
 
-# For a scheduler to answer for the first time, and for the first worker, which may have
-# to import this package.
+# For a scheduler to answer for the first time: it may have to import this package.
+FIRST_SECONDS = 2
+# For the first worker, which may have to import it from a slow disk.
 ANSWER_SECONDS = 5
 # For a scheduler that has answered before, and for other workers once one has answered.
 OTHERS_SECONDS = 1
@@ -77,7 +78,7 @@ def ask_scheduler(client: Any, function: Callable[..., Any]) -> Any:
     known = answers_of(client)
     if is_silent(client):
         return None
-    seconds = ANSWER_SECONDS if known.workers is None else OTHERS_SECONDS
+    seconds = FIRST_SECONDS if known.workers is None else OTHERS_SECONDS
     loop = client.loop.asyncio_loop
     asked = client._run_on_scheduler(function)
     known.pending = asyncio.run_coroutine_threadsafe(asked, loop)

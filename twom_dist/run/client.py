@@ -77,12 +77,23 @@ def current_cluster(engine: str = "cpu") -> Cluster:
         return Cluster(threads=CPU_COUNT, memory=memory)
     workers = list_workers(client)
     if not workers:
-        return Cluster()
+        return _as_connected(client, on_devices)
     limits = [x["memory_limit"] for x in workers if x["memory_limit"]]
     memory = MemoryBudget(min(limits, default=None))
     if on_devices:
         memory = budget_for_products(client, [x["address"] for x in workers])
     return Cluster(len(workers), max(x["nthreads"] for x in workers), memory)
+
+
+def _as_connected(client: Any, on_devices: bool) -> Cluster:
+    """Describe workers, taken to be alike, by the sums that dask's client was told."""
+    told = client._scheduler_identity
+    count = told.get("n_workers", 0)
+    if not count:
+        return Cluster()
+    limit = None if on_devices else told["total_memory"] // count or None
+    threads = max(1, told["total_threads"] // count)
+    return Cluster(count, threads, MemoryBudget(limit))
 
 
 def list_workers(client: Any) -> list[dict[str, Any]]:

@@ -61,18 +61,25 @@ def time_builds():
 
 @pytest.mark.usefixtures("here")
 def test_building_waits_for_no_scheduler_that_has_stopped(scheduler, monkeypatch):
-    process, _ = scheduler
-    process.send_signal(signal.SIGSTOP)
-    try:
-        # One question alone is waited for, and nothing once it is open.
-        monkeypatch.setattr("twom_dist.run.answers.ANSWER_SECONDS", 0.5)
-        assert time_builds() < 3
-        assert time_builds() < 0.5
-        np.save("A.npy", np.ones((4, 4)))
-        with raises(EngineUnavailableError, "scheduler-silent"):
-            td.multiply_files("A.npy", "A.npy", "C.npy")
-    finally:
-        process.send_signal(signal.SIGCONT)
+    process, client = scheduler
+    own = "--no-nanny", "--nthreads", "3", "--memory-limit", "1e9"
+    with started("worker", client.scheduler.address, *own):
+        client.wait_for_workers(1, timeout=30)
+        process.send_signal(signal.SIGSTOP)
+        try:
+            # One question alone is waited for, and nothing once it is open.
+            monkeypatch.setattr("twom_dist.run.answers.FIRST_SECONDS", 0.5)
+            assert time_builds() < 3
+            assert time_builds() < 0.5
+            # What dask's client was told before stands for the answer.
+            workers = td.plan(td.gemm, A, A).cluster
+            assert (workers.workers, workers.threads) == (1, 3)
+            assert workers.memory.limit == 10**9
+            np.save("A.npy", np.ones((4, 4)))
+            with raises(EngineUnavailableError, "scheduler-silent"):
+                td.multiply_files("A.npy", "A.npy", "C.npy")
+        finally:
+            process.send_signal(signal.SIGCONT)
 
 
 def test_building_waits_for_no_scheduler_that_has_gone(scheduler):
