@@ -55,9 +55,8 @@ def find_workers(client: Any = None) -> tuple[Any, Cluster]:
     if client is None:
         return None, choose_workers(n_workers=1)
     with blaming(client), client.as_current():
-        cluster = current_cluster()
-    require_answer(client)
-    return client, cluster
+        require_answer(client)
+        return client, current_cluster()
 
 
 def compute(

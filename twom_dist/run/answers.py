@@ -1,12 +1,13 @@
 """Questions to the scheduler and the workers of a client; none is waited for for ever.
 
 A scheduler that has stopped or gone never answers, nor does a worker whose event loop
-hangs, and dask waits for both.
+hangs, and dask waits for both. Products are built without a scheduler that is not there
+at once; only jobs wait for it.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future
+from collections.abc import Callable, Coroutine, Iterable
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -15,11 +16,11 @@ from ..crossover.chips import Chip
 from ..errors import EngineUnavailableError
 from ..plan.memory import MemoryBudget
 
-# For a scheduler to answer for the first time: it may have to import this package.
-FIRST_SECONDS = 2
-# For the first worker, which may have to import it from a slow disk.
+# For a scheduler to show that it is there, which takes milliseconds if it is.
+THERE_SECONDS = 0.25
+# For one that is there, and for the first worker: both may have to import this package.
 ANSWER_SECONDS = 5
-# For a scheduler that has answered before, and for other workers once one has answered.
+# For other workers once one has answered.
 OTHERS_SECONDS = 1
 # For workers that left a question unanswered.
 AGAIN_SECONDS = 0.1
@@ -62,12 +63,13 @@ def is_silent(client: Any) -> bool:
 
 
 def require_answer(client: Any) -> None:
-    """Raise if the scheduler has gone or does not answer."""
-    if not client.asynchronous and is_silent(client):
-        address = client.scheduler.address if client.scheduler else "unknown"
-        problem = f"the scheduler at {address} does not answer"
-        remedy = "Look at its log, or start it again, and make a new Client"
-        raise EngineUnavailableError(problem, remedy, "scheduler-silent")
+    """Wait for a scheduler that is busy; raise if it has gone or does not answer."""
+    if client.asynchronous or _is_there(client, ANSWER_SECONDS):
+        return
+    address = client.scheduler.address if client.scheduler else "unknown"
+    problem = f"the scheduler at {address} does not answer"
+    remedy = "Look at its log, or start it again, and make a new Client"
+    raise EngineUnavailableError(problem, remedy, "scheduler-silent")
 
 
 def ask_scheduler(client: Any, function: Callable[..., Any]) -> Any:
@@ -75,21 +77,39 @@ def ask_scheduler(client: Any, function: Callable[..., Any]) -> Any:
 
     Whoever asks while an earlier question is still open does not wait at all.
     """
-    known = answers_of(client)
     if is_silent(client):
         return None
-    seconds = FIRST_SECONDS if known.workers is None else OTHERS_SECONDS
-    loop = client.loop.asyncio_loop
-    asked = client._run_on_scheduler(function)
-    known.pending = asyncio.run_coroutine_threadsafe(asked, loop)
+    seconds = THERE_SECONDS
+    if answers_of(client).workers is None:
+        if not _is_there(client, seconds):
+            return None
+        seconds = ANSWER_SECONDS  # it may have to import this package
     try:
-        return known.pending.result(seconds)
-    except TimeoutError:
-        return None
+        return _ask(client, client._run_on_scheduler(function), seconds)
     except ImportError as error:
         raise _lacking(f"the scheduler at {client.scheduler.address}", error) from error
-    except OSError:
-        return None  # it has gone
+
+
+def _is_there(client: Any, seconds: float) -> bool:
+    """Tell if a scheduler answers the least of questions, or an open one, by then."""
+    if client.status != "running":
+        return False
+    pending = answers_of(client).pending
+    if pending and not pending.done():
+        wait([pending], seconds)
+        return pending.done()
+    return bool(_ask(client, client.scheduler.identity(n_workers=0), seconds))
+
+
+def _ask(client: Any, question: Coroutine[Any, Any, Any], seconds: float) -> Any:
+    """Have the client's event loop ask; None without an answer."""
+    loop = client.loop.asyncio_loop
+    asked = asyncio.run_coroutine_threadsafe(question, loop)
+    answers_of(client).pending = asked
+    try:
+        return asked.result(seconds)
+    except (TimeoutError, OSError):
+        return None  # it is still busy, or has gone
 
 
 def ask_workers(
