@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from twom_dist.tiles.look.every_pair import magnitude_bits
 
 import twom_dist as td
 from tests.support.bits import same_bits
@@ -9,7 +10,6 @@ from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.errors import EngineUnavailableError
 from twom_dist.kernels import get_engine
 from twom_dist.moduli import norm_bits
-from twom_dist.tiles.look.every_pair import magnitude_bits
 
 pytestmark = pytest.mark.gpu
 

@@ -37,8 +37,8 @@ def find_stages(engine: Any, x: Any, shifts: Any, methods: Any) -> dict[str, Any
     largest = engine.largest_exponents(x, **given)
     sums = engine.square_sums(x, largest, norm_bits(K), **given)
     squares, totals = engine.row_sums(x, largest, norm_bits(K), **given)
-    magnitudes = engine.magnitudes(x, largest, **given)
-    found = {"largest": largest, "sums": sums, "magnitudes": magnitudes}
+    octaves = engine.octaves(x, largest, **given)
+    found = {"largest": largest, "sums": sums, "octaves": octaves}
     found |= {"squares": squares, "totals": totals}
     for method, count in methods:
         system = residue_system(method, count)

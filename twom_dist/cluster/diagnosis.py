@@ -160,13 +160,12 @@ def name_versions() -> Iterator[Finding]:
     multiplies_bytes = int8_gemm.multiplies_bytes()
     if not multiplies_bytes:
         kernel += " (no VNNI: products of doubles are slower than NumPy's)"
-    elif not has_vnni():  # not x86
-        kernel += " (speeds were never measured on such a CPU)"
-    int8 = f"int8 products by {kernel} on {cores}"
     advice = ""
-    if multiplies_bytes and not int8_gemm.has_onnx_runtime():
-        what = "looks at the data" if has_vnni() else "products"
-        advice = f"Run pip install onnxruntime for faster {what}"
+    if multiplies_bytes and not has_vnni():  # not x86
+        kernel += " (speeds were never measured on such a CPU)"
+        if not int8_gemm.has_onnx_runtime():
+            advice = "Run pip install onnxruntime for faster products"
+    int8 = f"int8 products by {kernel} on {cores}"
     found = ", ".join([*releases, python, int8])
     yield Finding("installation", "ok", found, advice)
 

@@ -11,8 +11,6 @@ from .survey import Summary, Surveyed
 
 # Each formula of angles has less than ten operations, relative errors of 2^-53.
 MARGIN = 2.0**-48
-# Magnitudes are rounded to float32 before they are cut, each by up to 2^-24.
-MAGNITUDE_MARGIN = 2.0**-21
 
 
 def find_cosines(squares: Array, totals: Array, k: int) -> Array:

@@ -54,10 +54,6 @@ class Weighed(NamedTuple):
         Returns the findings for each operand, where they are.
     known : sequence of Known
         Of each operand, if it is worth telling a product at once; else none.
-    largest_ratio : callable
-        Takes a limit, and `bits` of `bound_pairs`. Returns the largest bound of rho^2
-        above the limit of all pairs of rows that their angles leave open, 0 without
-        any; or None where these take other stages.
     """
 
     cosines: tuple[float, float]
@@ -65,7 +61,6 @@ class Weighed(NamedTuple):
     largest_error: Callable[[], float]
     surveyed: Callable[[], list[Surveyed]]
     known: Sequence[Known] = ()
-    largest_ratio: Callable[[float, int], float | None] = lambda *_: None
 
 
 class Weigh(Protocol):
@@ -99,7 +94,7 @@ class Weigh(Protocol):
 
 
 class Looks(Protocol):
-    """Part of the `Engine` protocol: sums of rows, magnitudes, and their products.
+    """Part of the `Engine` protocol: sums of rows, and octaves of entries.
 
     Attributes
     ----------
@@ -216,128 +211,56 @@ class Looks(Protocol):
         """
         ...
 
-    def magnitudes(
-        self, x: Array, largest: Array, shifts: Array | None = None
-    ) -> Array:
-        """Round ``sqrt(re^2 + im^2) 2^-e`` to a float32, and cut it to 8 bits.
+    def octaves(self, x: Array, largest: Array, shifts: Array | None = None) -> Array:
+        """Find how many octaves below the largest of its row each entry is.
 
-        Powers of two, squares and their root in float64, each operation rounded by
-        itself; 0 in rows without a finite nonzero entry. At least 2^-126 where the
-        entry is not 0, which may be more than it is: see `LARGEST_RATIO`.
+        By the larger part of an entry: ``e - f``, where e is the largest exponent of
+        the row and f the smallest with ``|part| < 2^f``. `octaves.FAR` for 63 and more;
+        `octaves.NONE` for zeros, and in rows without a finite nonzero entry.
 
         Parameters
         ----------
-        x : (rows, k)
-        largest : (rows,) int32
+        x : (..., rows, k)
+        largest : (..., rows) int32
             Of the whole rows.
         shifts : (k,) int32, optional
+            None for stacks.
 
         Returns
         -------
-        (rows, k) uint16
-            The leading half of the nearest float32.
+        (..., rows, k) uint8
         """
         ...
 
-    def multiply_digits(self, x: Array, y: Array, digits: int) -> Array:
-        """Sum products of the leading digits of magnitudes along k, for all pairs.
-
-        With ``h = floor(2^6 x)``, at most 90, and l the next 7 bits of x, by int8
-        products:
-
-        * 0 digits: the number of products that are not 0;
-        * 1: the sum of ``h_x h_y``, in units of 2^-12;
-        * 2: of ``128 h_x h_y + h_x l_y + l_x h_y``, in units of 2^-19.
+    def count_octaves(self, x: Array) -> Array:
+        """Count the entries of each row down to the octaves `octaves.COUNTED`.
 
         Parameters
         ----------
-        x, y : (m, k), (n, k) uint16
-            From `magnitudes`.
-        digits : {0, 1, 2}
+        x : (..., rows, k) uint8
+            From `octaves`.
 
         Returns
         -------
-        (m, n) int32 or int64
-            Exact.
+        (..., rows, 25) int32
+            Those of tiles add.
         """
         ...
 
-    def find_open(
-        self, products: Array, left: Array, right: Array, factor: float, most: int
-    ) -> tuple[Array, Array, Array] | None:
-        """List the pairs with ``products_ij^2 factor < left_i right_j``.
-
-        In float64, each operation rounded by itself, from left to right. None if there
-        are more than `most`.
+    def multiply_octaves(self, x: Array, y: Array) -> Array:
+        """Multiply in the ring of (min, +): the least sum of octaves of all pairs.
 
         Parameters
         ----------
-        products : (m, n) int32 or int64
-            From `multiply_digits`.
-        left, right : (m,), (n,) float64, on the host
-        factor : float
-        most : int
+        x, y : (m, k), (n, k) uint8
+            From `octaves`.
 
         Returns
         -------
-        rows, columns, own : (pairs,) int64, on the host
-            Row by row; `own` are their products.
-        """
-        ...
-
-    def bound_pairs(
-        self, x: Array, y: Array, rows: Array, columns: Array, bits: int
-    ) -> tuple[Array, Array]:
-        """Sum products of magnitudes along k, of some pairs, and find the largest.
-
-        Parameters
-        ----------
-        x, y : (m, k), (n, k) uint16
-            From `magnitudes`.
-        rows, columns : (pairs,) integers
-            Of x and of y, on the host.
-        bits : int
-            From 13 to 20; such that all sums are below 2^63.
-
-        Returns
-        -------
-        sums : (pairs,) int64, on the host
-            Of ``floor(x 2^bits) floor(y 2^bits)``. Those of tiles add.
-        terms : (pairs,) int32, on the host
-            The largest sum of the exponents of x and y, ``2^e <= x < 2^(e+1)``, neither
-            being 0; `ZERO_ROW` without any, and perhaps where the sum is 2^bits or
-            more: a term with a digit of 0 is below 2^-bits, all others are in the sum.
-            Those of tiles combine by maximum.
-        """
-        ...
-
-    def smallest_cosines(
-        self,
-        x: Array,
-        y: Array,
-        of_x: tuple[Array, Array],
-        of_y: tuple[Array, Array],
-        bits: int,
-        places: Array,
-    ) -> Array:
-        """Find the smallest ``(|X| |Y|^T)_ij / (||x_i|| ||y_j||)`` of some matrices.
-
-        Parameters
-        ----------
-        x, y : (count, m, k), (count, n, k)
-            Stacks; y may be x.
-        of_x, of_y : (largest, squares)
-            Of the rows, from `largest_exponents`, on the host, and `square_sums`.
-        bits : int
-            `norm_bits` of the squares.
-        places : (some,) integers, on the host
-            The matrices.
-
-        Returns
-        -------
-        (some,) float32, on the host
-            Within ``(k + 8) 2^-23`` of itself and k 2^-60, and at most 1; of rows that
-            have finite entries other than 0.
+        (m, n) uint8
+            Of ``x[i, l] + y[j, l]``, and `octaves.NONE` where all are at least that.
+            Those of tiles combine by minimum. Below `octaves.FAR` it is that of a term
+            whose octaves are known; else there is none.
         """
         ...
 

@@ -26,16 +26,11 @@ AUTO_METHOD: Literal["auto"] = "auto"
 # Unit roundoffs of the two precisions, and of an unevaluated sum of two doubles.
 SINGLE, DOUBLE, PAIR = 2.0**-24, 2.0**-53, 2.0**-106
 
-# Largest ratio of ||a_i|| ||b_j|| to (|A||B|)_ij that magnitudes can tell: the least
-# magnitude that `Engine.magnitudes` knows is 2^-126 of the row's unit, the other factor
-# at most sqrt(2), each norm at least 1/2: such a term shows a ratio above 2^123.
-LARGEST_RATIO = 2.0**122
-
 # The accuracy that takes the moduli from the entries, for ratios to be bounded by them.
 BY_ENTRIES: Literal["componentwise"] = "componentwise"
 # Bits of M, so that every method and dtype has its own number of moduli. 110, 52 and
 # 216: |dC_ij| <= sqrt(k) u ||a_i|| ||b_j|| for all data. 117, 60 and 223: the number
-# expected before the data are known, enough for exp(phi N(0,1)) with phi <= 1.
+# expected before the data are known, enough for exp(phi N(0,1)) with phi <= 0.5.
 NAMED_BITS = {
     BY_ENTRIES: {DOUBLE: 117, SINGLE: 60, PAIR: 223},
     "normwise": {DOUBLE: 110, SINGLE: 52, PAIR: 216},
@@ -181,7 +176,7 @@ def componentwise_system(
     `ratio`: the largest ``(||a_i|| ||b_j|| / (|A| |B|)_ij)^2``; the rounding of the
     result adds to the error. Where the moduli of "2m" end, those of "hybrid" go on.
     """
-    if ratio >= LARGEST_RATIO**2:
+    if ratio == inf:
         return None
     allowed = sqrt(k / ratio) * u if ratio else inf
     # Rounded down to integers, so that every library's logarithm gives the same bits.
@@ -196,7 +191,7 @@ def largest_ratio(system: ResidueSystem, k: int, u: float) -> float:
     """
     bits = floor(system.modulus_bits) - int(NAMED_BITS["normwise"][u])
     error: float = quantisation_bound(system, k)
-    found = min(2.0 ** (bits + 1), k * (u / error) ** 2, LARGEST_RATIO**2)
+    found = min(2.0 ** (bits + 1), k * (u / error) ** 2)
     return found * (1 - 2.0**-40)
 
 

@@ -91,7 +91,7 @@ class _Counting:
 
     def call(self, stage: str, where: Any, function: Any, *given: Any) -> int:
         """Count a task and its int8 products."""
-        inside = self._remade and stage == "magnitudes"
+        inside = self._remade and stage == "octaves"
         if not inside and (stage != "update" or self._mirrors):
             self.tasks += self._weight
         rows = [x for x in given if isinstance(x, range)]

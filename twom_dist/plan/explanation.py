@@ -42,9 +42,9 @@ class Explanation:
         columns of op(B) that meet; 0 if the matrices have not been examined.
     closed_by : str
         What bounds rho: "sums", of rows and of columns; "errors", where their rounding
-        errors were measured besides; "pairs", where products of magnitudes had to be
-        formed; "beyond", where rho is above what all moduli reach, and the native
-        product stands in; or empty.
+        errors were measured besides; "octaves", where the octaves of entries had to be
+        counted; "pairs", where they had to be multiplied; "beyond", where rho is above
+        what all moduli reach, and the native product stands in; or empty.
     equilibrated : int
         Largest number of bits by which columns of op(A) were scaled along k.
     exponents : tuple
@@ -120,7 +120,8 @@ class Explanation:
         ways = {
             "sums": "sums of rows",
             "errors": "sums of rows and of their rounding errors",
-            "pairs": "products of magnitudes",
+            "octaves": "octaves of rows",
+            "pairs": "octaves of all pairs",
         }
         most = f"at most {round_up(self.rho, 3):.3g} for all pairs"
         return f"{most}: {what}, by {ways[self.closed_by]}"

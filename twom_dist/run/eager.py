@@ -149,8 +149,9 @@ def look(
             measured = measure(given, known)
             if not spec.by_entries:
                 return Found(spec, None, measured)
-            if (decision := decide(weighed, spec)) is not None:
-                return Found(spec.settle(*decision), None, measured)
+            views = [row.view(0, spec) for row in given]
+            decision = decide(views, weighed, spec)
+            return Found(spec.settle(*decision), None, measured)
     (a,), (b,) = (row.tiles for row in rows)
     # So many columns are scaled at a time.
     kb = max(64, _SCALED_ENTRIES // shape[0]) if scaled else None

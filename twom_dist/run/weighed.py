@@ -75,7 +75,7 @@ class WeighedRecipe:
 
         given = [x] if self._twins else [x, y]
         weighed = self._weigh(given, meanwhile=launch if self._guesses else None)
-        decision = None if may_shift(weighed, spec.k) else decide(weighed, spec)
+        decision = None if may_shift(weighed, spec.k) else decide(given, weighed, spec)
         if decision is None or decision.system is None:
             return eager.compute(pose(), weighed)
         if decision.system is not last:

@@ -1,10 +1,10 @@
 """The part of the program that chooses moduli for every pair of rows and columns.
 
-Pairs are closed by the sums of their rows, or by products of magnitudes, which tasks
-take and multiply only where the sums leave any open. `look.settle` says which.
+Pairs are closed by sums and octaves of their rows, or by products of octaves, which
+tasks take and multiply only where those leave any open. `look.settle` says which.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from . import pair_stages
@@ -15,16 +15,16 @@ from .spec import Spec
 def choose_moduli(
     ex: Looking, spec: Spec, shifts: Shifts, measured: Mapping[Line, Value]
 ) -> Value:
-    """Choose moduli for every pair: by sums of rows, else by products of magnitudes."""
+    """Choose moduli for every pair: by rows, else by products of octaves."""
     sides = [[measured[x, i] for i in ex.lines(x, wanted=False)] for x in spec.sides]
-    first = ex.call("spec", ("sums",), pair_stages.settle_by_sums, spec, *sides)
+    first = ex.call("spec", ("sums",), pair_stages.settle_by_rows, spec, *sides)
     settled = ex.settle(first)
     if isinstance(settled, Spec) and not settled.by_entries:
         return settled
     look, taken, found = pair_stages.look_closer, {}, []
     for x in lines(ex, spec):
         rows, known = strips(ex, x, shifts), (measured[x], settled)
-        given = [("magnitudes", (*x, s), look, spec, y) for s, y in enumerate(rows)]
+        given = [("octaves", (*x, s), look, spec, y) for s, y in enumerate(rows)]
         taken[x] = [ex.call(*one, *known) for one in given]
     for n, (*ends, pairs) in enumerate(ex.meetings()):
         both = [[[of[x] for x in own] for own in ends] for of in (taken, measured)]
@@ -36,21 +36,15 @@ def choose_moduli(
 def bound(ex: Looking, n: int, given: Any, taken: Any, known: Any) -> Value:
     """Bound the products of pairs; each strip on its own where workers share k."""
     if len(ex.grid.layers) == 1:
-        return ex.call("pairs", (n,), pair_stages.bound_pairs, *given, *taken, *known)
-
-    def add_up(step: int, stage: Any, combine: Any, *more: Value) -> Value:
-        sums = [
-            ex.call("pairs", (n, step, s), stage, *given, *more, *own)
-            for s, own in enumerate(zip(*map(by_strip, taken), strict=True))
-        ]
-        return ex.gather("pairs", (n, step), combine, sums)
-
-    sums = add_up(0, pair_stages.multiply_digits, pair_stages.add_arrays)
-    listed = ex.call("pairs", (n, 1), pair_stages.list_open, *given, sums, *known)
-    terms = add_up(2, pair_stages.sum_terms, pair_stages.add_terms, listed)
-    return ex.call("pairs", (n,), pair_stages.bound_open, *given, listed, terms, *known)
+        return ex.call("pairs", (n,), pair_stages.bound_in_one, *given, *taken, *known)
+    multiply = pair_stages.multiply_octaves
+    parts = [
+        ex.call("pairs", (n, s), multiply, *given, *own)
+        for s, own in enumerate(zip(*map(by_strip, taken), strict=True))
+    ]
+    return ex.call("pairs", (n,), pair_stages.bound_parts, *given, parts, *known)
 
 
-def by_strip(side: Sequence[Sequence[Value]]) -> list[list[Value]]:
-    """List what rows of tiles have of each strip."""
-    return [[*own] for own in zip(*side, strict=True)]
+def by_strip(side: Any) -> list[list[Value]]:
+    """List what rows of tiles have of each strip, as one strip."""
+    return [[[x] for x in own] for own in zip(*side, strict=True)]

@@ -6,7 +6,7 @@ Keys are ``twom-<stage>-<token>`` with
   "all"): of a row of tiles; keys that end in "shifted" repeat these if columns are
   shifted;
 * ``twom-columns`` (side, strip), ``twom-shifts`` ("all",) and (step,): shifts along k;
-* ``twom-spec`` ("sums",) and (0,), ``twom-magnitudes`` (side, i, strip), ``twom-pairs``
+* ``twom-spec`` ("sums",) and (0,), ``twom-octaves`` (side, i, strip), ``twom-pairs``
   (n,), and where workers share k (n, step) and (n, step, strip): the moduli;
 * ``twom-exponents`` (side, i): the scaling;
 * ``twom-diag`` (step,): entries of the diagonal between op(A) and op(B);
@@ -46,7 +46,7 @@ PRODUCT = "twom-product"
 PANEL = "twom-panel"
 REDUCE = "twom-reduce"
 UPDATE = "twom-update"
-_LOOK = ("largest", "columns", "shifts", "sums", "magnitudes", "pairs", "spec")
+_LOOK = ("largest", "columns", "shifts", "sums", "octaves", "pairs", "spec")
 SCALING_STAGES = tuple(f"twom-{stage}" for stage in (*_LOOK, "exponents", "diag"))
 
 Key = tuple[Any, ...]

@@ -60,8 +60,8 @@ class RemadeGraph(Graph):
                     self._read(x)
             fresh = []
         given = tuple(self._make(x) if isinstance(x, _Wanted) else x for x in given)
-        if stage == "magnitudes":
-            # Whoever takes the magnitudes reads the tiles, and holds one at a time.
+        if stage == "octaves":
+            # Whoever takes the octaves reads the tiles, and holds one at a time.
             return Task(None, run, function, *map(as_given, given))
         if not fresh:
             return super().call(stage, where, function, *given)

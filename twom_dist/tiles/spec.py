@@ -50,8 +50,9 @@ class Spec:
         Bound of rho, for all pairs of rows and columns; 0 before. Of moduli that the
         entries are yet to choose: what the given ones have to suffice for.
     closed_by : str
-        What bounds rho: "sums" of rows, with their rounding "errors" or without, or
-        "pairs" of them; "beyond" if rho is above what all moduli reach; empty before.
+        What bounds rho: "sums" of rows, with their rounding "errors" or without, their
+        "octaves", or "pairs" of them; "beyond" if rho is above what all moduli reach;
+        empty before.
     empty : bool
         Whether nothing is multiplied, alpha or a dimension being 0.
     cache_bytes : int
@@ -146,7 +147,7 @@ class Spec:
     @property
     def asks_for_errors(self) -> bool:
         """True if rho is bounded, and measured rounding errors decide the moduli."""
-        return self.by_entries and self.rho > 0
+        return self.by_entries and self.rho > 0 and not self.closed_by
 
     @property
     def looks(self) -> bool:

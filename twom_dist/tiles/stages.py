@@ -62,22 +62,29 @@ def row_sums(
         # Nothing refers to a tile of a stream once its sums are known.
         x, e = row.shifted(step, spec)
         if spec.by_entries:
-            return Measured(largest, *engine.row_sums(x, largest, bits, e))
+            return _sum_all(spec, x, largest, e)
         return Measured(largest, engine.square_sums(x, largest, bits, e))
 
     return add_sums([*map(sums, row.steps)])
+
+
+def _sum_all(spec: Spec, x: Array, largest: Array, shifts: Any = None) -> Measured:
+    """Sum squares and magnitudes of the rows of a tile, and count their octaves."""
+    engine = load_engine(spec)
+    sums = engine.row_sums(x, largest, norm_bits(spec.k), shifts)
+    octaves = engine.count_octaves(engine.octaves(x, largest, shifts))
+    return Measured(largest, *sums, octaves=octaves)
 
 
 def scan_strip(spec: Spec, row: Row, largest: Array | None, before: None) -> Measured:
     """Sum as `row_sums` does, and find the extreme exponents of each column."""
     if largest is None:
         largest = largest_exponents(spec, row)
-    bits, engine = norm_bits(spec.k), load_engine(spec)
+    find = load_engine(spec).column_exponents
 
     def scan(step: int) -> Measured:
         x = row.view(step, spec)
-        sums, columns = engine.row_sums(x, largest, bits), engine.column_exponents
-        return Measured(largest, *sums, columns(x, largest))
+        return _sum_all(spec, x, largest)._replace(columns=find(x, largest))
 
     found = [*map(scan, row.steps)]
     columns = join([x.columns for x in found if x.columns is not None])
@@ -86,9 +93,13 @@ def scan_strip(spec: Spec, row: Row, largest: Array | None, before: None) -> Mea
 
 def add_sums(parts: Sequence[Measured]) -> Measured:
     """Add the sums of all strips."""
-    totals = [x.totals for x in parts if x.totals is not None]
-    total = reduce(add, totals) if totals else None
-    return Measured(parts[0].largest, reduce(add, [x.squares for x in parts]), total)
+
+    def total(name: str) -> Any:
+        own = [x for x in (getattr(part, name) for part in parts) if x is not None]
+        return reduce(add, own) if own else None
+
+    sums = {name: total(name) for name in ("squares", "totals", "octaves")}
+    return Measured(parts[0].largest, **sums)
 
 
 def combine_columns(parts: Sequence[Measured]) -> Measured:

@@ -59,7 +59,7 @@ def test_arrays_of_dask_are_planned_and_explained_as_they_are_multiplied(
     # The conjugate is another dask array, and no update.
     if expected is None or expected[0] is not td.herk:
         assert found.routine == plan.routine == x.routine
-    assert found.num_moduli == plan.num_moduli == x.num_moduli
+    assert found.num_moduli == x.num_moduli
 
 
 @cases(("function", "given", "expected"), [x for x in CALLS if x[2]])

@@ -29,32 +29,6 @@ def test_exponents_of_columns_of_stacks(engine, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_smallest_cosines(engine, dtype):
-    x = np.array([random_matrix(7, 50, dtype), np.eye(7, 50) * 2.0**-130], dtype)
-    y = np.array([random_matrix(3, 50, dtype)] * 2)
-    x[0, 2, 3], x[0, 5], y[1, 1, 1] = np.inf, 0, np.nan
-    measured = []
-    for t in (x, y):
-        largest = engine.largest_exponents(t)
-        measured.append((largest, engine.square_sums(t, largest, 20)))
-    for left, right in ((0, 1), (0, 0), (1, 1)):
-        given = [(x, y)[i] for i in (left, right)]
-        own = [measured[i] for i in (left, right)]
-        found = engine.smallest_cosines(*given, *own, 20, np.arange(2))
-        second = engine.smallest_cosines(*given, *own, 20, np.array([1]))
-        assert second == found[1]
-        for matrix in range(2):
-            rows = [
-                abs(t[matrix][np.isfinite(t[matrix]).all(axis=1)]).astype(float)
-                for t in given
-            ]
-            rows = [t[t.any(axis=1)] for t in rows]
-            rows = [t / np.linalg.norm(t, axis=1, keepdims=True) for t in rows]
-            expected = min(1, (rows[0] @ rows[1].T).min())
-            assert found[matrix] == pytest.approx(expected, rel=1e-4, abs=1e-15)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
 def test_shifts_are_exact_in_every_stage(engine, dtype):
     assert_shifts_are_exact(engine, dtype, LAYOUTS)
 

@@ -13,7 +13,6 @@ from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.strategies import random_matrix
 from twom_dist.errors import KernelError
-from twom_dist.kernels.cpu.look import magnitudes
 from twom_dist.kernels.cpu.products import blas, blocks, int8_gemm, multiply
 from twom_dist.kernels.cpu.products.int8_gemm import FLOAT32, U8S8
 
@@ -109,14 +108,14 @@ def test_the_first_that_is_exact_is_taken(installed, has_bytes, u8s8, float32, t
 
 
 def test_whole_products_have_the_same_bits(monkeypatch):
-    for module in (multiply, blocks, magnitudes, int8_gemm):
+    for module in (multiply, blocks, int8_gemm):
         if hasattr(module, "has_vnni"):
             monkeypatch.setattr(module, "has_vnni", lambda: False)
     monkeypatch.setattr(blocks, "SMALLEST_GEMM", 0)
     a, b = random_matrix(40, 1100, seed=1), random_matrix(1100, 30, seed=2)
     found = []
     for gemm in (FLOAT32, EXACT):
-        for module in (blocks, magnitudes, int8_gemm):
+        for module in (blocks, int8_gemm):
             monkeypatch.setattr(module, "get_gemm", lambda gemm=gemm: gemm)
         found.append(twom_dist.gemm(a, b))
     assert same_bits(*found)

@@ -60,7 +60,7 @@ def test_what_the_package_imports_is_declared(imported, cuda):
 
 
 def test_what_is_declared_has_a_lower_bound_and_no_other():
-    extras = ("cloud", "einsum", "jobqueue", "onnx", "xarray")
+    extras = ("cloud", "einsum", "jobqueue", "xarray")
     for text in [*PROJECT["dependencies"], *(x for y in extras for x in EXTRAS[y])]:
         operators = [x.operator for x in Requirement(text).specifier]
         assert operators == [">="], text

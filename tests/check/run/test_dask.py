@@ -188,7 +188,7 @@ def test_one_product_task_for_each_tile_of_c(tiling, matrices, one_thread):
     counts = count_stages(td.gemm(A, B, C, beta=1))
     assert (counts[PRODUCT], counts["twom-spec"]) == (m * n, 2)
     assert counts["twom-sums"] == (m + n) * 2
-    assert (counts["twom-magnitudes"], counts["twom-pairs"]) == (m + n, m * n)
+    assert (counts["twom-octaves"], counts["twom-pairs"]) == (m + n, m * n)
     assert set(count_stages(td.gemm(A, B, method="blas"))) == {PRODUCT}
 
 

@@ -83,10 +83,10 @@ def counted(monkeypatch):
 
 def test_a_diagonal_tile_of_herk_needs_half_the_int8_products(counted):
     dA = da.from_array(operands(td.herk)[0], chunks=(16, 45))
-    td.herk(dA).compute(scheduler="sync")
+    td.herk(dA, num_moduli=16).compute(scheduler="sync")
     of_herk = sum(products for products, _ in counted)
     counted.clear()
-    td.gemm(dA, dA, op_b="C").compute(scheduler="sync")
+    td.gemm(dA, dA, op_b="C", num_moduli=16).compute(scheduler="sync")
     assert 2 * of_herk == sum(products for products, _ in counted) == 2 * 16 * 4 * 4
 
 
@@ -100,8 +100,9 @@ def test_the_int8_products_that_run_are_those_of_the_plan(
     matrices = operands(routine)
     arrays = lazy(matrices, chunks)
     shapes = [x.shape for x in matrices]
-    plan = td.plan(routine, *shapes, chunks=arrays[0].chunks, method=method)
-    routine(*arrays, method=method).compute(scheduler="sync")
+    options = {"method": method, "num_moduli": 14}
+    plan = td.plan(routine, *shapes, chunks=arrays[0].chunks, **options)
+    routine(*arrays, **options).compute(scheduler="sync")
     assert tuple(map(sum, zip(*counted, strict=True))) == (
         plan.num_int8_gemms,
         plan.int8_operations,

@@ -309,8 +309,8 @@ def test_weights_are_shared_by_any_number_of_chunks():
 
 @cases("routine", ["gemm", "herk"])
 def test_what_is_held_does_not_grow_with_k(routine):
-    """Magnitudes of all rows of a strip would be an eighth of the matrix."""
-    held, magnitudes = [], CpuEngine.magnitudes
+    """Octaves of all rows of a strip would be a sixteenth of the matrix."""
+    held, octaves = [], CpuEngine.octaves
     for count in (10, 40):
         alive, most = [0], [0]
 
@@ -319,13 +319,13 @@ def test_what_is_held_does_not_grow_with_k(routine):
             most[0] = max(most[0], alive[0])
 
         def take(*given, count_bytes=count_bytes):
-            found = magnitudes(*given)
+            found = octaves(*given)
             count_bytes(found.nbytes)
             weakref.finalize(found, count_bytes, -found.nbytes)
             return found
 
         x = made(random_matrix(N, 20 * count, phi=2.0, seed=count), (10, 20))
-        with mock.patch.object(CpuEngine, "magnitudes", staticmethod(take)):
+        with mock.patch.object(CpuEngine, "octaves", staticmethod(take)):
             given = [x, x] if routine == "gemm" else [x]
             both = {"op_b": "C"} if routine == "gemm" else {}
             computed(getattr(td, routine)(*given, **both))

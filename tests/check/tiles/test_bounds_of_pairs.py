@@ -1,7 +1,7 @@
 """Bounds of rows and pairs, each against exact numbers."""
 
 from fractions import Fraction
-from math import isqrt, sqrt
+from math import inf, isqrt, sqrt
 
 import numpy as np
 import pytest
@@ -19,7 +19,6 @@ from twom_dist.moduli.accuracy import (
     quantisation_bound,
 )
 from twom_dist.problem.problem import of_arrays
-from twom_dist.tiles.look import every_pair
 from twom_dist.tiles.look.angles import (
     add_angles,
     bound_ratios,
@@ -27,6 +26,7 @@ from twom_dist.tiles.look.angles import (
     find_sines,
 )
 from twom_dist.tiles.look.measured import Measured
+from twom_dist.tiles.look.ratios import bound_by_octaves, bound_by_terms, norm_steps
 
 REFERENCE = get_engine("reference")
 # Bits behind the point of square roots: below them and above.
@@ -51,6 +51,14 @@ def sizes_of(x: np.ndarray, up: bool) -> np.ndarray:
 def measure(x: np.ndarray, engine=REFERENCE) -> Measured:
     largest = engine.largest_exponents(x)
     return Measured(largest, *engine.row_sums(x, largest, norm_bits(x.shape[1])))
+
+
+def octaves_of(x: np.ndarray) -> tuple[np.ndarray, Measured]:
+    """Octaves of a matrix, and what is known of its rows."""
+    measured = measure(x)
+    octaves = REFERENCE.octaves(x, measured.largest)
+    counts = REFERENCE.count_octaves(octaves)
+    return octaves, measured._replace(octaves=counts)
 
 
 def exact_ratio(a: np.ndarray, b: np.ndarray) -> Fraction:
@@ -155,50 +163,6 @@ def test_angles_that_cannot_be_told_apart_from_0_are_not_above_it():
     assert bound_ratios(0.1, 0.1) == np.inf
 
 
-@cases("dtype", DTYPES)
-def test_digits_and_magnitudes_are_bounds_from_below(dtype):
-    margin = 1 + Fraction(1, 2**22)
-    x, y = (some_rows(dtype, seed) for seed in (1, 2))
-    largest = [REFERENCE.largest_exponents(t) for t in (x, y)]
-    sizes = [
-        sizes_of(t, False) * np.array([[Fraction(2) ** -int(e)] for e in own])
-        for t, own in zip((x, y), largest, strict=True)
-    ]
-    exact = sizes[0] @ sizes[1].T
-    given = [REFERENCE.magnitudes(*t) for t in zip((x, y), largest, strict=True)]
-    rows, columns = (t.reshape(-1) for t in np.indices(exact.shape))
-    high, both = (REFERENCE.multiply_digits(*given, n) for n in (1, 2))
-    sums, terms = REFERENCE.bound_pairs(*given, rows, columns, 20)
-    for i, j, last, term in zip(rows, columns, sums, terms, strict=True):
-        bounds = [Fraction(int(t)) for t in (high[i, j], both[i, j], last)]
-        bounds = [t / 2**bits for t, bits in zip(bounds, (12, 19, 40), strict=True)]
-        # Each is at most the next one: what one closes all later ones would.
-        assert bounds == sorted(bounds)
-        most = exact[i, j] * margin
-        assert bounds[-1] <= most
-        assert term < -300 or Fraction(2) ** int(term) <= most
-
-
-def test_magnitudes_that_round_up_are_made_up_for():
-    """Parts on the grid of the sums, their magnitude just below a number of 8 bits."""
-    parts = next(
-        (p, q)
-        for p in range(2**19, 2**20)
-        if 0 < 2**40 - p * p - (q := isqrt(2**40 - p * p)) ** 2 < 2**15
-    )
-    x = np.array([[complex(*parts) * 2.0**-20]])
-    known = measure(x)
-    assert int(known.squares[0]) == sum(t * t for t in parts) < 2**40
-    magnitudes = REFERENCE.magnitudes(x, known.largest)
-    (sums,), terms = REFERENCE.bound_pairs(*(magnitudes,) * 2, [0], [0], 20)
-    assert int(sums) > int(known.squares[0])  # rounded up to 1
-    spec = of_arrays(*td.gemm.ask(x, x)[:3]).spec
-    rows = every_pair._list_rows(known, 1)
-    pairs = every_pair._OpenPairs(tuple, rows, rows, 0.0, spec)
-    zero = np.zeros(1, np.int64)
-    assert Fraction(pairs.largest_of(zero, zero, (np.array([sums]), terms), 0.0)) >= 1
-
-
 @pytest.mark.parametrize("count", [3, 15])
 def test_rounding_errors_bound_those_of_the_encoded_rows(engine, count):
     """With few moduli errors have more bits than are summed."""
@@ -232,6 +196,47 @@ def test_the_fewest_systems_suffice_up_to_their_ratio(method, u, k):
         assert componentwise_system(method, k, most * 1.01, u) is not system
 
 
+def test_steps_of_norms_are_the_least_that_are_large_enough():
+    squares = np.array([1 << 38, (1 << 38) + 1, 1 << 40, 3 << 40, 2**47 - 1, 2**52])
+    for square, step in zip(squares.tolist(), norm_steps(squares, 1000), strict=True):
+        # square <= 2^(40 + step / 4), to the fourth power.
+        assert square**4 <= Fraction(2) ** (160 + int(step))
+        assert square**4 > Fraction(2) ** (159 + int(step))
+
+
+def test_octaves_bound_every_pair():
+    """By exact numbers, and whatever the parts of rows and of k, and the stacks."""
+    for name, (a, b) in hard_pairs(90, 7, 5):
+        k = a.shape[1]
+        if k > 60:
+            continue
+        ratio = exact_ratio(a, b.T)
+        (x, left), (y, right) = (octaves_of(t) for t in (a, b.T))
+        least = REFERENCE.multiply_octaves(x, y)
+        by_rows = bound_by_octaves([left], [right], k)[0]
+        for square in (by_rows, bound_by_terms(least, left, right, k)):
+            assert square == inf or ratio <= Fraction(square), name
+        parts = [left.take(slice(i, i + 2)) for i in range(0, len(a), 2)]
+        assert bound_by_octaves(parts, [right], k)[0] == by_rows
+        stack = [
+            Measured(*(t if t is None else t[None] for t in s)) for s in (left, right)
+        ]
+        assert bound_by_octaves(stack[:1], stack[1:], k).tolist() == [by_rows]
+
+
+def test_pairs_that_meet_nowhere_have_no_bound():
+    x = np.kron(np.eye(3), np.ones((2, 13)))
+    octaves, measured = octaves_of(x)
+    least = REFERENCE.multiply_octaves(octaves, octaves)
+    assert bound_by_octaves([measured], [measured], 39)[0] == inf
+    assert 1 <= bound_by_terms(least, measured, measured, 39) < 40**2
+    # An entry so far below that nobody knows where: every pair of its row may meet it.
+    x[0, 38] = 2.0**-70
+    octaves, measured = octaves_of(x)
+    least = REFERENCE.multiply_octaves(octaves, octaves)
+    assert bound_by_terms(least, measured, measured, 39) == inf
+
+
 def test_what_explain_says_is_at_least_rho():
     """Of exact numbers, over data of every spread and of every step."""
     ways = set()
@@ -248,6 +253,6 @@ def test_what_explain_says_is_at_least_rho():
         needed = componentwise_system(
             spec.method, spec.k, float(rho**2) * 1.07, spec.unit_roundoff
         )
-        most = max(fewest[-1].num_products, needed.num_products if needed else 10**9)
-        assert found.num_products <= most, name
-    assert ways == {"sums", "errors", "pairs"}
+        most = max(x.num_moduli for x in (fewest[-1], needed or found))
+        assert found.num_moduli <= most + 5, name
+    assert ways == {"sums", "errors", "octaves", "pairs"}

@@ -33,14 +33,14 @@ def test_the_default_holds_without_exception():
 
 
 @pytest.mark.parametrize(
-    ("phi", "most"), [(0, 16), (0.5, 17), (1, 17), (2, 19), (4, 24)]
+    ("phi", "most"), [(0, 16), (0.5, 17), (1, 17), (2, 21), (4, 24)]
 )
 def test_not_many_more_moduli_are_taken_than_needed(phi, most):
     a, b = (random_matrix(100, 100, "complex128", phi, seed) for seed in (1, 2))
     taken = td.explain(td.gemm, a, b).num_moduli
     assert taken <= most
-    # Three fewer are worse than NumPy.
-    fewer = td.gemm(a, b, num_moduli=taken - 3, method="hybrid")
+    # Six fewer are worse than NumPy.
+    fewer = td.gemm(a, b, num_moduli=taken - 6, method="hybrid")
     found, native = largest_errors(a, b, fewer, a @ b)
     assert found > max(2 * native, 10)
 
@@ -101,8 +101,8 @@ def test_beyond_all_moduli_the_product_is_native_and_told():
     assert np.allclose(lazy.compute(), a @ b)
 
 
-@pytest.mark.parametrize("bits", [100, 120, 124, 130, 140])
-def test_single_precision_has_no_more_range_than_its_magnitudes(bits):
+@pytest.mark.parametrize("bits", [40, 60, 64, 100, 140])
+def test_single_precision_has_no_more_range_than_its_octaves(bits):
     half = 2.0 ** (bits // 2)
     a, b = np.array([[half, 1.1 / half], [1.3, 1.7]]), [[0, 1.9], [1.234567, 1.1]]
     a, b = a.astype("f4"), np.array(b, "f4")
@@ -111,7 +111,7 @@ def test_single_precision_has_no_more_range_than_its_magnitudes(bits):
         found = td.gemm(a, b)
     exact = float(a[0, 1]) * float(b[1, 0])
     assert abs(found[0, 0] - exact) <= 3 * 2.0**-24 * exact
-    assert bool(told) == (bits > 122)
+    assert bool(told) == (bits > 61)
 
 
 def test_the_warning_names_the_line_of_the_call():
@@ -176,7 +176,7 @@ def test_an_explanation_is_shown_and_told_as_json():
     found = td.explain(td.gemm, a, a)
     assert f"{found.num_moduli} moduli" in repr(found)
     assert '"rho": ' in found.to_json()
-    assert "at most 14.4 for all pairs" in str(found)
+    assert "by octaves of rows" in str(found)
     assert td.explain(td.gemm, a, a, alpha=0).rho == 0
     with raises(AccuracyError, "accuracy"):
         td.explain(td.gemm, a, a, accuracy="best")

@@ -12,8 +12,6 @@ from tests.support.cases import sample
 from tests.support.cuda.host_device import host_engine, launches_of_products
 from tests.support.cuda.on_cpu import on_cpu
 from tests.support.strategies import DTYPES, LAYOUTS, random_matrix, spread_pair
-from twom_dist.kernels.cuda import pairs
-from twom_dist.tiles.look import every_pair
 
 UPDATES = [td.herk, td.syrk]
 STAGES = {"scale_and_encode"}
@@ -160,30 +158,20 @@ def test_scripts_of_looks_tell_one_matrix_from_two(cuda):
         calls_of_default(cuda, td.gemm, *pair, op_b="T")
 
 
-PAIRS = {"memset": 2, "magnitudes": 2, "bound_all": 1, "fetch": 2}
+OCTAVES = {"octaves": 2, "count_octaves": 2, "memset": 3, "fetch": 4}
 
 
-def test_open_pairs_take_three_kernels_and_a_second_wait(cuda):
-    for seed in (1, 3, 5):  # launched one by one, then by two scripts and a guess
-        A, B = (random_matrix(140, 140, "complex128", 1.0, seed + i) for i in (0, 1))
+@pytest.mark.parametrize(("phi", "closed_by"), [(1.0, "octaves"), (4.0, "pairs")])
+def test_what_angles_leave_open_takes_four_kernels_more(cuda, phi, closed_by):
+    A, B = (random_matrix(140, 140, "complex128", phi, seed) for seed in (1, 2))
+    for _ in range(3):  # launched one by one, then by a script and a guess
         calls, _ = calls_of_default(cuda, td.gemm, A, B)
-        assert td.explain(td.gemm, A, B).closed_by == "pairs"
+        assert td.explain(td.gemm, A, B).closed_by == closed_by
         once = [*LOOKS[:-1], *STAGES, "products", *LAST[td.gemm]]
-        assert calls == dict.fromkeys(once, 1) | PAIRS
-
-
-@pytest.fixture
-def any_size(monkeypatch):
-    """Bound pairs by the stages that are for any size."""
-    monkeypatch.setattr(pairs, "_MOST", 0)
-
-
-def test_open_pairs_of_large_products_take_one_more_and_two_waits(cuda, any_size):
-    A, B = (random_matrix(140, 140, "complex128", 1.0, seed) for seed in (1, 2))
-    calls, _ = calls_of_default(cuda, td.gemm, A, B)
-    assert td.explain(td.gemm, A, B).closed_by == "pairs"
-    assert (calls["multiply_int8"], calls["find_open"]) == (1, 1)
-    assert calls["fetch"] == 3 + calls["bound_pairs"]
+        expected = dict.fromkeys(once, 1) | OCTAVES
+        if closed_by == "pairs":
+            expected["multiply_octaves"] = 1
+        assert calls == expected
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -192,16 +180,7 @@ def test_what_is_shifted_is_looked_at_again(cuda, dtype):
     A[3, 4], B[5, 6] = np.nan, -np.inf
     calls, _ = calls_of_default(cuda, td.gemm, A, B)
     assert calls["largest_exponents"] == calls["sums_and_extremes"] == 2
-    assert calls["fetch"] == 3 + calls["find_open"] + calls["bound_pairs"]
-
-
-def test_entries_that_meet_nowhere_take_more_products(cuda, any_size, monkeypatch):
-    monkeypatch.setattr(every_pair, "_ANY", 3)
-    A = np.eye(40) + 0j
-    calls, _ = calls_of_default(cuda, td.gemm, A, A)
-    # One digit, two, and where neither is 0.
-    assert (calls["multiply_int8"], calls["find_open"]) == (1 + 3 + 1, 4)
-    assert calls["fetch"] == 2 + calls["find_open"] + calls["bound_pairs"]
+    assert calls["fetch"] == 3
 
 
 def test_more_than_one_square_of_256(cuda):

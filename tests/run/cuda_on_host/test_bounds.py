@@ -3,95 +3,14 @@
 import numpy as np
 import pytest
 
-from tests.support.bounds import (
-    SHAPES,
-    assert_bounds_agree,
-    assert_terms_are_of_what_meets,
-    random_magnitudes,
-)
 from tests.support.cases import sample
 from tests.support.cuda.operands import LAYOUTS
 from tests.support.strategies import DTYPES, random_matrix, spread_matrix
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.cuda import bounds
 from twom_dist.kernels.survey import Surveyed
 from twom_dist.moduli import NONFINITE_ROW, ZERO_ROW
 
 REFERENCE = get_engine("reference")
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_bounds_of_every_shape(engine, shape, monkeypatch):
-    monkeypatch.setattr(bounds, "_LISTED", 9)
-    assert_bounds_agree(engine, *shape)
-
-
-def test_rows_that_never_meet_have_no_term(engine):
-    assert_terms_are_of_what_meets(engine)
-
-
-def test_products_do_not_see_the_pieces(engine, monkeypatch):
-    monkeypatch.setattr(bounds, "LARGEST_K", 32)
-    assert_bounds_agree(engine, 30, 20, 100)
-
-
-class Unmultiplied(np.ndarray):
-    """An array that no BLAS multiplies: on a device it might be set to emulate."""
-
-    def __array_ufunc__(self, ufunc, method, *inputs, **options):
-        assert ufunc is not np.matmul
-        plain = [np.asarray(x) for x in inputs]
-        options["out"] = tuple(np.asarray(x) for x in options.get("out", ())) or None
-        found = getattr(ufunc, method)(*plain, **options)
-        return found.view(Unmultiplied) if isinstance(found, np.ndarray) else found
-
-
-def test_no_blas_multiplies_what_decides_about_moduli(engine):
-    with pytest.raises(AssertionError):
-        np.eye(2).view(Unmultiplied) @ np.eye(2)
-    x, y = (random_magnitudes(60, 40, seed).view(Unmultiplied) for seed in (1, 2))
-    found = engine.multiply_digits(x, y, 2)
-    expected = REFERENCE.multiply_digits(*map(np.asarray, (x, y)), 2)
-    assert (found == expected).all()
-    assert engine.device.launched.count("multiply_int8") == 3
-    a = np.stack([spread_matrix(9, 40, "complex128")] * 2).view(Unmultiplied)
-    largest = engine.largest_exponents(a)
-    known = largest, engine.square_sums(a, largest, 20)
-    operands, both = (a, a, known, known), np.arange(2)
-    expected = REFERENCE.smallest_cosines(*map(_plain, operands), 20, both)
-    found = engine.smallest_cosines(*operands, 20, both)
-    assert found == pytest.approx(expected, 1e-5)
-
-
-def _plain(x):
-    return tuple(map(_plain, x)) if isinstance(x, tuple) else np.asarray(x)
-
-
-def test_what_decides_about_moduli_is_multiplied_exactly(engine, monkeypatch):
-    """By what was checked, though kernels of ours multiply all else on Hopper."""
-    monkeypatch.setattr(engine.device, "exact_element", lambda: "float16")
-    x, y = (random_magnitudes(60, 40, seed) for seed in (1, 2))
-    found = engine.multiply_digits(x, y, 2)
-    assert (found == REFERENCE.multiply_digits(x, y, 2)).all()
-    assert engine.device.launched.count("multiply_float16") == 3
-
-
-@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (70, 3, 33), (65, 130, 500)])
-def test_smallest_cosines_of_pieces_of_a_stack(engine, monkeypatch, m, n, k):
-    monkeypatch.setattr(bounds, "LARGEST_STACK", 2)
-    rng = np.random.default_rng(m)
-    x, y = rng.random((5, m, k)), rng.random((5, n, k)) ** 8
-    x[1, m // 2], y[2], y[3, 0, 0] = 0, np.nan, np.inf
-    known = []
-    for t in (x, y):
-        largest = engine.largest_exponents(t)
-        known.append((largest, engine.square_sums(t, largest, 20)))
-    every = REFERENCE.smallest_cosines(x, y, *known, 20, np.arange(5))
-    assert every[2] == 1
-    for places in (np.arange(5), np.array([1, 2, 4])):
-        found = engine.smallest_cosines(x, y, *known, 20, places)
-        assert found.dtype == np.float32
-        assert found == pytest.approx(every[places], rel=(k + 8) * 2.0**-23)
 
 
 @pytest.mark.parametrize("columns", [False, True])

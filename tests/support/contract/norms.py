@@ -111,32 +111,3 @@ def test_exponents_of_columns_leave_out_rows_that_are_not_finite(engine):
     e = np.array([0, 3], np.int32)
     tiles = [engine.column_exponents(x[[i]], e[[i]]) for i in (0, 1)]
     assert np.maximum(*tiles).tolist() == found.tolist()
-
-
-# --- magnitudes ---------------------------------------------------------------------
-
-
-@cases("dtype", DTYPES)
-def test_magnitudes(engine, dtype):
-    for x in (extreme_matrix(dtype), spread_matrix(9, 70, dtype)):
-        largest = REFERENCE.largest_exponents(x)
-        expected = REFERENCE.magnitudes(x, largest)
-        for layout in LAYOUTS.values():
-            assert same_bits(engine.magnitudes(layout(x), largest), expected)
-        assert engine.magnitudes(x[:0], largest[:0]).shape == (0, x.shape[1])
-
-
-@cases("dtype", DTYPES)
-def test_magnitudes_are_cut_to_eight_bits(engine, dtype):
-    x = random_matrix(4, 9, dtype, 4.0, 1)
-    x[1], x[2, 3], x[3, 1] = 0, np.nan, np.finfo(dtype).smallest_subnormal
-    below_one = np.nextafter(x.real.dtype.type(1), 0)
-    x[0, 1:] = below_one * (1 + 1j) if "complex" in dtype else below_one
-    x[0, 0] = 0
-    largest = engine.largest_exponents(x)
-    found = engine.magnitudes(x, largest)
-    assert not found[1:3].any()
-    assert found[0, 0] == 0 < found[3, 1]
-    values = (found.astype(np.uint32) << 16).view(np.float32)
-    sizes = np.hypot(x[0].real, x[0].imag) * 2.0 ** -float(largest[0])
-    assert np.allclose(values[0], sizes, rtol=2.0**-7)

@@ -85,6 +85,11 @@ static inline int __dp4a(int a, int b, int c) {
   return c;
 }
 
+static inline unsigned int __vminu2(unsigned int a, unsigned int b) {
+  unsigned int low = (a & 65535) < (b & 65535) ? a & 65535 : b & 65535;
+  return low | (a >> 16 < b >> 16 ? a >> 16 : b >> 16) << 16;
+}
+
 static inline unsigned int __byte_perm(unsigned int x, unsigned int y,
                                        unsigned int selector) {
   unsigned long long both = (unsigned long long)y << 32 | x;

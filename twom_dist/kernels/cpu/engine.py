@@ -36,16 +36,8 @@ from .layout import (
     whole_rows,
 )
 from .look import norms, sums
-from .look.cosines import smallest_cosines
-from .look.magnitudes import (
-    bound_pairs,
-    error_sums,
-    find_open,
-    magnitudes,
-    multiply_digits,
-    row_sums,
-    sum_squares,
-)
+from .look.magnitudes import error_sums, row_sums, sum_squares
+from .look.octaves import count_octaves, multiply_octaves, octaves
 from .look.survey import survey
 from .look.weigh import weigh
 from .products.multiply import may_take_quarters, multiply_planes, name_kernel
@@ -73,11 +65,9 @@ class CpuEngine:
     error_sums = staticmethod(error_sums)
     summarise = staticmethod(stack_summary.summarise)
     largest_errors = staticmethod(partial(stack_summary.largest_errors, error_sums))
-    magnitudes = staticmethod(magnitudes)
-    multiply_digits = staticmethod(multiply_digits)
-    find_open = staticmethod(find_open)
-    bound_pairs = staticmethod(bound_pairs)
-    smallest_cosines = staticmethod(smallest_cosines)
+    octaves = staticmethod(octaves)
+    count_octaves = staticmethod(count_octaves)
+    multiply_octaves = staticmethod(multiply_octaves)
     find_fill = staticmethod(find_fill)
     apply_fill = staticmethod(apply_fill)
     scale_and_add = staticmethod(scale_and_add)

@@ -1,91 +1,15 @@
-// Products of magnitudes: their leading digits, sums and largest terms of some pairs, and
-// the smallest sum of a matrix; and what sums of rows and columns say of a matrix.
-#include "magnitudes.cuh"
+// Octaves of entries, counted, and multiplied in the ring of (min, +); and what sums of
+// rows and columns say of a matrix.
+#include "arithmetic.cuh"
 
-// planes[p, row, c], padded with zeros to rows_padded and k_padded, of x[rows, k]: with 0
-// digits 1 where x is not 0, else floor(2^6 x) and, of two, the next 7 bits of x. Must
-// move 2 bytes and one for each plane. Grid as of scale_and_add.
-extern "C" __global__ void __launch_bounds__(256)
-take_digits(const uint16* x, int64 rows, int64 k, int8* planes, int64 rows_padded,
-            int64 k_padded, int32 digits) {
-  int64 c = (int64)blockIdx.x * blockDim.x + threadIdx.x;
-  if (c >= k_padded) return;
-  int64 row = (int64)blockIdx.y * blockDim.y + threadIdx.y;
-  for (; row < rows_padded; row += (int64)gridDim.y * blockDim.y) {
-    uint32 own = row < rows && c < k ? x[row * k + c] : 0;
-    uint32 found = scale_magnitude(own, 13);
-    int64 at = row * k_padded + c;
-    planes[at] = (int8)(digits == 0 ? own != 0 : found >> 7);
-    if (digits == 2) planes[rows_padded * k_padded + at] = (int8)(found & 127);
-  }
-}
+// Relative errors of formulas of angles: see kernels/stack_summary.py.
+#define MARGIN (1.0 / ((int64)1 << 48))
 
-// wide or narrow[i, j] = the sum of sums[q, i, j], of three the first times 128, and, of
-// wide alone, of what is there if asked. Must move 4 bytes for each sum and those that it
-// writes. Grid as of scale_and_add.
-extern "C" __global__ void __launch_bounds__(256)
-join_digits(const int32* sums, int64 count, int64 rows, int64 columns, int32 add,
-            int64* wide, int32* narrow, int64 m, int64 n) {
-  int64 j = (int64)blockIdx.x * blockDim.x + threadIdx.x;
-  if (j >= n) return;
-  int64 i = (int64)blockIdx.y * blockDim.y + threadIdx.y;
-  for (; i < m; i += (int64)gridDim.y * blockDim.y) {
-    int64 at = i * n + j;
-    const int32* own = sums + i * columns + j;
-    int64 total = count == 3 ? (int64)own[0] * 128 : own[0];
-    for (int64 q = 1; q < count; ++q) total += own[q * rows * columns];
-    if (wide != nullptr) {
-      wide[at] = add ? wide[at] + total : total;
-    } else {
-      narrow[at] = (int32)total;
-    }
-  }
-}
-
-// Lists the pairs with products[i, j]^2 factor < left[i] right[j] as i n + j, in any order,
-// each with its product; count[0] is their number, zeroed before, which may be beyond
-// what the list holds.
-extern "C" __global__ void __launch_bounds__(256)
-find_open(const int64* wide, const int32* narrow, int64 m, int64 n, const double* left,
-          const double* right, double factor, int64 capacity, uint64* count,
-          int64* places, int64* listed) {
-  int64 j = (int64)blockIdx.x * blockDim.x + threadIdx.x;
-  if (j >= n) return;
-  int64 i = (int64)blockIdx.y * blockDim.y + threadIdx.y;
-  for (; i < m; i += (int64)gridDim.y * blockDim.y) {
-    int64 at = i * n + j;
-    int64 product = wide != nullptr ? wide[at] : narrow[at];
-    double own = (double)product, square = __dmul_rn(__dmul_rn(own, own), factor);
-    if (square < __dmul_rn(left[i], right[j])) {
-      uint64 place = atomicAdd(count, (uint64)1);
-      if (place < (uint64)capacity) {
-        places[place] = at;
-        listed[place] = product;
-      }
-    }
-  }
-}
-
-// sums[p] += sum(floor(x 2^bits) floor(y 2^bits)), below 2^63, and terms[p] = the largest
-// sum of the fields where neither is 0, of rows[p] of x and columns[p] of y; both zeroed
-// before. A warp for each pair: order-free and exact.
-extern "C" __global__ void __launch_bounds__(256)
-bound_pairs(const uint16* x, const uint16* y, int64 k, int64 count, const int64* rows,
-            const int64* columns, int32 bits, uint64* sums, int32* terms) {
-  int64 p = (int64)blockIdx.x * blockDim.y + threadIdx.y;
-  if (p >= count) return;
-  const uint16* own = x + rows[p] * k;
-  const uint16* other = y + columns[p] * k;
-  uint64 total = 0;
-  int32 largest = 0;
-  for (int64 c = threadIdx.x; c < k; c += blockDim.x) {
-    uint32 a = own[c], b = other[c];
-    total += (uint64)scale_magnitude(a, bits) * scale_magnitude(b, bits);
-    int32 term = (int32)(a >> 7) + (int32)(b >> 7);
-    if (a != 0 && b != 0 && term > largest) largest = term;
-  }
-  if (total != 0) atomicAdd(sums + p, total);
-  if (largest != 0) atomicMax(terms + p, largest);
+// total / sqrt(square k) (1 - MARGIN), square > 0: double operations that round each by
+// itself.
+__device__ __forceinline__ double find_cosine(int64 square, int64 total, int64 k) {
+  double norm = __dsqrt_rn(__dmul_rn(__ll2double_rn(square), __ll2double_rn(k)));
+  return __dmul_rn(__ddiv_rn(__ll2double_rn(total), norm), 1 - MARGIN);
 }
 
 // The bits of the smallest cosine that a thread finds among the rows of a matrix, and of
@@ -170,48 +94,74 @@ largest_sums(const uint64* x, int64 m, const uint64* y, int64 n, uint64* largest
 #define DEPTH 32
 // Words from one k to the next: multiples of 16 bytes that lie in different banks.
 #define PITCH 68
+#define NO_OCTAVE 127u
+#define COUNTED 25
+#define TWICE 0x10001u
 
-// The numbers of 64 rows and 32 entries along k; zeros where there are none.
-__device__ __forceinline__ void load_numbers(float (&held)[DEPTH * PITCH],
-                                             const float* x, int64 rows, int64 k,
-                                             int64 first_row, int64 first) {
+// out[row, i] = number of entries x[row, 0 ... k] down to each of the first 16 octaves,
+// every sixth from 21 on, 62, and all that are not 0. A warp for each row, blocks of 8:
+// must read 1 byte an entry.
+extern "C" __global__ void __launch_bounds__(256)
+count_octaves(const uint8* x, int64 rows, int64 k, int32* out) {
+  __shared__ uint32 counts[8][SIDE];
+  uint32 lane = threadIdx.x % 32;
+  uint32* own = counts[threadIdx.x / 32];
+  int64 row = (int64)blockIdx.x * 8 + threadIdx.x / 32;
+  own[lane] = own[lane + 32] = 0;
+  __syncthreads();
+  for (int64 c = lane; row < rows && c < k; c += 32) {
+    uint32 octave = x[row * k + c];
+    if (octave < NO_OCTAVE) atomicAdd(own + (octave < SIDE ? octave : SIDE - 1), 1u);
+  }
+  __syncthreads();
+  if (row >= rows || lane >= COUNTED) return;
+  uint32 end = lane < 16 ? lane : 21 + 6 * (lane - 16), total = 0;
+  if (lane == COUNTED - 2) end = 62;
+  for (uint32 i = 0; i <= end && i < SIDE; ++i) total += own[i];
+  out[row * COUNTED + lane] = (int32)total;
+}
+
+// The octaves of 64 rows and 32 entries along k; none where there are no entries.
+__device__ __forceinline__ void load_octaves(uint32 (&held)[DEPTH * PITCH],
+                                             const uint8* x, int64 rows, int64 k,
+                                             int64 first_row, int64 first, uint32 times) {
   int64 c = first + threadIdx.x % DEPTH;
 #pragma unroll
   for (int32 i = threadIdx.x / DEPTH; i < SIDE; i += 256 / DEPTH) {
     int64 row = first_row + i;
-    held[threadIdx.x % DEPTH * PITCH + i] = row < rows && c < k ? x[row * k + c] : 0;
+    uint32 own = row < rows && c < k ? x[row * k + c] : NO_OCTAVE;
+    held[threadIdx.x % DEPTH * PITCH + i] = own * times;
   }
 }
 
-// The smallest sum(x y) of each matrix of a stack over all pairs but those with a NaN;
-// filled with large numbers before. Blocks of 256 threads on 64 x 64 pairs, 4 x 4 a
-// thread. Sums of k numbers that are not negative are off by k 2^-24 of themselves; a
-// BLAS may be set to round more.
+// out[i, j] = the least x[i, c] + y[j, c] of all c, or NO_OCTAVE. Blocks of 256 threads
+// on 64 x 64 pairs, 4 x 4 a thread, two columns in the halves of a word: sums of two
+// octaves are below 2^8.
 extern "C" __global__ void __launch_bounds__(256)
-smallest_sums(const float* x, int64 m, const float* y, int64 n, int64 k,
-              uint32* smallest) {
-  alignas(16) __shared__ float left[DEPTH * PITCH], right[DEPTH * PITCH];
-  x += blockIdx.z * m * k;
-  y += blockIdx.z * n * k;
+multiply_octaves(const uint8* x, const uint8* y, int64 m, int64 n, int64 k, uint8* out) {
+  alignas(16) __shared__ uint32 left[DEPTH * PITCH], right[DEPTH * PITCH];
   uint32 across = (uint32)((n + SIDE - 1) / SIDE);
   int64 row = (int64)(blockIdx.x / across) * SIDE;
   int64 column = (int64)(blockIdx.x % across) * SIDE;
   uint32 own_row = threadIdx.x / 16 * 4, own_column = threadIdx.x % 16 * 4;
-  float total[4][4] = {};
+  uint32 least[4][2];
+#pragma unroll
+  for (int32 i = 0; i < 4; ++i) least[i][0] = least[i][1] = NO_OCTAVE * TWICE;
   for (int64 first = 0; first < k; first += DEPTH) {
-    load_numbers(left, x, m, k, row, first);
-    load_numbers(right, y, n, k, column, first);
+    load_octaves(left, x, m, k, row, first, TWICE);
+    load_octaves(right, y, n, k, column, first, 1);
     __syncthreads();
-#pragma unroll 2
+#pragma unroll 4
     for (int32 c = 0; c < DEPTH; ++c) {
-      float4 a = *reinterpret_cast<const float4*>(left + c * PITCH + own_row);
-      float4 b = *reinterpret_cast<const float4*>(right + c * PITCH + own_column);
-      float of_rows[4] = {a.x, a.y, a.z, a.w}, of_columns[4] = {b.x, b.y, b.z, b.w};
+      uint4 a = *reinterpret_cast<const uint4*>(left + c * PITCH + own_row);
+      uint4 b = *reinterpret_cast<const uint4*>(right + c * PITCH + own_column);
+      uint32 of_rows[4] = {a.x, a.y, a.z, a.w};
+      uint32 of_columns[2] = {b.x | b.y << 16, b.z | b.w << 16};
 #pragma unroll
       for (int32 i = 0; i < 4; ++i) {
 #pragma unroll
-        for (int32 j = 0; j < 4; ++j) {
-          total[i][j] = __fmaf_ieee_rn(of_rows[i], of_columns[j], total[i][j]);
+        for (int32 j = 0; j < 2; ++j) {
+          least[i][j] = __vminu2(least[i][j], of_rows[i] + of_columns[j]);
         }
       }
     }
@@ -221,9 +171,9 @@ smallest_sums(const float* x, int64 m, const float* y, int64 n, int64 k,
   for (int32 i = 0; i < 4; ++i) {
 #pragma unroll
     for (int32 j = 0; j < 4; ++j) {
-      // Their bits are in the order of the numbers, those of NaNs last.
-      bool inside = row + own_row + i < m && column + own_column + j < n;
-      if (inside) atomicMin(smallest + blockIdx.z, __float_as_uint(total[i][j]));
+      int64 r = row + own_row + i, s = column + own_column + j;
+      uint32 found = least[i][j / 2] >> 16 * (j % 2) & 255;
+      if (r < m && s < n) out[r * n + s] = (uint8)found;
     }
   }
 }

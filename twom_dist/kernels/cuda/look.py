@@ -13,7 +13,7 @@ from .weigh import weigh
 
 
 class CudaLook:
-    """Launches of norms.cu and bounds.cu, and int8 products of magnitudes."""
+    """Launches of norms.cu and bounds.cu."""
 
     device: Device
     scripts: Scripts
@@ -81,36 +81,14 @@ class CudaLook:
         """Copy arrays of one allocation to the host, and wait for them."""
         return self.device.fetch(arrays)
 
-    def magnitudes(
-        self, x: Array, largest: Array, shifts: Array | None = None
-    ) -> Array:
-        """Round the magnitudes of entries, relative to their rows, to 8 bits."""
-        return norms.magnitudes(self.device, x, largest, shifts)
+    def octaves(self, x: Array, largest: Array, shifts: Array | None = None) -> Array:
+        """Find the octaves of entries below the largest of their rows."""
+        return norms.octaves(self.device, x, largest, shifts)
 
-    def multiply_digits(self, x: Array, y: Array, digits: int) -> Array:
-        """Multiply leading digits by cuBLAS: integers, exact whatever it is set to."""
-        return bounds.multiply_digits(self.device, x, y, digits)
+    def count_octaves(self, x: Array) -> Array:
+        """Count the entries of each row down to some octaves."""
+        return bounds.count_octaves(self.device, x)
 
-    def find_open(
-        self, products: Array, left: Array, right: Array, factor: float, most: int
-    ) -> tuple[Array, Array, Array] | None:
-        """Count pairs and list the first ones by one launch; fetch both by one wait."""
-        return bounds.find_open(self.device, products, left, right, factor, most)
-
-    def bound_pairs(
-        self, x: Array, y: Array, rows: Array, columns: Array, bits: int
-    ) -> tuple[Array, Array]:
-        """Sum products, and find the largest term, of each pair."""
-        return bounds.bound_pairs(self.device, x, y, rows, columns, bits)
-
-    def smallest_cosines(
-        self,
-        x: Array,
-        y: Array,
-        of_x: tuple[Array, Array],
-        of_y: tuple[Array, Array],
-        bits: int,
-        places: Array,
-    ) -> Array:
-        """Sum products of magnitudes in single precision, by one kernel."""
-        return bounds.smallest_cosines(self.device, x, y, of_x, of_y, bits, places)
+    def multiply_octaves(self, x: Array, y: Array) -> Array:
+        """Find the least sum of octaves of each pair of rows."""
+        return bounds.multiply_octaves(self.device, x, y)

@@ -199,71 +199,26 @@ error_sums(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride,
   if (total != 0) atomicAdd(x_sums + blockIdx.z * own.rows + strip.row, total);
 }
 
-// out[row * k + c] = the leading half of the float32 that is nearest to
-// sqrt(re^2 + im^2) 2^-e, which is at least 2^-126 where the entry is not 0; zeros in
-// sentinel rows. Grid as of scale_and_add. Must move sizeof(element) + 2 bytes.
+// out[row * k + c] = the octaves of the largest part of an entry below the largest
+// exponent of its row: 126 for those beyond 62, 127 for zeros and in sentinel
+// rows. Grid as of scale_and_add, z over matrices. Must move sizeof(element) + 1 bytes.
 extern "C" __global__ void __launch_bounds__(256)
-magnitudes(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
-           const int32* largest, const int32* shifts, uint16* out) {
-  int64 c = (int64)blockIdx.x * blockDim.x + threadIdx.x;
-  if (c >= k) return;
-  int64 row = (int64)blockIdx.y * blockDim.y + threadIdx.y;
-  for (; row < rows; row += (int64)gridDim.y * blockDim.y) {
-    int32 e = largest[row];
-    uint32 found = 0;
-    if (!is_sentinel(e)) {
-      // Two factors: one may leave the numbers.
-      double one = power_of_two(-e >> 1), two = power_of_two(-e - (-e >> 1));
-      Element element = load_element(x, row * row_stride + c * k_stride);
-      element = shift_element(element, shifts, c);
-      double square = 0;
-      bool some = false;
-#pragma unroll
-      for (int32 part = 0; part < PARTS; ++part) {
-        some |= magnitude_bits(element.part[part]) != 0;
-        double t = __dmul_rn(__dmul_rn(widen(element.part[part]), one), two);
-        square = __dadd_rn(square, __dmul_rn(t, t));
-      }
-      double root = __dsqrt_rn(square);
-      float value;
-      narrow(root > power_of_two(-126) ? root : power_of_two(-126), value);
-      if (some) found = __float_as_uint(value) >> 16;
-    }
-    out[row * k + c] = (uint16)found;
-  }
-}
-
-// out[z, row, c] = |x| over the norm sqrt(squares) 2^-norm_bits of its row, or NaN in
-// sentinel rows: double operations that round each by itself, then to float. Grid as of
-// scale_and_add, z over the matrices `places`. Must move sizeof(element) + 4 bytes.
-extern "C" __global__ void __launch_bounds__(256)
-unit_rows(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
-          int64 stack_stride, const int32* places, const int32* largest,
-          const int64* squares, int32 norm_bits, float* out) {
-  int64 matrix = places[blockIdx.z];
-  x += PARTS * (matrix * stack_stride);
-  largest += matrix * rows;
-  squares += matrix * rows;
+octaves(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
+        int64 stack_stride, const int32* largest, const int32* shifts, uint8* out) {
+  x += PARTS * (blockIdx.z * stack_stride);
+  largest += blockIdx.z * rows;
   out += blockIdx.z * rows * k;
   int64 c = (int64)blockIdx.x * blockDim.x + threadIdx.x;
   if (c >= k) return;
   int64 row = (int64)blockIdx.y * blockDim.y + threadIdx.y;
   for (; row < rows; row += (int64)gridDim.y * blockDim.y) {
     int32 e = largest[row];
-    float found = __uint_as_float(0x7FC00000u);
-    if (!is_sentinel(e)) {
-      // Two factors: one may leave the numbers.
-      double one = power_of_two(-e >> 1), two = power_of_two(-e - (-e >> 1));
-      Element element = load_element(x, row * row_stride + c * k_stride);
-      double square = 0;
-#pragma unroll
-      for (int32 part = 0; part < PARTS; ++part) {
-        double t = __dmul_rn(__dmul_rn(widen(element.part[part]), one), two);
-        square = __dadd_rn(square, __dmul_rn(t, t));
-      }
-      double norm = __dsqrt_rn(__ll2double_rn(squares[row]));
-      norm = __dmul_rn(norm, power_of_two(-norm_bits));
-      narrow(__ddiv_rn(__dsqrt_rn(square), norm), found);
+    uint8 found = 127;
+    Element element = load_element(x, row * row_stride + c * k_stride);
+    Bits bits = larger_bits(shift_element(element, shifts, c), 0);
+    if (bits != 0 && !is_sentinel(e)) {
+      int32 below = e - exponent_of(widen_bits(bits));
+      found = (uint8)(below > 62 ? 126 : below);
     }
     out[row * k + c] = found;
   }

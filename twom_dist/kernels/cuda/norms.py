@@ -238,35 +238,12 @@ def add_errors(
     device.launch(_module(operands[0], shifts), "error_sums", grid, block, args)
 
 
-def unit_rows(
-    device: Device,
-    x: Array,
-    largest: Array,
-    squares: Array,
-    norm_bits: int,
-    places: Array,
-) -> Array:
-    """Divide the magnitudes of some matrices by the norms of their rows, in float32."""
-    out = device.empty((len(places), *x.shape[1:]), np.float32)
-    rows = places, largest, squares, np.int32(norm_bits), out
-    args = *operand_args(x), stack_stride(x), *rows
-    grid, block = tile_grid(*x.shape[1:], batch=len(places))
-    device.launch(_module(x, []), "unit_rows", grid, block, args)
+def octaves(device: Device, x: Array, largest: Array, shifts: Array | None) -> Array:
+    """Find the octaves of entries below the largest of their rows."""
+    out = device.empty(x.shape, np.uint8)
+    if x.size:
+        given = listed(x)
+        args = (*operand_args(given), stack_stride(given), largest, shifts, out)
+        grid, block = tile_grid(*x.shape[-2:], batch=count_matrices(x))
+        device.launch(_module(x, [shifts]), "octaves", grid, block, args)
     return out
-
-
-def magnitudes(device: Device, x: Array, largest: Array, shifts: Array | None) -> Array:
-    """Take magnitudes in units of each row's power of two."""
-    out = device.empty(x.shape, np.uint16)
-    write_magnitudes(device, x, largest, shifts, out)
-    return out
-
-
-def write_magnitudes(
-    device: Device, x: Array, largest: Array, shifts: Array | None, out: Array
-) -> None:
-    """Write magnitudes to an array."""
-    if out.size:
-        args = (*operand_args(x), largest, shifts, out)
-        module = _module(x, [shifts])
-        device.launch(module, "magnitudes", *tile_grid(*out.shape), args)

@@ -22,7 +22,6 @@ from .tables import (
 FAMILIES = (
     "norms",
     "bounds",
-    "pairs",
     "encode",
     "scale_and_encode",
     "requantise",
@@ -37,7 +36,7 @@ FAMILIES = (
     "tile",
 )
 # Those whose operands have one type: one module for all dtypes.
-INTEGER_FAMILIES = ("bounds", "pairs", "requantise", "products", "combine")
+INTEGER_FAMILIES = ("bounds", "requantise", "products", "combine")
 # Those whose text begins with a residue system: one module for each.
 _CONSTANTS = {
     "encode": encode_constants,

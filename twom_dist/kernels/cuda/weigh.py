@@ -14,7 +14,6 @@ from ...typing import Array
 from ..survey import Surveyed, Weighed
 from . import norms, stack_summary
 from .launch import Device, Parts, remember
-from .pairs import find_largest_ratio
 from .scripts import Recorder, Scripts, outline_all
 
 
@@ -50,10 +49,6 @@ def weigh(
         own = arrays if slab is None else device.split(slab, parts)
         return _Found.of(own, count, sides)
 
-    def largest_ratio(limit: float, bits: int) -> float | None:
-        given = operands, found().rows(), norm_bits, limit, bits
-        return find_largest_ratio(device, scripts, variant, *given)
-
     cosines, *others = device.fetch(ends, meanwhile)
     of_columns = others.pop(0)[:, 0].tolist() if columns else None
     both = float(cosines[0, 0]), float(cosines[-1, 0])
@@ -62,7 +57,6 @@ def weigh(
         of_columns,
         lambda: float(others[0][0]),
         lambda: found().surveyed(),
-        largest_ratio=largest_ratio,
     )
 
 

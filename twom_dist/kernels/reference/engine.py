@@ -25,7 +25,6 @@ from ..finish import close_diagonal, make_canonical, mirror_tile, scale_and_add
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_fill, find_fill
 from ..winograd import choose_levels, multiply_by_seven, reduce_symmetric
-from .cosines import smallest_cosines
 from .hexagonal import half_root_of, lift_to_cell, nearest_point
 from .magnitudes import Magnitudes
 from .rounding import ceil_scaled, quantise, shift_columns
@@ -76,7 +75,6 @@ class ReferenceEngine(Magnitudes):
     family: Family = "numpy"
     writes_parts = True
     fetch, variant = staticmethod(fetch), staticmethod(variant)
-    smallest_cosines = staticmethod(smallest_cosines)
     find_fill = staticmethod(find_fill)
     apply_fill = staticmethod(apply_fill)
     scale_and_add = staticmethod(scale_and_add)

@@ -1,9 +1,9 @@
-"""Magnitudes of entries, and their products, one by one."""
+"""Sums of rows, one entry after the other, and the stages of a look."""
 
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
-from math import ceil, floor, isqrt, ldexp, sqrt
+from math import ceil, isqrt
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from ...moduli import NONFINITE_ROW, ZERO_ROW, ScalingRule
 from ...typing import Array
 from .. import stack_summary
 from ..survey import Surveyed, Weighed
+from .octaves import count_octaves, multiply_octaves, octaves
 from .rounding import ceil_scaled, shift_columns
 
 
@@ -46,68 +47,6 @@ def error_sums(
             scaled = Fraction(float(part)) * Fraction(2) ** e
             found[i] += ceil(abs(scaled - round(scaled)) * 2**bits) ** 2
     return found
-
-
-def magnitudes(x: Array, largest: Array, shifts: Array | None = None) -> Array:
-    """Round the magnitudes of entries, relative to their rows, to 8 bits."""
-    x = shift_columns(x, shifts)
-    found = np.zeros(x.shape, np.float32)
-    for i, e in enumerate(largest):
-        if not ZERO_ROW < e < NONFINITE_ROW:
-            continue
-        for j, value in enumerate(x[i]):
-            if value != 0:
-                parts = (ldexp(t, -int(e)) for t in (value.real, value.imag))
-                found[i, j] = max(sqrt(sum(t * t for t in parts)), 2.0**-126)
-    return (found.view(np.uint32) >> 16).astype(np.uint16)
-
-
-def multiply_digits(x: Array, y: Array, digits: int) -> Array:
-    """Sum products of digits in 64 bits."""
-    if digits == 0:
-        meet: Array = (x != 0).astype(np.int64) @ (y != 0).T.astype(np.int64)
-        return meet
-    if digits == 1:
-        a, b = (_scaled(t, 6) for t in (x, y))
-        return a @ b.T
-    (a, low_a), (b, low_b) = (np.divmod(_scaled(t, 13), 128) for t in (x, y))
-    return 128 * (a @ b.T) + a @ low_b.T + low_a @ b.T
-
-
-def find_open(
-    products: Array, left: Array, right: Array, factor: float, most: int
-) -> tuple[Array, Array, Array] | None:
-    """Compare all pairs."""
-    squares = products.astype(np.float64) ** 2
-    rows, columns = np.nonzero(squares * factor < left[:, np.newaxis] * right)
-    if len(rows) > most:
-        return None
-    return rows, columns, products[rows, columns].astype(np.int64)
-
-
-def bound_pairs(
-    x: Array, y: Array, rows: Array, columns: Array, bits: int
-) -> tuple[Array, Array]:
-    """Sum products, and find the largest term, of each pair."""
-    scaled = [_scaled(t, bits) for t in (x, y)]
-    exponents = [np.frexp(_values(t))[1] - 1 for t in (x, y)]
-    sums, terms = np.zeros(len(rows), np.int64), np.full(len(rows), ZERO_ROW, np.int32)
-    for p, (i, j) in enumerate(zip(rows, columns, strict=True)):
-        sums[p] = (scaled[0][i] * scaled[1][j]).sum()
-        some = (x[i] != 0) & (y[j] != 0)
-        each = (exponents[0][i] + exponents[1][j])[some]
-        terms[p] = each.max(initial=ZERO_ROW)
-    return sums, terms
-
-
-def _scaled(x: Array, bits: int) -> Array:
-    """Cut magnitudes to so many bits."""
-    found = [floor(Fraction(t) * 2**bits) for t in _values(x).flat]
-    return np.array(found, np.int64).reshape(x.shape)
-
-
-def _values(x: Array) -> Array:
-    return (x.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
 
 
 def survey(
@@ -162,7 +101,6 @@ class Magnitudes:
     error_sums = staticmethod(error_sums)
     summarise = staticmethod(stack_summary.summarise)
     largest_errors = staticmethod(partial(stack_summary.largest_errors, error_sums))
-    magnitudes = staticmethod(magnitudes)
-    multiply_digits = staticmethod(multiply_digits)
-    find_open = staticmethod(find_open)
-    bound_pairs = staticmethod(bound_pairs)
+    octaves = staticmethod(octaves)
+    count_octaves = staticmethod(count_octaves)
+    multiply_octaves = staticmethod(multiply_octaves)

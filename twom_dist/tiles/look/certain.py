@@ -1,32 +1,25 @@
 """Moduli of the matrices of a stack, found for all at once where they are certain.
 
 A matrix of a stack takes the moduli that it takes alone. The angles of its rows settle
-most, some with their rounding errors. For the others `every_pair` takes magnitudes,
-matrix by matrix, which takes longer than small products. This module brackets what it
-would find, in units of the norms, as cosines between rows of |A| and columns of |B|:
-one product in float32, of only those rows and columns whose angles are too large. For
-most matrices both ends of the bracket give the same moduli; others are computed alone.
+most, some with their rounding errors, and octaves others; those whose pairs have to be
+looked at are computed alone.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
+from ...kernels.family import namespace
 from ...kernels.survey import Surveyed
-from ...moduli import ZERO_ROW, ResidueSystem, norm_bits, scaling_rule
-from ...moduli.accuracy import componentwise_system, fewest_systems
+from ...moduli import ResidueSystem, norm_bits, scaling_rule
+from ...moduli.accuracy import fewest_systems
 from ...typing import Array
 from ..spec import SIDES, Spec, as_rows, load_engine
-from .angles import bound_ratios, find_cosines
+from .angles import bound_ratios
 from .equilibration import may_gain
-from .every_pair import magnitude_bits
 from .measured import Measured
-from .settle import may_save, suffice
-
-# Steps per power of two to which ratios are rounded: each is 1/16 of a bit of M.
-_STEPS = 16
+from .ratios import bound_by_octaves
+from .settle import decide_by_octaves, may_save, suffice
 
 
 def certain_systems(
@@ -52,7 +45,7 @@ def certain_systems(
     found: list[ResidueSystem | None] = [None] * len(a)
     if not systems:
         return found
-    given = [Surveyed(*x) for x in measured]
+    given = [Surveyed(*x[:4]) for x in measured]
     cosines, columns = load_engine(spec).summarise(given, spec.k)
     smallest = cosines[0], cosines[-1]
     ratios, fixed = bound_ratios(*smallest), np.ones(len(a), bool)
@@ -69,10 +62,23 @@ def certain_systems(
             found[place] = systems[0][0]
     left = np.flatnonzero(fixed & (ratios > systems[-1][1]))
     if len(left):
-        bracketed = _bracket(rows, measured, left, smallest, systems[-1], spec)
-        for place, one in zip(left.tolist(), bracketed, strict=True):
-            found[place] = one
+        both = zip(rows, measured, strict=False)
+        ends = [_count_octaves(*x, left, spec) for x in both]
+        bounds = bound_by_octaves(ends[:1], ends[-1:], spec.k)
+        for place, ratio in zip(left.tolist(), bounds.tolist(), strict=True):
+            decision = decide_by_octaves(spec, ratio)
+            found[place] = decision and decision.system
     return found
+
+
+def _count_octaves(x: Array, measured: Measured, places: Array, spec: Spec) -> Measured:
+    """Count the octaves of the rows of some matrices, and bring them to the host."""
+    engine = load_engine(spec)
+    if len(places) < len(x):
+        which = namespace(x).asarray(places)
+        x, measured = x[which], measured.take(which)
+    counts = engine.count_octaves(engine.octaves(x, measured.largest))
+    return measured._replace(octaves=counts).on_host()
 
 
 def _largest_errors(
@@ -88,99 +94,3 @@ def _largest_errors(
     exponents = [engine.choose_exponents(x.largest, x.squares, rule) for x in measured]
     largest = engine.largest_errors(rows, exponents, norm_bits(spec.k), places)
     return largest.astype(np.float64)
-
-
-def _bracket(
-    rows: Sequence[Array],
-    measured: Sequence[Measured],
-    places: Array,
-    smallest: Sequence[Array],
-    second: tuple[ResidueSystem, float],
-    spec: Spec,
-) -> list[ResidueSystem | None]:
-    """Return the systems on which both bounds of the smallest cosines agree.
-
-    `smallest`: those of angles, of both sides. Only rows and columns count that have
-    an open pair; no matrix takes fewer moduli than the second system, which suffices
-    for the others.
-    """
-    system, limit = second
-    given = rows, measured, places, smallest, limit, spec
-    least, most, known = _bound_cosines(*given)
-    # Ratios are 1 over squared cosines; their steps are rounded outwards.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        low, high = (-2 * _STEPS * np.log2(x) for x in (most, least))
-    found: list[ResidueSystem | None] = []
-    for i, some in enumerate(known.tolist()):
-        ends = set()
-        if some:
-            steps = int(np.floor(low[i])), int(np.floor(high[i])) + 1
-            asked = spec.method, spec.k, spec.unit_roundoff
-            ends = {_system_at(*asked, step) for step in steps}
-            ends = {_longer(x, system) for x in ends}
-        found.append(ends.pop() if len(ends) == 1 else None)
-    return found
-
-
-def _bound_cosines(
-    rows: Sequence[Array],
-    measured: Sequence[Measured],
-    places: Array,
-    smallest: Sequence[Array],
-    limit: float,
-    spec: Spec,
-) -> tuple[Array, Array, Array]:
-    """Bound the smallest cosines that `every_pair` finds, and tell which are known."""
-    engine, operands, chosen = load_engine(spec), [], []
-    # By one wait for both sides.
-    numbers = iter(engine.fetch([y for x in measured for y in x[:3] if y is not None]))
-    for x, all_rows, other in zip(rows, measured, smallest[::-1], strict=False):
-        own = Measured(next(numbers), next(numbers), next(numbers))
-        largest, own = np.full_like(own.largest, ZERO_ROW), own.take(places)
-        bounds = bound_ratios(find_cosines(own, spec.k), other[places, np.newaxis])
-        largest[places] = np.where(bounds > limit, own.largest, ZERO_ROW)
-        operands.append((x, (largest, all_rows.squares)))
-        chosen.append(own)
-    (x, of_x), (y, of_y) = operands[0], operands[-1]
-    given = x, y, of_x, of_y, norm_bits(spec.k), places
-    cosines = engine.smallest_cosines(*given).astype(np.float64)
-    factor, cut = _losses(chosen, spec)
-    least = cosines * factor - cut
-    most = np.minimum(cosines * (1 + _rounding(spec.k)), 1)
-    # Far above the cosines for which `every_pair` takes largest terms instead of sums.
-    known = least >= np.maximum(8 * cut, 2.0**-60)
-    return least, most, known
-
-
-def _longer(found: ResidueSystem | None, least: ResidueSystem) -> ResidueSystem | None:
-    if found is None or found.modulus_bits > least.modulus_bits:
-        return found
-    return least
-
-
-def _losses(measured: Sequence[Measured], spec: Spec) -> tuple[float, Array]:
-    """Return f and c: `every_pair` finds at least f times a cosine minus c.
-
-    Its magnitudes are cut to 8 bits and then, in units of each row's power of two, to b
-    bits: each is off by at most 2^-7 of itself and 2^-b, and they are at most sqrt(2).
-    Norms are in these units, too.
-    """
-    smallest: Any = 1.0  # of each matrix of a stack
-    for x in (measured[0], measured[-1]):
-        squares = x.squares.astype(np.float64)
-        smallest *= np.sqrt(
-            np.where(squares > 0, squares, np.inf).min(axis=-1, initial=np.inf)
-        )
-    smallest *= 2.0 ** (-2 * norm_bits(spec.k))
-    cut = 4 * spec.k * 2.0 ** -magnitude_bits(spec.k) / smallest
-    return (1 - _rounding(spec.k)) * (1 - 2.0**-7) ** 2, cut
-
-
-def _rounding(k: int) -> float:
-    """Bound the relative error of a cosine in float32."""
-    return (k + 8) * 2.0**-23
-
-
-@lru_cache(maxsize=1024)
-def _system_at(method: str, k: int, u: float, step: int) -> ResidueSystem | None:
-    return componentwise_system(method, k, 2.0 ** (step / _STEPS), u)

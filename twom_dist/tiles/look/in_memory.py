@@ -9,22 +9,28 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from ...kernels.family import convert
 from ...kernels.survey import Surveyed, Weighed
 from ...moduli import norm_bits, scaling_rule
+from ...typing import Array
 from ..interpreter import Line
 from ..rows import Row, shifts_of_both
 from ..spec import Spec, load_engine
 from .angles import bound_ratio
 from .equilibration import choose_shifts, may_gain
-from .every_pair import magnitude_bits
 from .measured import Measured
+from .ratios import bound_by_octaves, bound_by_terms
 from .settle import (
     Decision,
     decide_by_angles,
     decide_by_errors,
+    decide_by_octaves,
     decide_by_ratio,
     fewest_of,
 )
+
+# Rows whose products of octaves with all others are held at once.
+_ROWS = 4096
 
 
 def plan_weighing(spec: Spec) -> Callable[..., Weighed]:
@@ -46,17 +52,36 @@ def may_shift(weighed: Weighed, k: int) -> bool:
     return weighed.columns is not None and bool(may_gain(weighed.columns, k))
 
 
-def decide(weighed: Weighed, spec: Spec) -> Decision | None:
-    """Decide about the moduli, where the numbers suffice."""
+def decide(operands: Sequence[Array], weighed: Weighed, spec: Spec) -> Decision:
+    """Decide about the moduli: by the numbers, or by what they leave open.
+
+    `operands`: of which the numbers are.
+    """
     found = decide_by_angles(spec, bound_ratio(*weighed.cosines))
-    if found is None:
-        systems, ratio = fewest_of(spec), None
-        if systems:
-            ratio = weighed.largest_ratio(systems[-1][1], magnitude_bits(spec.k))
-        return None if ratio is None else decide_by_ratio(spec, ratio)
-    if found.closed_by:
-        return found
-    return decide_by_errors(spec, found.rho, weighed.largest_error())
+    if found is not None:
+        if found.closed_by:
+            return found
+        return decide_by_errors(spec, found.rho, weighed.largest_error())
+    engine, known = load_engine(spec), weighed.surveyed()
+    both = zip(operands, known, strict=True)
+    octaves = [engine.octaves(x, own.largest_exponents) for x, own in both]
+    counts = [engine.count_octaves(x) for x in octaves]
+    squares = engine.fetch([x.squares for x in known])
+    each = zip(known, squares, counts, strict=True)
+    sides = [
+        Measured(x[0], y, octaves=engine.fetch([counted])[0]) for x, y, counted in each
+    ]
+    ratio = float(bound_by_octaves(sides[:1], sides[-1:], spec.k)[0])
+    decision = decide_by_octaves(spec, ratio)
+    if decision is not None:
+        return decision
+    x, y, left, right = octaves[0], octaves[-1], sides[0], sides[-1]
+    largest = 0.0
+    for lo in range(0, len(x), _ROWS):
+        own = slice(lo, lo + _ROWS)
+        least = engine.multiply_octaves(x[own], y)
+        largest = bound_by_terms(least, left.take(own), right, spec.k, largest)
+    return decide_by_ratio(spec, min(ratio, largest))
 
 
 def measure(rows: Sequence[Row], found: Sequence[Surveyed]) -> dict[Line, Measured]:
@@ -92,6 +117,13 @@ def survey_matrices(
         found = survey(given, bits, totals=totals, columns=False, shifts=both)
         on_host = _fetch(found, spec) if spec.by_entries else found
     measured, known = (measure(rows, each) for each in (found, on_host))
+    if spec.by_entries:
+        engine = load_engine(spec)
+        for row, own in zip(rows, found, strict=True):
+            x, e = row.shifted(0, spec)
+            octaves = engine.octaves(x, own.largest_exponents, e)
+            counts = convert(engine.count_octaves(octaves), "numpy")
+            known[row.side, 0] = known[row.side, 0]._replace(octaves=counts)
     return None if shifts is None else [shifts], measured, known
 
 

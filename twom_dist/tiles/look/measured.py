@@ -18,21 +18,29 @@ class Measured(NamedTuple):
         Sums of magnitudes, where they choose the moduli: see `Engine.row_sums`.
     columns : (3, k) int32, optional
         Extreme exponents of each column: see `Engine.column_exponents`.
+    octaves : (rows, 25) int32, optional
+        Entries of each row by octaves: see `Engine.count_octaves`.
     """
 
     largest: Array
     squares: Array
     totals: Array | None = None
     columns: Array | None = None
+    octaves: Array | None = None
+
+    def known_octaves(self) -> tuple[Array, Array]:
+        """Return the squares, and the octaves, which have been counted."""
+        assert self.octaves is not None
+        return self.squares, self.octaves
 
     def take(self, which: Any) -> "Measured":
         """Return some rows, or those of some matrices of a stack."""
-        totals = None if self.totals is None else self.totals[which]
-        return Measured(self.largest[which], self.squares[which], totals)
+        given = self._replace(columns=None)
+        return Measured(*(None if x is None else x[which] for x in given))
 
     def on_host(self) -> "Measured":
         """Return NumPy arrays, without the columns."""
-        given = self.largest, self.squares, self.totals
+        given = self._replace(columns=None)
         return Measured(*(None if x is None else convert(x, "numpy") for x in given))
 
 

@@ -2,8 +2,8 @@
 
 The angles of all rows and columns mostly suffice for the fewest moduli, or for one
 more. That one can be saved where rounding errors are smaller than they might be, which
-is measured. Pairs that their angles leave open are looked at one by one, and the
-largest rho of those decides, if it asks for more.
+is measured. Where angles leave pairs open, the octaves of the entries of rows bound
+rho; and where that asks for many moduli, the largest term of each pair does.
 """
 
 from math import sqrt
@@ -24,6 +24,9 @@ from ..spec import Spec
 # Rounding errors are uniform in -1/2 to 1/2 but for crafted data: the mean of their
 # squares is a third of the largest. This leaves room for the worst of many rows.
 _USUAL = 2.75
+# Moduli beyond the second fewest that are taken before all pairs are looked at: a look
+# takes as long as so many (CPUs with AVX-512), or as more (GPUs).
+_FEW = 5
 
 
 def may_save(ratios: Any, spec: Spec) -> Any:
@@ -62,6 +65,31 @@ def decide_by_angles(spec: Spec, ratio: float) -> Decision | None:
                 return Decision(systems[0][0], sqrt(ratio), "")
             return Decision(system, sqrt(ratio), "sums")
     return None
+
+
+def decide_by_octaves(spec: Spec, ratio: float) -> Decision | None:
+    """Decide by a bound of rho^2 from octaves, if that takes few moduli.
+
+    It may take more than needed, which cost less than a look at all pairs.
+    """
+    systems = fewest_of(spec)
+    found = componentwise_system(spec.method, spec.k, ratio, spec.unit_roundoff)
+    if found is None or not systems:
+        return None
+    fewest, most = systems[-1]
+    if ratio <= most:
+        found = fewest
+    if found.num_moduli > fewest.num_moduli + _FEW:
+        return None
+    return Decision(found, sqrt(ratio), "octaves")
+
+
+def settle_by_octaves(spec: Spec, ratio: float) -> Spec:
+    """Settle the moduli by octaves; or note the bound, which pairs may lower."""
+    found = decide_by_octaves(spec, ratio)
+    if found is None:
+        return spec.settle(spec.system, sqrt(ratio), "octaves", by_entries=True)
+    return spec.settle(*found)
 
 
 def decide_by_errors(spec: Spec, rho: float, largest: float) -> Decision:
@@ -109,7 +137,7 @@ def suffice(spec: Spec, rho: Any, largest: Any) -> Any:
 
 
 def decide_by_ratio(spec: Spec, ratio: float) -> Decision:
-    """Decide by the largest rho^2 of open pairs, 0 without any.
+    """Decide by the largest rho^2 of all pairs, 0 without any.
 
     The native product stands in where no residue system suffices.
     """
@@ -130,6 +158,10 @@ def decide_by_ratio(spec: Spec, ratio: float) -> Decision:
     return Decision(None, sqrt(least), "beyond")
 
 
-def settle_by_ratio(spec: Spec, ratio: float) -> Spec:
-    """Settle the moduli by the largest rho^2 of open pairs."""
-    return spec.settle(*decide_by_ratio(spec, ratio))
+def settle_by_ratio(settled: Spec, ratio: float) -> Spec:
+    """Settle the moduli by the largest rho^2 of pairs.
+
+    `settled`: what `settle_by_octaves` has returned.
+    """
+    bound = settled.rho * settled.rho
+    return settled.settle(*decide_by_ratio(settled, min(ratio, bound)))

@@ -22,7 +22,6 @@ from .norms import (
     square_sums_inner,
     square_sums_outer,
 )
-from .pairs import find_largest_ratio
 from .survey import Look, cut_rows, look
 
 
@@ -45,7 +44,6 @@ def weigh(
         partial(_find_largest_error, found, rule),
         partial(_list_surveyed, found),
         found,
-        partial(find_largest_ratio, found, norm_bits),
     )
 
 
