@@ -1,8 +1,9 @@
 """One property: whatever way a product is computed, it has the same bits.
 
 A call is drawn (routine, dtype, method, ops, triangle, diagonal, stack, scalars, data
-up to the ends of the range), and a way to compute it (chunks, tiles, layouts, engines,
-files). Expected are the bits of each matrix by itself, in one tile of the CPU engine.
+up to the ends of the range), and a way to compute it (chunks, panels, parts along k,
+chunks that are made again, tiles, layouts, engines, files, results in the caller's
+arrays). Expected are the bits of each matrix by itself, in one tile of the CPU engine.
 """
 
 import os
@@ -23,14 +24,15 @@ from hypothesis import strategies as st
 
 import twom_dist as td
 from tests.support.bits import same_bits
+from tests.support.splits import force_split, look_in_strips, order_at_random
 from tests.support.stored import save
 from tests.support.strategies import DTYPES, LAYOUTS, random_matrix
-from twom_dist.errors import AccuracyError, AccuracyWarning
+from twom_dist.errors import AccuracyError, AccuracyWarning, PlanError
 from twom_dist.store import open_matrix
 
 ROUTINES = ("gemm", "herk", "syrk", "her2k", "syr2k")
 METHODS = ("2m", "2m", "3m", "4m", "hybrid", "eisenstein")
-WAYS = ("lazy", "lazy", "tiles", "engine", "layout", "out", "file")
+WAYS = ("lazy", "lazy", "split", "tiles", "engine", "layout", "out", "product", "file")
 STACKS = ((), (), (2,), (3, 2), (1, 4))
 # More moduli than that are refused for some dtype, and fewer than three are rough.
 TARGETS = [{}, {}, {"accuracy": "normwise"}, {"accuracy": 1e-3}] + [
@@ -53,13 +55,18 @@ class Drawn:
     chunks: list[Any]
     tile: int
     layout: str
+    lazily: list[bool]
+    inputs: str
+    panel_bytes: int | str
+    split: tuple[int, int]
     scheduler: str
     suffix: str
     data: "Data"
 
     def multiply(self, *matrices, **more):
         """Call the routine; list the words of the result."""
-        found = getattr(self.space, self.name)(*matrices, **self.options, **more)
+        options = self.options | more
+        found = getattr(self.space, self.name)(*matrices, **options)
         return list(found) if isinstance(found, tuple) else [found]
 
 
@@ -134,7 +141,7 @@ def calls(draw):
     twofold = is_double and draw(st.integers(0, 5)) == 5
     options = draw(options_of(name, twofold, drawn.dtype[0] == "c"))
     stack, way = draw(st.sampled_from(STACKS)), draw(st.sampled_from(WAYS))
-    if way in ("file", "out") and (stack or twofold):
+    if way in ("file", "out", "product") and (stack or twofold):
         way = "lazy"
     m, n, k = (draw(st.integers(1, most)) for most in (23, 19, 31))
     n = n if name == "gemm" else m
@@ -148,7 +155,8 @@ def calls(draw):
         np.array([drawn.make(x, 99 * i + j) for j in range(prod(stack))])
         for i, x in enumerate(shapes)
     ]
-    if not (twofold or name.endswith("2k") or way == "file") and draw(st.booleans()):
+    weighed = not (twofold or name.endswith("2k") or way in ("file", "product"))
+    if weighed and draw(st.booleans()):
         kind = np.dtype(drawn.dtype).char.lower() if name == "herk" else drawn.dtype
         options["diag"] = random_matrix(1, k, kind, 1.0, drawn.seed)[0]
     return Drawn(
@@ -162,6 +170,10 @@ def calls(draw):
         chunks=[tuple(draw(cuts(x)) for x in (*stack, *shape)) for shape in shapes],
         tile=draw(st.integers(1, 40)),
         layout=draw(st.sampled_from([*LAYOUTS])),
+        lazily=[draw(st.integers(0, 3)) > 0 for _ in range(4)],
+        inputs=draw(st.sampled_from(["hold", "auto", "stream"])),
+        panel_bytes=draw(st.sampled_from([1, "4 kB", "1 GiB"])),
+        split=draw(st.sampled_from([(1, 1), (1, 2), (3, 2)])),
         scheduler=draw(st.sampled_from(["sync", "threads"])),
         suffix=draw(st.sampled_from([".zarr", ".npy", ".h5"])),
         data=drawn,
@@ -181,11 +193,38 @@ def multiply_each(call):
 
 
 def multiply_lazily(call):
-    """Compute dask arrays with the chunks that were drawn."""
-    both = zip(call.matrices, call.chunks, strict=True)
-    lazy = [da.from_array(x, chunks=chunks) for x, chunks in both]
-    found = call.multiply(*lazy, engine=call.engine)
+    """Compute dask arrays with the chunks that were drawn, and arrays beside them."""
+    given = [lay_out(x, call.layout) for x in call.matrices]
+    streams = call.inputs == "stream" and not call.stack
+    for i, (x, chunks) in enumerate(zip(call.matrices, call.chunks, strict=True)):
+        if streams:
+            # Chunks that tasks can make again are none of an array in memory.
+            chunks = tuple(tuple(c for c in axis if c) for axis in chunks)
+            given[i] = da.from_array(x, chunks=chunks).map_blocks(np.copy)
+        elif i == 0 or call.lazily[i]:
+            given[i] = da.from_array(x, chunks=chunks)
+    more = {"engine": call.engine}
+    if "diag" in call.options and call.lazily[3]:
+        more["diag"] = da.from_array(call.options["diag"], chunks=call.tile)
+    inputs = "stream" if streams else "auto" if call.stack else call.inputs
+    settings = {"inputs": inputs, "panel-bytes": call.panel_bytes}
+    with dask.config.set({f"twom-dist.{x}": y for x, y in settings.items()}):
+        try:
+            found = call.multiply(*given, **more)
+        except PlanError as error:
+            # Chunks that are cut anew for others share the tasks that make them.
+            assume(error.code != "inputs-held")
+            raise
     return [x.compute(scheduler=call.scheduler) for x in found]
+
+
+def multiply_parts(call):
+    """Share k among layers and parts, in any order; look in strips of any length."""
+    with pytest.MonkeyPatch.context() as patch:
+        force_split(patch, *call.split)
+        look_in_strips(patch, call.tile)
+        order_at_random(patch, call.tile)
+        return multiply_lazily(call)
 
 
 def multiply_files(call):
@@ -212,21 +251,47 @@ def lay_out(x, layout):
     return LAYOUTS[layout](x.reshape(-1, x.shape[-1])).reshape(x.shape)
 
 
+def multiply_into(call, multiply):
+    """Write a result between columns that stay, maybe over C."""
+    given, stays = list(call.matrices), call.lazily[1]
+    shape = multiply_each(call)[0].shape
+    whole = np.full((shape[0], 2 * shape[1]), 77, given[0].dtype, order="CF"[stays])
+    out = whole[:, ::2] if call.lazily[2] else whole[::-1, : shape[1]]
+    if "beta" in call.options and call.lazily[3]:
+        out[...] = given[-1]
+        given[-1] = out
+    assert multiply(*given, out=out) is out
+    found = out.copy()
+    out[...] = 77
+    assert (whole == 77).all()
+    return [found]
+
+
+def prepare(call):
+    """Make a product of given shapes, which is called twice."""
+    count = 2 if call.name == "gemm" or call.name.endswith("2k") else 1
+    shapes = [x.shape for x in call.matrices[:count]]
+    kind, routine = call.matrices[0].dtype, getattr(td, call.name)
+    product = td.Product(*shapes, dtype=kind, routine=routine, **call.options)
+    product(*call.matrices)
+    return product
+
+
 def multiply_otherwise(call):
     """Compute a call in the way that was drawn."""
-    if call.way == "lazy":
-        return multiply_lazily(call)
-    if call.way == "file":
-        return multiply_files(call)
-    given, more = call.matrices, {}
+    ways = {"lazy": multiply_lazily, "split": multiply_parts, "file": multiply_files}
+    if call.way in ways:
+        return ways[call.way](call)
+    given = call.matrices
     if call.way == "layout":
         given = [lay_out(x, call.layout) for x in given]
-    elif call.way == "engine":
-        more["engine"] = "reference"
-    elif call.way == "out":
-        more["out"] = np.empty_like(multiply_each(call)[0])
+    more = {"engine": "reference"} if call.way == "engine" else {}
     tile = call.tile if call.way in ("tiles", "out") else ONE_TILE
     with dask.config.set({"twom-dist.largest-tile": tile}):
+        if call.way == "out":
+            return multiply_into(call, lambda *x, out: call.multiply(*x, out=out)[0])
+        if call.way == "product":
+            return multiply_into(call, prepare(call))
         return call.multiply(*given, **more)
 
 
@@ -239,7 +304,7 @@ def check(call):
         assert same_bits(x, y)
 
 
-@settings(max_examples=80)
+@settings(max_examples=110)
 @given(calls())
 def test_every_way_has_the_same_bits(call):
     check(call)
@@ -250,5 +315,5 @@ def test_every_way_has_the_same_bits_at_night():
     number = int(os.environ.get("TWOM_SEED", time.time()))
     print(f"TWOM_SEED={number}")
     slow = [HealthCheck.too_slow]
-    own = settings(max_examples=500, derandomize=False, suppress_health_check=slow)
+    own = settings(max_examples=1000, derandomize=False, suppress_health_check=slow)
     seed(number)(own(given(calls())(check)))()
