@@ -273,8 +273,13 @@ def prepare(call):
     shapes = [x.shape for x in call.matrices[:count]]
     kind, routine = call.matrices[0].dtype, getattr(td, call.name)
     product = td.Product(*shapes, dtype=kind, routine=routine, **call.options)
-    product(*call.matrices)
-    return product
+
+    def multiply(*given, out=None):
+        added = {"C": given[-1]} if "beta" in call.options else {}
+        return product(*given[:count], **added, out=out)
+
+    multiply(*call.matrices)
+    return multiply
 
 
 def multiply_otherwise(call):
