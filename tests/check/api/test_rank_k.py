@@ -1,25 +1,30 @@
 """Rank-k and rank-2k updates: equal to gemm, symmetric bit for bit, one triangle."""
 
+from unittest import mock
+
 import dask
+import dask.array as da
 import numpy as np
 import pytest
 
 import twom_dist as td
 from tests.support.cases import cases
+from tests.support.stages import count_stages
 from tests.support.strategies import random_matrix
-from twom_dist import (
-    her2k,
-    herk,
-    syr2k,
-    syrk,
-)
+from twom_dist import her2k, herk, syr2k, syrk
+from twom_dist.kernels.cpu.engine import CpuEngine
 
 METHODS = ("2m", "3m", "4m", "hybrid", "eisenstein")
+DTYPES = ("float32", "float64", "complex64", "complex128", "complex128")
 N, K = 37, 23
 
 
 def matrix(seed=1, dtype="complex128", shape=(N, K)):
     return random_matrix(*shape, dtype, 1.0, seed)
+
+
+def operands(routine):
+    return [matrix(seed) for seed in (1, 2)[: 1 + (routine in (her2k, syr2k))]]
 
 
 @pytest.fixture(params=[4096, 10], ids=["one tile", "tiles"])
@@ -28,70 +33,32 @@ def tiled(request):
         yield
 
 
-def mirrored(C, *, hermitian):
-    """Return C as its lower triangle says."""
-    lower, strict = np.tril(C), np.tril(C, -1)
-    out = lower + (strict.conj().T if hermitian else strict.T)
-    if hermitian:
-        np.fill_diagonal(out.imag, 0)
-    return out
+def transpose(x, routine):
+    return x.conj().T if routine in (herk, her2k) else x.T
 
 
 @cases("engine", ["cpu", "reference"])
-@cases("method", METHODS)
-def test_herk_is_gemm_with_the_conjugate_transpose(tiled, method, engine):
-    A = matrix()
-    C = herk(A, method=method, engine=engine)
-    assert (td.gemm(A, A, op_b="C", method=method) == C).all()
-    assert (C == C.conj().T).all()
-    assert not C.imag.diagonal().any()
-
-
-def test_one_encoding_of_a_tile_serves_both_sides(tiled, monkeypatch):
-    from twom_dist.kernels.cpu.encode import encode
-
-    encoded = []
-    plan = encode._plan
-
-    def count(shapes, *args):
-        encoded.extend(shapes)
-        return plan(shapes, *args)
-
-    monkeypatch.setattr(encode, "_plan", count)
-    A, B = matrix(1), matrix(2)
-    for routine in (herk, syrk):
-        routine(A)
-        tiles = len(encoded)
-        assert sum(m * k for m, k in encoded) == A.size
-        encoded.clear()
-    her2k(A, B)
-    assert len(encoded) == 2 * tiles
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
-def test_syrk_is_gemm_with_the_transpose(tiled, dtype):
-    A = matrix(dtype=dtype)
-    C = syrk(A)
+@cases(("method", "dtype"), zip(METHODS, DTYPES, strict=True))
+@cases("routine", [herk, syrk])
+def test_an_update_is_gemm_with_the_transpose(tiled, routine, method, dtype, engine):
+    if routine is herk and dtype[0] != "c":
+        return
+    A, op = matrix(dtype=dtype), "C" if routine is herk else "T"
+    C = routine(A, method=method, engine=engine)
     assert C.dtype == dtype
-    assert (td.gemm(A, A, op_b="T") == C).all()
-    assert (C == C.T).all()
+    assert (td.gemm(A, A, op_b=op, method=method) == C).all()
+    assert (transpose(C, routine) == C).all()
+    columns = routine(A, op=op, method=method, engine=engine)
+    assert (columns == td.gemm(A, A, op_a=op, method=method)).all()
 
 
-def test_the_other_op_takes_columns(tiled):
-    A = matrix()
-    assert (herk(A, op="C") == td.gemm(A, A, op_a="C")).all()
-    assert (syrk(A, op="T") == td.gemm(A, A, op_a="T")).all()
-
-
-@pytest.mark.parametrize("hermitian", [True, False])
-def test_rank_2k_is_the_sum_of_two_products(tiled, hermitian):
-    A, B = matrix(1), matrix(2)
-    routine, op = (her2k, "C") if hermitian else (syr2k, "T")
+@pytest.mark.parametrize("routine", [her2k, syr2k])
+def test_rank_2k_is_the_sum_of_two_products(tiled, routine):
+    A, B = operands(routine)
     C = routine(A, B, alpha=1 - 2j)
-    Y = td.gemm(A, B, op_b=op, alpha=1 - 2j)
-    other = Y.conj().T if hermitian else Y.T
-    assert (Y + other == C).all()
-    assert ((C.conj().T if hermitian else C.T) == C).all()
+    Y = td.gemm(A, B, op_b="C" if routine is her2k else "T", alpha=1 - 2j)
+    assert (Y + transpose(Y, routine) == C).all()
+    assert (transpose(C, routine) == C).all()
 
 
 def test_rank_2k_updates_multiply_all_of_a_diagonal_tile():
@@ -103,41 +70,30 @@ def test_rank_2k_updates_multiply_all_of_a_diagonal_tile():
 
 
 @cases("routine", [herk, syrk, her2k, syr2k])
-@cases("uplo", ["lower", "upper"])
-def test_one_triangle_is_that_of_the_whole_and_the_other_is_zero(tiled, routine, uplo):
-    operands = (matrix(1), matrix(2)) if routine in (her2k, syr2k) else (matrix(1),)
-    whole = routine(*operands)
-    part = np.tril(whole) if uplo == "lower" else np.triu(whole)
-    assert (routine(*operands, uplo=uplo) == part).all()
-
-
-@cases("routine", [herk, syrk, her2k, syr2k])
 @cases("uplo", ["full", "lower", "upper"])
 @cases("alpha", [1, 0, 0.5])
-def test_beta_c_of_the_computed_triangle_is_added(tiled, routine, uplo, alpha):
-    operands = (matrix(1), matrix(2)) if routine in (her2k, syr2k) else (matrix(1),)
-    C0 = matrix(3, shape=(N, N))
-    poisoned = C0.copy()
-    # What is not read: the other triangle.
-    outside = np.tril_indices(N, -1) if uplo == "upper" else np.triu_indices(N, 1)
-    poisoned[outside] = np.nan
-    found = routine(*operands, poisoned, alpha=alpha, beta=2, uplo=uplo)
-    product = routine(*operands, alpha=alpha)
-    hermitian = routine in (herk, her2k)
-    expected = mirrored(product + 2 * C0, hermitian=hermitian)
-    if uplo == "upper":
-        expected = np.triu(product + 2 * C0)
-        if hermitian:
-            np.fill_diagonal(expected.imag, 0)
-    elif uplo == "lower":
-        expected = np.tril(expected)
+@cases("shape", [(N, K), (6, 0)])
+def test_a_triangle_is_that_of_the_whole(tiled, routine, uplo, alpha, shape):
+    """The other one is zero in the result, and is not read in C."""
+    given = [x[: shape[0], : shape[1]] for x in operands(routine)]
+    whole = routine(*given, alpha=alpha)
+    part = np.triu if uplo == "upper" else np.tril
+    expected = whole if uplo == "full" else part(whole)
+    assert (routine(*given, alpha=alpha, uplo=uplo) == expected).all()
+    C = matrix(3, shape=whole.shape)
+    expected = part(whole + 2 * C)
+    if routine in (herk, her2k):
+        np.fill_diagonal(expected.imag, 0)
+    if uplo == "full":
+        strict = np.tril(expected, -1)
+        expected = expected + transpose(strict, routine)
+    C[part(np.ones(whole.shape)) == 0] = np.nan
+    found = routine(*given, C, alpha=alpha, beta=2, uplo=uplo)
     assert (found == expected).all()
-
-
-def test_nan_in_c_does_not_appear_with_beta_zero():
-    A = matrix()
-    C = np.full((N, N), np.nan)
-    assert (herk(A, C, beta=0) == herk(A)).all()
+    if alpha == 0.5:
+        lazy = [da.from_array(x, chunks=(20, 12)) for x in given]
+        lazy = routine(*lazy, C, alpha=alpha, beta=2, uplo=uplo)
+        assert (lazy.compute(scheduler="sync") == expected).all()
 
 
 def test_a_row_with_nan_spoils_its_row_and_column_alone(tiled):
@@ -151,8 +107,42 @@ def test_a_row_with_nan_spoils_its_row_and_column_alone(tiled):
     assert not np.isfinite(C[~kept]).any()
 
 
-@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0), (1, 1)])
-def test_empty_and_single(shape):
-    A = matrix(shape=shape)
-    expected = td.gemm(A, A, op_b="C")
-    assert (herk(A) == expected).all()
+# --- of dask arrays ---------------------------------------------------------------
+
+
+def test_half_of_the_tiles_are_product_tasks():
+    dA = da.from_array(matrix(), chunks=(10, K))
+    of_herk, of_gemm = count_stages(herk(dA)), count_stages(td.gemm(dA, dA.T))
+    assert of_herk["twom-product"] == 4 * 5 // 2
+    assert of_herk["twom-exponents"] == 4
+    assert of_gemm["twom-product"] == 16
+
+
+def test_what_nobody_asks_for_is_not_made():
+    C = herk(da.from_array(matrix(), chunks=(10, K)))
+    corner, below, above = C[:10, :10], C[30:, :10], C[:10, 30:]
+    for part in (corner, below, above):
+        (culled,) = dask.optimize(part)
+        assert count_stages(culled)["twom-product"] == 1
+    assert (above.compute() == below.compute().conj().T).all()
+
+
+@cases("routine", [herk, syrk, her2k, syr2k])
+@cases(("method", "chunks"), [("2m", (30, 7)), ("hybrid", (16, 16, 5))])
+def test_the_int8_products_that_run_are_those_of_the_plan(routine, method, chunks):
+    """A tile of herk's diagonal takes half as many as another one."""
+    counted, multiply = [], CpuEngine.multiply
+
+    def count(self, left, right, system, before, *, hermitian=False, **options):
+        products = system.num_hermitian_products if hermitian else system.num_products
+        counted.append((products, 2 * products * left.rows * right.rows * left.k))
+        options["hermitian"] = hermitian
+        return multiply(self, left, right, system, before, **options)
+
+    given = [da.from_array(x, chunks=(chunks, (20, 3))) for x in operands(routine)]
+    options = {"method": method, "num_moduli": 14}
+    plan = td.plan(routine, *given, **options)
+    with mock.patch.object(CpuEngine, "multiply", count):
+        routine(*given, **options).compute(scheduler="sync")
+    found = [sum(x) for x in zip(*counted, strict=True)]
+    assert found == [plan.num_int8_gemms, plan.int8_operations]
