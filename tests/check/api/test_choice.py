@@ -1,6 +1,5 @@
-"""Choices: parsed once, without contradictions; and the routines that are given."""
+"""Options that contradict each other, words of others, and routines that are given."""
 
-from dataclasses import FrozenInstanceError
 from functools import partial
 
 import numpy as np
@@ -8,65 +7,34 @@ import pytest
 
 import twom_dist as td
 from tests.support.bits import same_bits
+from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.strategies import random_matrix
 from twom_dist.errors import AccuracyError, ArgumentError, PlanError
-from twom_dist.problem.choice import Choice
-from twom_dist.problem.target import Bound, Exact, Moduli
 
 
-@pytest.mark.parametrize(
-    ("options", "target", "by_entries", "decisive", "asked"),
+@cases(
+    ("options", "by_entries", "asked"),
     [
-        ({}, "componentwise", True, "", "accuracy componentwise"),
-        (
-            *({"accuracy": "componentwise"}, "componentwise", True),
-            *("accuracy='componentwise'", "accuracy componentwise"),
-        ),
-        (
-            *({"accuracy": "normwise"}, "normwise", False),
-            *("accuracy='normwise'", "accuracy normwise"),
-        ),
-        (
-            *({"accuracy": np.float32(0.25)}, Bound(0.25), False),
-            *("accuracy=0.25", "accuracy 0.25"),
-        ),
-        (
-            *({"num_moduli": np.int64(9)}, Moduli(9), False),
-            *("num_moduli=9", "9 moduli"),
-        ),
-        ({"method": "blas"}, "componentwise", False, "", "the native product"),
-        (
-            *({"equilibrate": np.True_}, "componentwise", True),
-            *("equilibrate=True", "accuracy componentwise"),
-        ),
+        ({}, True, "accuracy componentwise"),
+        ({"accuracy": "normwise"}, False, "accuracy normwise"),
+        ({"accuracy": np.float32(0.25)}, False, "accuracy 0.25"),
+        ({"num_moduli": np.int64(9)}, False, "9 moduli"),
+        ({"method": "blas"}, False, "the native product"),
+        ({"equilibrate": np.True_}, True, "accuracy componentwise"),
     ],
 )
-def test_options_are_a_choice(options, target, by_entries, decisive, asked):
-    choice = Choice.of(**options)
-    found = choice.target, choice.by_entries, choice.decisive, choice.asked
-    assert found == (target, by_entries, decisive, asked)
-    assert Choice.of(**options) is choice
-    with pytest.raises(FrozenInstanceError):
-        choice.method = "3m"
+def test_what_is_asked_for_is_told(options, by_entries, asked):
+    a = random_matrix(5, 5)
+    assert td.explain(td.gemm, a, a, **options).asked == asked
+    assert td.plan(td.gemm, a, a, **options).by_entries == by_entries
 
 
-def test_integers_are_a_choice():
-    choice = Choice.exact(pairs=np.True_, engine="reference")
-    assert choice == Choice(Exact(pairs=True), engine="reference")
-    assert (choice.pairs, Choice.exact().pairs, Choice.of().pairs) == (
-        True,
-        False,
-        False,
-    )
-
-
-@pytest.mark.parametrize(
+@cases(
     ("kind", "code", "options"),
     [
         (AccuracyError, "method", {"method": "native"}),
         (AccuracyError, "method", {"method": []}),
-        (AccuracyError, "method", {"method": "blas", "words": 2}),
         (AccuracyError, "accuracy", {"accuracy": "exact"}),
         (AccuracyError, "accuracy-twice", {"accuracy": 0.1, "num_moduli": 3}),
         (AccuracyError, "native-accuracy", {"method": "blas", "num_moduli": 3}),
@@ -79,14 +47,14 @@ def test_integers_are_a_choice():
 def test_contradictions_are_refused(kind, code, options):
     for _ in range(2):
         with raises(kind, code):
-            Choice.of(**options)
+            td.gemm([[1.0]], [[1.0]], **options)
 
 
 # --- routines that are given --------------------------------------------------------
 
 
 def test_what_is_given_is_a_routine():
-    for given in ("herk", None, np.matmul, td.transpose, Choice, np.eye(3), (3, 3)):
+    for given in ("herk", None, np.matmul, td.transpose, int, np.eye(3), (3, 3)):
         for call in (td.plan, td.explain):
             with raises(PlanError, "routine") as caught:
                 call(given, (3, 3), (3, 3))
@@ -187,61 +155,63 @@ def test_every_kind_of_routine_is_planned_explained_and_prepared(name):
     assert same_bits(np.array(found), np.array(routine(a, a)))
 
 
-def test_files_are_multiplied_by_the_routine_that_is_given(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_files_are_multiplied_by_the_routine_that_is_given(here):
     a = np.random.default_rng(0).integers(-99, 99, (12, 12)).astype(np.int16)
     np.save("A.npy", a)
     exactly = td.multiply_files("A.npy", "A.npy", "C.npy", routine=td.integers.gemm)
     assert (np.load("C.npy") == a.astype(int) @ a).all()
     assert "exact" in exactly.explanation.asked
     td.update_files(td.zherk, "A.npy", "H.npy")
+    assert same_bits(np.load("H.npy"), td.zherk(a))
     given = td.zherk, "A.npy", "H.npy"
     own = {"uplo": "lower", "verify": True, "chunks": 4}
     assert td.plan(td.update_files, *given, **own).tile_shape == (4, 4, 4)
     explained = td.explain(td.update_files, *given, **own)
     assert explained == td.explain(td.zherk, "A.npy", uplo="lower")
-    for way in (td.plan, td.explain):
-        with raises(ArgumentError, "arguments"):
-            way(td.multiply_files, "A.npy")
-        with raises(ArgumentError, "unknown-option"):
-            way(td.multiply_files, "A.npy", "A.npy", uplo="lower")
-        with raises(PlanError, "routine"):
-            way(td.update_files, td.twofold.herk, "A.npy")
-    assert same_bits(np.load("H.npy"), td.zherk(a))
-    with raises(ArgumentError, "unknown-option"):
-        td.update_files(td.herk, "A.npy", "H.npy", b="A.npy", overwrite=True)
-    with raises(PlanError, "routine"):
-        td.update_files(td.twofold.herk, "A.npy", "H.npy", overwrite=True)
-    for refused in (
-        lambda: td.update_files(td.zgemm, "A.npy", "H.npy", b="A.npy"),
-        lambda: td.multiply_files("A.npy", "A.npy", "H.npy", routine=td.her2k),
-    ):
-        with raises(PlanError, "routine") as caught:
-            refused()
-        assert "_files" in caught.value.remedy
-    with raises(ArgumentError, "no-b"):
-        td.update_files(td.her2k, "A.npy", "H.npy", overwrite=True)
 
 
-def test_what_would_be_ignored_is_refused(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def ask(function, *given, **options):
+    return [partial(way, function, *given, **options) for way in (td.plan, td.explain)]
+
+
+def test_what_would_be_ignored_is_refused(here):
     a = np.eye(3)
     np.save("A.npy", a)
     files = partial(td.multiply_files, "A.npy", "A.npy", "C.npy")
-    for error, code, call in (
+    update = partial(td.update_files, overwrite=True)
+    names, both = ["A.npy"] * 2, {"b": "A.npy"}
+    mixed = partial(update, td.herk, "A.npy", "H.npy", **both)
+    for error, code, *calls in (
+        (ArgumentError, "arguments", *ask(td.multiply_files, "A.npy")),
+        (
+            ArgumentError,
+            "unknown-option",
+            *ask(td.multiply_files, *names, uplo=1),
+        ),
+        (
+            ArgumentError,
+            "unknown-option",
+            mixed,
+        ),
+        (PlanError, "routine", *ask(td.update_files, td.twofold.herk, "A.npy")),
+        (PlanError, "routine", lambda: update(td.twofold.herk, "A.npy", "H.npy")),
+        (PlanError, "routine", lambda: update(td.zgemm, "A.npy", "H.npy", **both)),
+        (PlanError, "routine", lambda: files(routine=td.her2k)),
+        (ArgumentError, "no-b", lambda: update(td.her2k, "A.npy", "H.npy")),
         (ArgumentError, "two-b", lambda: td.Product((3, 3), (5, 5), routine=td.herk)),
         (ArgumentError, "two-b", lambda: td.Product((3, 3), (3, 3), C="text")),
         (ArgumentError, "dtype", lambda: td.Product((3, 3), (3, 3), "text")),
-        (ArgumentError, "out", lambda: td.plan(td.gemm, a, a, out=a)),
-        (ArgumentError, "out", lambda: td.explain(td.herk, a, out=a)),
+        (ArgumentError, "out", *ask(td.gemm, a, a, out=a)),
         (PlanError, "cluster", lambda: td.plan(td.herk, a, n_workers=np.ones(2))),
         (PlanError, "not-two-dimensional", lambda: td.Product(np.array(1.0), a.shape)),
         (PlanError, "verify", lambda: files(verify="no")),
         (ArgumentError, "progress", lambda: files(progress=5)),
         (ArgumentError, "axes", lambda: td.tensordot(a, a, axes=np.array(1.0))),
     ):
-        with raises(error, code):
-            call()
+        for call in calls:
+            with raises(error, code):
+                call()
+    assert sorted(x.name for x in here.iterdir()) == ["A.npy"]
 
 
 def test_an_explanation_does_not_refuse_what_is_computed():

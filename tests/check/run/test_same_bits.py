@@ -320,5 +320,5 @@ def test_every_way_has_the_same_bits_at_night():
     number = int(os.environ.get("TWOM_SEED", time.time()))
     print(f"TWOM_SEED={number}")
     slow = [HealthCheck.too_slow]
-    own = settings(max_examples=1000, derandomize=False, suppress_health_check=slow)
+    own = settings(max_examples=500, derandomize=False, suppress_health_check=slow)
     seed(number)(own(given(calls())(check)))()
