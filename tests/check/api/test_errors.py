@@ -3,7 +3,6 @@
 import pickle
 
 import numpy as np
-import pytest
 from distributed.core import error_message
 from distributed.protocol.pickle import loads
 
@@ -20,35 +19,24 @@ KINDS = [kind for kind in NAMED if issubclass(kind, errors.TwomError)]
 EYES = np.eye(2), np.eye(2)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_error_is_its_problem_and_its_remedy(kind):
+@cases("kind", KINDS)
+def test_an_error_is_its_problem_remedy_and_code_wherever_it_is_sent(kind):
     error = kind("cannot write 'C'", "Create the folder first", "no-folder")
     assert str(error) == "cannot write 'C'. Create the folder first."
-    assert (error.problem, error.remedy) == (
-        "cannot write 'C'",
-        "Create the folder first",
+    assert (error.problem, error.remedy, error.code) == (
+        *("cannot write 'C'", "Create the folder first"),
+        "no-folder",
     )
-    assert error.code == "no-folder"
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_error_survives_pickling(kind):
-    error = kind("a problem", "a remedy", "a-code")
     error.add_note("a note")
     found = pickle.loads(pickle.dumps(error))
     assert type(found) is kind
-    assert str(found) == str(error)
-    assert found.__dict__ == error.__dict__
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_worker_sends_an_error_as_it_is(kind):
+    assert (str(found), found.__dict__) == (str(error), error.__dict__)
     try:
-        raise kind("a problem", "a remedy", "a-code") from OSError(28, "no space")
-    except errors.TwomError as error:
-        sent = error_message(error)
+        raise error from OSError(28, "no space")
+    except errors.TwomError as caught:
+        sent = error_message(caught)
     found = loads(sent["exception"].data)
-    assert (type(found), found.code) == (kind, "a-code")
+    assert (type(found), found.code) == (kind, "no-folder")
 
 
 @cases(

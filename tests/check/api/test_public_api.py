@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import twom_dist
+from tests.support.cases import cases
 from tests.support.places import ROOT
 
 # The typed names of BLAS that each routine has: z, c complex; d, s real.
@@ -91,29 +92,16 @@ def documented_names(doc: str) -> set[str]:
     return {name.lstrip("*") for head in heads for name in head.split(", ")}
 
 
-CALLABLES = public_callables()
-each_callable = pytest.mark.parametrize(
-    ("name", "function"), CALLABLES.items(), ids=list(CALLABLES)
-)
-
-
-def test_all_names_exist():
-    missing = [name for name in twom_dist.__all__ if not hasattr(twom_dist, name)]
-    assert missing == []
-
-
-def test_all_names_once():
-    assert len(twom_dist.__all__) == len(set(twom_dist.__all__))
-
-
-def test_all_misses_no_public_name():
+def test_all_names_are_there_once_and_miss_nothing():
     names = {name: getattr(twom_dist, name) for name in dir(twom_dist)}
     public = {name for name, value in names.items() if is_public(name, value)}
-    assert public <= set(twom_dist.__all__)
-
-
-def test_all_keeps_the_promise():
-    assert set(twom_dist.__all__) >= PROMISED
+    listed = twom_dist.__all__
+    assert dir(twom_dist) == sorted(listed)
+    assert len(listed) == len(set(listed))
+    assert public | PROMISED <= set(listed)
+    namespace: dict[str, object] = {}
+    exec("from twom_dist import *", namespace)
+    assert set(namespace) - {"__builtins__"} == set(listed)
 
 
 PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
@@ -131,44 +119,21 @@ def test_pages_for_users_have_public_names_alone(page):
             assert member.partition(".")[0] in value.__all__, used
 
 
-def test_star_import_gives_all():
-    namespace: dict[str, object] = {}
-    exec("from twom_dist import *", namespace)
-    assert set(namespace) - {"__builtins__"} == set(twom_dist.__all__)
-
-
-@each_callable
-def test_callable_says_what_it_does(name, function):
+@cases(("name", "function"), public_callables().items())
+def test_a_callable_says_what_it_does_takes_and_returns(name, function):
     doc = inspect.getdoc(function)
     assert doc, f"{name} has no docstring"
     summary = doc.split("\n\n")[0]
     assert summary.endswith("."), f"{name}: the summary is a sentence: {summary!r}"
-
-
-@each_callable
-def test_callable_says_what_it_takes(name, function):
-    if inspect.isclass(function) and not is_constructed_by_users(function):
-        return
-    doc = inspect.getdoc(function) or ""
-    taken = set(inspect.signature(function).parameters) - {"self", "cls"}
-    if taken:
-        assert has_section(doc, "Parameters", "Attributes"), f"{name}: no Parameters"
-    assert taken <= documented_names(doc), f"{name} does not describe all it takes"
-
-
-@each_callable
-def test_callable_says_what_it_returns(name, function):
-    if inspect.isclass(function):
-        return
-    returned = inspect.signature(function).return_annotation
-    if returned not in (None, "None"):
-        doc = inspect.getdoc(function) or ""
+    signature, is_class = inspect.signature(function), inspect.isclass(function)
+    if not is_class or is_constructed_by_users(function):
+        taken = set(signature.parameters) - {"self", "cls"}
+        if taken:
+            assert has_section(doc, "Parameters", "Attributes"), f"{name}: Parameters"
+        assert taken <= documented_names(doc), f"{name} does not describe all it takes"
+    if not is_class and signature.return_annotation not in (None, "None"):
         assert has_section(doc, "Returns", "Yields"), f"{name}: no Returns"
-
-
-@each_callable
-def test_callable_is_pickled_by_its_name(name, function):
-    """As processes of a pool are sent it."""
+    # As processes of a pool are sent it.
     assert pickle.loads(ForkingPickler.dumps(function)) is function
     assert copy.deepcopy(function) is function
 
@@ -193,9 +158,10 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(BLAS_NAMES))
+@cases("name", sorted(BLAS_NAMES))
 def test_routines_show_what_they_take(name):
-    taken = inspect.signature(getattr(twom_dist, name)).parameters
+    function = getattr(twom_dist, name)
+    taken = inspect.signature(function).parameters
     two = name.endswith("2k") or "gemm" in name
     expected = OF_PRODUCTS
     if "gemm" not in name:
@@ -205,11 +171,6 @@ def test_routines_show_what_they_take(name):
         if parameter in taken:
             assert typing.get_args(taken[parameter].annotation) == words
             assert taken[parameter].default == words[0]
-
-
-@pytest.mark.parametrize("name", sorted(BLAS_NAMES))
-def test_routines_say_which_arrays_they_take(name):
-    function = getattr(twom_dist, name)
     doc = inspect.getdoc(function)
     assert function.__name__ == function.__qualname__ == name
     assert "CuPy" in doc or "`gemm`" in doc
@@ -228,7 +189,3 @@ def test_spaces_are_imported_as_modules():
     spaces = twom_dist.integers, twom_dist.twofold, twom_dist.xarray
     found = spaces[0].gemm, spaces[1].herk, spaces[2].gemm
     assert (exactly, twofold, labelled) == found
-
-
-def test_completion_shows_public_names_alone():
-    assert dir(twom_dist) == sorted(twom_dist.__all__)

@@ -40,12 +40,6 @@ def test_every_row_has_its_own_scale():
     C[3, 4] += 1e-3 * np.linalg.norm(A[3]) * np.linalg.norm(B, axis=0).sum()
     assert residual(rows * A, B, rows * C) == pytest.approx(1e-3)
 
-
-@pytest.mark.parametrize("exponent", [0, 600])
-def test_residuals_of_dask_arrays(exponent):
-    A, B = operands()
-    A *= 2.0**exponent
-    C = td.gemm(A, B)
     a, b, c = (da.from_array(x, chunks=7) for x in (A, B, C))
     for given in ((a, b, c), (A, b, C), (a, B, c)):
         assert residual(*given) == pytest.approx(residual(A, B, C), rel=0.5)
@@ -95,16 +89,12 @@ def test_an_entry_that_is_not_finite_is_infinitely_wrong():
     assert errors == {"componentwise": np.inf, "normwise": np.inf}
 
 
-def test_what_sampled_errors_refuses():
+def test_what_does_not_fit_is_refused():
     A, B = operands()
     with raises(ArgumentError, "not-numpy"):
         sampled_errors(da.from_array(A), B, A @ B)
-    with raises(PlanError, "shapes-do-not-fit"):
-        sampled_errors(A, B, A)
-
-
-def test_a_residual_is_that_of_three_matrices_that_fit():
-    A, B = operands()
     for wrong in ((A, B, A), (A, A, A), (A[0], B, A @ B), (A, 3, A @ B)):
         with raises(PlanError, "shapes-do-not-fit"):
             residual(*wrong)
+    with raises(PlanError, "shapes-do-not-fit"):
+        sampled_errors(A, B, A)
