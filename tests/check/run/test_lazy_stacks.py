@@ -7,8 +7,7 @@ import pytest
 
 import twom_dist as td
 from tests.support.bits import same_bits
-from twom_dist.kernels.cpu.engine import CpuEngine
-from twom_dist.kernels.finish import scale_and_add
+from tests.support.cases import cases
 
 PAIRS = np.random.default_rng(0).integers(-128, 128, (6, 5, 900, 2), dtype="i1")
 LONG = np.random.default_rng(1).standard_normal((6, 3, 2500))
@@ -51,8 +50,8 @@ def test_scaled_sums_of_pieces_have_the_bits_of_one_product(name, chunks):
     assert same_bits(multiply(da.from_array(pairs, chunks=chunks)), multiply(pairs))
 
 
-@pytest.mark.parametrize("method", ["2m", "blas"])
-@pytest.mark.parametrize("chunks", [(6, 3, 2500), (3, 3, 2500), (2, 1, 600)])
+@cases("method", ["2m", "blas"])
+@cases("chunks", [(6, 3, 2500), (3, 3, 2500), (2, 1, 600), (4, 3, 500)])
 def test_long_matrices_are_multiplied_together(method, chunks):
     """One task for each chunk of the stack, however long the matrices are."""
     lazy = da.from_array(LONG, chunks=chunks)
@@ -61,6 +60,9 @@ def test_long_matrices_are_multiplied_together(method, chunks):
     stages = [str(key) for key in found.dask if "twom-stack" in str(key)]
     assert len(stages) == len(lazy.chunks[0])
     assert same_bits(found.compute(), td.syrk(LONG, method=method))
+    # The chunks of arrays in memory are those of dask.
+    beside = td.gemm(lazy, LONG.swapaxes(1, 2), method=method)
+    assert beside.chunks[0] == lazy.chunks[0]
 
 
 def test_tasks_are_as_large_as_the_memory_allows(monkeypatch):
@@ -75,13 +77,6 @@ def test_tasks_are_as_large_as_the_memory_allows(monkeypatch):
     assert same_bits(found.compute(scheduler="sync"), td.syrk(LONG))
 
 
-def test_the_chunks_of_arrays_in_memory_are_those_of_dask():
-    lazy = da.from_array(LONG, chunks=(4, 3, 500))
-    found = td.gemm(lazy, LONG.swapaxes(1, 2))
-    assert found.chunks[0] == (4, 2)
-    assert same_bits(found.compute(), td.gemm(LONG, LONG.swapaxes(1, 2)))
-
-
 @pytest.mark.parametrize("shape", [(3, 0, 7), (3, 4, 0), (0, 4, 7)])
 @pytest.mark.parametrize("op", ["N", "C"])
 def test_stacks_of_integers_without_entries(shape, op):
@@ -92,30 +87,15 @@ def test_stacks_of_integers_without_entries(shape, op):
         assert same_bits(found.compute(), td.integers.herk(x, **options))
 
 
-def test_pieces_times_zero():
-    xr = pytest.importorskip("xarray")
-    x = xr.DataArray(PAIRS, dims=["channel", "antenna", "time", "cplx"])
-    options = {"dim": "time", "rows": "antenna", "pairs": "cplx", "alpha": 0}
-    found = td.xarray.herk(x.chunk(time=100), **options)
-    assert same_bits(found.values, td.xarray.herk(x, **options).values)
-
-
-def test_sums_of_pieces_are_scaled_in_one_dtype(monkeypatch):
-    """Devices take no other."""
-
-    def scale(x, alpha, beta, c, dtype):
-        assert all(y.dtype == dtype for y in (x, c))
-        return scale_and_add(x, alpha, beta, c, dtype)
-
-    monkeypatch.setattr(CpuEngine, "scale_and_add", staticmethod(scale))
+@cases("alpha", [0, 0.3, 1e38, -1e-50])
+def test_sums_of_pieces_are_scaled_in_one_dtype(alpha):
+    """Some are too large for single precision, and others too small."""
     xr = pytest.importorskip("xarray")
     x = xr.DataArray(PAIRS, dims=["channel", "antenna", "time", "cplx"])
     c = xr.DataArray(np.ones((6, 5, 5), "c8"), dims=["channel", "antenna", "antenna_2"])
     options = {"dim": "time", "rows": "antenna", "pairs": "cplx", "dtype": "c8"}
-    # Some are too large for single precision, and others too small.
-    for alpha in (0.3, 1e38, -1e-50):
-        found = [
-            td.xarray.herk(y, c, alpha=alpha, beta=1e-40, **options).values
-            for y in (x.chunk(time=100), x)
-        ]
-        assert same_bits(*found)
+    found = [
+        td.xarray.herk(y, c, alpha=alpha, beta=1e-40, **options).values
+        for y in (x.chunk(time=100), x)
+    ]
+    assert same_bits(*found)
