@@ -1,8 +1,10 @@
-"""Outputs: the place is checked first, and the old stays until the new is whole."""
+"""Outputs: what stands there is checked first, and stays until the new is whole."""
 
+import ctypes
 import errno
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 import zarr
 
+from tests.support.command import contents
 from tests.support.expect import raises
 from tests.support.stored import (
     MEMBER_NAMES,
@@ -24,17 +27,12 @@ from tests.support.stored import (
     write_output,
 )
 from twom_dist.errors import StoreError
+from twom_dist.store import Unfinished, find_unfinished
 from twom_dist.store import _publish as publishing
-from twom_dist.store import find_unfinished
-from twom_dist.store._export import export_bytes
-
-DTYPES = ["?", "i1", "u2", "i4", "u8", "f4", "f8", "c8", "c16"]
-SHAPES = [(0, 0), (0, 3), (3, 0), (1, 1), (6, 4)]
-
-
-# --- what is written ------------------------------------------------------------------
 
 pytestmark = pytest.mark.usefixtures("here")
+DTYPES = ["?", "i1", "u2", "i4", "u8", "f4", "f8", "c8", "c16"]
+SHAPES = [(0, 0), (0, 3), (3, 0), (1, 1), (6, 4)]
 
 
 @pytest.mark.parametrize("name", NAMES + MEMBER_NAMES)
@@ -42,7 +40,7 @@ def test_what_was_written_is_read_bit_for_bit(name):
     zeros = np.full((4, 6), complex(-0.0, -0.0))
     zeros[2:, :3].view(np.uint64)[:] = 0x7FF8_0000_0000_1234  # a NaN with a payload
     # A member is written as the whole of its file is, which has every dtype.
-    dtypes = DTYPES if name in NAMES else DTYPES[-1:]
+    dtypes = DTYPES if name in ("C.npy", "C.h5", "C.zarr") else DTYPES[-1:]
     matrices = [zeros, *(make_matrix(dtype=dtype) for dtype in dtypes)]
     for values in (*matrices, *map(make_matrix, SHAPES)):
         write_output(name, values)
@@ -69,27 +67,95 @@ def test_the_usual_libraries_read_the_output():
     assert (array.metadata.zarr_format, array.chunks) == (3, (2, 3))
 
 
-# --- what exists ----------------------------------------------------------------------
+# --- what is not replaced -------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "copies"), [("C.zarr", 1), ("C.h5", 2), ("C.npz", 3)])
-def test_the_place_is_checked_first(monkeypatch, name, copies):
-    with raises(StoreError, "no-folder"), find_unfinished(f"none/{name}").lock():
+def hold(path, *names):
+    """Store arrays of these names; of "v", a vector."""
+    arrays = {x: np.zeros(3 if x == "v" else (2, 2)) for x in names}
+    if path.endswith("npz"):
+        np.savez(path, **arrays)
+        return
+    with h5py.File(path, "w") as file:
+        for name, values in arrays.items():
+            file[name] = values
+
+
+def add(other, group):
+    """Make a store, and an empty file in it."""
+    zarr.open_group("C.zarr", mode="w") if group else save("C.zarr", make_matrix())
+    find_unfinished("C.zarr").check(overwrite=True)
+    Path("C.zarr", other).parent.mkdir(parents=True, exist_ok=True)
+    Path("C.zarr", other).touch()
+
+
+def make_company():
+    """Make a file of a matrix, and of what belongs to others."""
+    with h5py.File("C.h5", "w") as file:
+        file["g/C"] = make_matrix()
+        file["g/other"] = np.arange(5)
+        file["alias"] = file["g/other"]
+        file["g"].attrs["about"] = "kept"
+        file["soft"] = h5py.SoftLink("/g")
+        file["type"] = np.dtype("c16")
+    os.chmod("C.h5", 0o640)
+
+
+def list_company():
+    with h5py.File("C.h5") as file:
+        assert file["alias"] == file["g/other"]
+        assert (file["alias"][()] == np.arange(5)).all()
+        assert file["g"].attrs["about"] == "kept"
+        return [*file], [*file["g"]]
+
+
+ADDED = ["notes.txt", "c/notes.txt", "0/zarr.json", "sub/zarr.json", "B/.zarray"]
+HELD = [["A"], ["A", "B", "grp/A2"], ["v"], ["matrix", "A"]]
+KEPT = [
+    *(
+        (partial(hold, x, *y), x, "holds-others")
+        for x in ("C.h5", "C.npz")
+        for y in HELD
+    ),
+    *((partial(add, x, y), "C.zarr", "holds-others") for x in ADDED for y in (0, 1)),
+    *((partial(os.mkfifo, x), x, "holds-others") for x in ("D.npy", "D.h5")),
+    (partial(os.mkdir, "C.npy"), "C.npy", "holds-others"),
+    *(
+        (make_company, f"C.h5::{x}", "holds-others")
+        for x in ("g", "g/other/C", "soft", "soft/C", "type", "type/C")
+    ),
+]
+MEMBERS = [(partial(save, x, make_matrix()), x) for x in MEMBER_NAMES[:2]]
+
+
+def test_what_holds_others_is_not_replaced(here):
+    rows = [(make, path, f"output-{code}") for make, path, code in KEPT]
+    # Members are added to HDF5 files only.
+    rows += [(*x, "container-exists") for x in MEMBERS]
+    rows += [(partial(os.mkfifo, "C.h5"), "C.h5::D", "file-kind")]
+    for number, (make, path, code) in enumerate(rows):
+        (here / str(number)).mkdir()
+        os.chdir(here / str(number))
+        make()
+        before = contents(Path())
+        with raises(StoreError, code):
+            find_unfinished(path).check(overwrite=True)
+        assert contents(Path()) == before
+
+
+def test_an_empty_folder_is_replaced_and_a_missing_one_told():
+    Path("C.zarr").mkdir()
+    write_output("C.zarr", make_matrix(), overwrite=True)
+    assert_same_bits(everything("C.zarr"), make_matrix())
+    with raises(StoreError, "no-folder"), find_unfinished("none/C.npy").lock():
         pass
-    place, disk = find_unfinished(name), SimpleNamespace(free=copies * 128)
-    place.check(overwrite=False)
-    output = place.output((2, 4), (2, 4), np.dtype("c16"))
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: disk)
-    place.check_space(output)
-    disk.free -= 1
-    with raises(StoreError, "disk-full"):
-        place.check_space(output)
-    assert os.listdir() == []
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_exists_stays_until_the_new_is_whole(name):
     save(name, make_matrix())
+    os.chmod(name, 0o750 if name == "C.zarr" else 0o640)
+    mode = os.stat(name).st_mode
     with raises(StoreError, "output-exists"):
         find_unfinished(name).check(overwrite=False)
     with begun(name, np.eye(4), overwrite=True) as (place, output):
@@ -102,15 +168,8 @@ def test_what_exists_stays_until_the_new_is_whole(name):
         with raises(StoreError, "file-missing"):
             output.write(0, 0, np.zeros((2, 3)))
     assert_same_bits(everything(name), np.eye(4))
+    assert os.stat(name).st_mode == mode
     assert left_behind() == []
-
-
-@pytest.mark.parametrize("name", MEMBER_NAMES[:2])
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_members_are_added_to_hdf5_files_only(name, overwrite):
-    save(name, make_matrix())
-    with raises(StoreError, "container-exists"):
-        find_unfinished(name).check(overwrite)
 
 
 @pytest.mark.parametrize("exchange", [True, False])
@@ -144,6 +203,20 @@ def test_what_cannot_be_put_in_place_keeps_both(monkeypatch, name, exchange):
     assert left_behind() == []
 
 
+def test_an_exchange_that_fails_is_told_from_a_system_that_has_none(monkeypatch):
+    def renameat2(*_):
+        ctypes.set_errno(number)
+        return -1
+
+    library = SimpleNamespace(renameat2=renameat2)
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: library)
+    for number in (errno.ENOSYS, errno.EINVAL):
+        assert not publishing._exchange("C", "D")
+    number = errno.EIO
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        publishing._exchange("C", "D")
+
+
 def test_a_link_is_followed():
     os.mkdir("disk")
     os.symlink("disk/C.npy", "C.npy")
@@ -152,16 +225,76 @@ def test_a_link_is_followed():
     assert_same_bits(everything("disk/C.npy"), make_matrix())
 
 
-@pytest.mark.parametrize("name", ["C.npy", "C.npz", "C.h5"])
-def test_space_is_reserved_where_the_system_has_no_call_for_it(monkeypatch, name):
-    """As on macOS."""
-    monkeypatch.delattr(os, "posix_fallocate")
-    values = make_matrix((500, 700))
-    place = find_unfinished(name)
-    output = place.output(values.shape, values.shape, values.dtype)
-    with place.lock():
-        place.start(output, {})
-        assert os.path.getsize(place._room) == export_bytes(output, place.location)
-        output.write(0, 0, values)
+# --- members of HDF5 files ------------------------------------------------------------
+
+
+def test_a_member_is_added_or_replaced_and_all_else_stays():
+    make_company()
+    size = os.stat("C.h5").st_size
+    with raises(StoreError, "output-exists"):
+        find_unfinished("C.h5::g/C").check(overwrite=False)
+    for _ in range(3):
+        write_output("C.h5::g/C", np.eye(6), overwrite=True)
+    write_output("C.h5::new/D", 2 * np.eye(6))
+    held = ["alias", "g", "new", "soft", "type"]
+    assert list_company() == (held, ["C", "other"])
+    assert_same_bits(everything("C.h5::g/C"), np.eye(6))
+    assert_same_bits(everything("C.h5::new/D"), 2 * np.eye(6))
+    assert os.stat("C.h5").st_mode & 0o777 == 0o640
+    # HDF5 takes the room of what was replaced; its chunks come with an index.
+    assert os.stat("C.h5").st_size < size + 2**15
+    assert left_behind() == []
+
+
+def test_what_comes_into_a_container_meanwhile_is_not_lost():
+    save("C.h5", make_matrix())
+    with begun("C.h5", np.eye(4), overwrite=True) as (place, output):
+        with h5py.File("C.h5", "a") as file:
+            file["alias"] = file["matrix"]
+            file["beside"] = h5py.ExternalLink("none.h5", "A")
+        with raises(StoreError, "output-holds-others"):
+            place.finish(output, overwrite=True)
+    assert_same_bits(everything("C.h5::matrix"), make_matrix())
+    shutil.rmtree(".C.h5.unfinished")
+    os.unlink("C.h5")
+    with begun("C.h5::D", np.eye(4)) as (place, output):
+        with raises(StoreError, "container-changed"):
+            place.finish(output, overwrite=False, commit=make_company)
+
+        def write():
+            with Path("C.h5").open("ab") as file:
+                file.write(b"x")
+
+        with raises(StoreError, "container-changed"):
+            place.finish(output, overwrite=False, commit=write)
+        assert "D" not in list_company()[0]
+        # A program that writes keeps the copy from being made.
+        with h5py.File("C.h5", "a"), raises(StoreError, "file-busy"):
+            place.finish(output, overwrite=False)
         place.finish(output, overwrite=False)
-    assert_same_bits(everything(name), values)
+    assert "D" in list_company()[0]
+
+
+def test_members_of_a_file_are_told_apart_while_they_are_made():
+    make_company()
+    with begun("C.h5::D", np.eye(4)) as (place, output):
+        assert place.find()[0] == find_unfinished("C.h5").find()[0] == output
+        other = find_unfinished("C.h5::E")
+        assert other.find() is None
+        with raises(StoreError, "member-unfinished"):
+            other.check(overwrite=True)
+        Path(output.store, "zarr.json").write_text("{")
+        # Nobody can continue it.
+        other.check(overwrite=True)
+
+
+@pytest.mark.parametrize("name", ["C.h5::D", "C.h5"])
+def test_tiles_of_a_member_that_has_its_name_are_in_nobodys_way(monkeypatch, name):
+    """As after a kill before they were removed."""
+    with begun(name, np.eye(4)) as (place, output), monkeypatch.context() as patch:
+        patch.setattr(Unfinished, "remove", lambda *_: None)
+        place.finish(output, overwrite=False)
+    assert left_behind() == [".C.h5.unfinished"]
+    write_output("C.h5::E", 2 * np.eye(4))
+    assert_same_bits(everything("C.h5::E"), 2 * np.eye(4))
+    assert left_behind() == []

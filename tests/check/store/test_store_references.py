@@ -8,7 +8,13 @@ import pytest
 
 import twom_dist as td
 from tests.support.expect import raises
-from tests.support.stored import assert_same_bits, everything, make_matrix, save
+from tests.support.stored import (
+    assert_same_bits,
+    disguise,
+    everything,
+    make_matrix,
+    save,
+)
 from twom_dist.errors import StoreError
 from twom_dist.store import open_matrix, read_vector
 
@@ -44,9 +50,8 @@ def test_sources_of_sources_are_not_looked_at_for_ever(monkeypatch):
     save("0.h5", VALUES)
     for n in range(1, 40):
         source = (f"{n - 1}.h5", "matrix")
-        make_virtual(
-            f"{n}.h5", source, source, rows=(slice(2), slice(2, 4)), name="matrix"
-        )
+        rows = slice(2), slice(2, 4)
+        make_virtual(f"{n}.h5", source, source, rows=rows, name="matrix")
     assert_same_bits(everything("5.h5"), VALUES)
     with raises(StoreError, "many-sources"):
         open_matrix("39.h5")
@@ -68,6 +73,51 @@ def test_pipes_are_not_waited_for(here, way):
             file["A"] = h5py.SoftLink("/away" if way == "soft" else "away/A")
     with raises(StoreError, "file-kind"):
         open_matrix("A.h5::A")
+
+
+@pytest.fixture
+def virtual(here):
+    """Store a matrix whose rows are virtual, linked and external, in other files."""
+    os.mkdir("parts")
+    save("parts/top.h5", VALUES[:2])
+    with h5py.File("parts/low.h5", "w") as file:
+        raw = [(f"{here}/raw.bin", 0, h5py.h5f.UNLIMITED)]
+        file.create_dataset("matrix", data=VALUES[2:], external=raw)
+    layout = h5py.VirtualLayout((4, 6), "f8")
+    layout[:2] = h5py.VirtualSource("parts/top.h5", "matrix", (2, 6))
+    layout[2:] = h5py.VirtualSource("parts/low.h5", "matrix", (2, 6))
+    with h5py.File("V.h5", "w") as file:
+        file.create_virtual_dataset("A", layout)
+    with h5py.File("A.h5", "w") as file:
+        file["linked"] = h5py.ExternalLink("V.h5", "A")
+    return "A.h5::linked"
+
+
+@pytest.mark.parametrize("part", ["V.h5", "parts/top.h5", "parts/low.h5", "raw.bin"])
+def test_all_that_hdf5_refers_to_belongs_to_the_matrix(virtual, part):
+    matrix = open_matrix(virtual)
+    assert_same_bits(matrix[:, :], VALUES)
+    before = matrix.stamp()
+    disguise(part)
+    after = matrix.stamp()
+    assert after != before
+    os.utime(part, ns=(1, 1))
+    assert matrix.stamp() not in (before, after)
+    os.unlink(part)
+    # HDF5 itself finds that a linked file is missing.
+    with raises(StoreError, "no-such-member" if part == "V.h5" else "source-missing"):
+        open_matrix(virtual)
+
+
+def test_a_virtual_source_must_be_in_its_file(virtual):
+    make_virtual("V.h5", (".", "A"), name="A2")
+    open_matrix("V.h5::A2")
+    with h5py.File("parts/top.h5", "r+") as file:
+        file.move("matrix", "other")
+    # Also where it is the source of a source.
+    for path in (virtual, "V.h5::A2"):
+        with raises(StoreError, "source-missing"):
+            open_matrix(path)
 
 
 def test_external_storage_that_is_too_short_is_refused(here):

@@ -1,0 +1,349 @@
+"""Matrices come back bit for bit, and what changes or is damaged is noticed."""
+
+import gzip
+import os
+import pickle
+import shutil
+import tracemalloc
+import zipfile
+from contextlib import suppress
+from itertools import product
+from pathlib import Path
+
+import dask.array as da
+import h5py
+import numcodecs
+import numpy as np
+import pytest
+import zarr
+from dask.base import tokenize
+from zarr.codecs import GzipCodec
+
+import twom_dist as td
+from tests.support.expect import raises
+from tests.support.stored import (
+    NAMES,
+    assert_same_bits,
+    disguise,
+    everything,
+    make_matrix,
+    save,
+)
+from twom_dist.errors import StoreError
+from twom_dist.store import find_unfinished, open_matrix
+
+pytestmark = pytest.mark.usefixtures("here")
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["<c16", ">c16", ">f4", ">i8"])
+def test_foreign_layouts_become_native(dtype, order):
+    values = make_matrix(dtype=dtype[1:]).astype(dtype, order=order)
+    np.save("A.npy", values)
+    np.savez("A.npz", values)
+    np.savez_compressed("packed.npz", A=values)
+    with h5py.File("A.h5", "w") as file:
+        file["A"] = values
+    native = values.astype(values.dtype.newbyteorder("="))
+    for name, data, form in (("A2.zarr", values, 2), ("A3.zarr", native, 3)):
+        zarr.create_array(name, data=data, chunks=(2, 4), zarr_format=form)
+    for name in ("A.npy", "A.npz", "packed.npz", "A.h5", "A2.zarr", "A3.zarr"):
+        matrix = open_matrix(name)
+        assert matrix.chunks == ((2, 4) if name.endswith("zarr") else None)
+        for region in (np.s_[:, :], np.s_[1:4, 2:7]):
+            assert_same_bits(matrix[region], values[region])
+            assert matrix[region].flags.writeable
+
+
+def make_containers():
+    arrays = {"A": make_matrix(), "g/B": make_matrix((2, 2)), "vector": np.zeros(3)}
+    np.savez("two.npz", **{name[-1:]: values for name, values in arrays.items()})
+    with h5py.File("two.h5", "w") as file:
+        file["gone"] = h5py.SoftLink("/nowhere")
+        for name, values in arrays.items():
+            file[name] = values
+    for form in (2, 3):
+        group = zarr.open_group(f"two{form}.zarr", mode="w", zarr_format=form)
+        for name, values in arrays.items():
+            group.create_array(name, data=values)
+    return ["two.npz", "two.h5", "two2.zarr", "two3.zarr"]
+
+
+def test_members_are_found_by_name():
+    for name in make_containers():
+        b, vector = ("B", "r") if name == "two.npz" else ("g/B", "vector")
+        assert_same_bits(everything(f"{name}::A"), make_matrix())
+        assert_same_bits(everything(f"{name}::{b}"), make_matrix((2, 2)))
+        with raises(StoreError, "many-matrices"):
+            open_matrix(name)
+        with raises(StoreError, "matrix-shape"):
+            open_matrix(f"{name}::{vector}")
+        for member in ("none", "g", "gone"):
+            with raises(StoreError, "no-such-member"):
+                open_matrix(f"{name}::{member}")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_regions_of_every_kind(name):
+    values = make_matrix()
+    save(name, values)
+    matrix = open_matrix(name)
+    for index in product(
+        [slice(1, 3), slice(None, None, -2), slice(4, 1), slice(-2, 99), 2],
+        [slice(None), slice(1, 7, 3), slice(3, 3), -1],
+    ):
+        expected = values[index]
+        assert np.asarray(matrix[index]).tobytes() == expected.tobytes()
+        assert matrix[index].shape == expected.shape
+
+
+@pytest.mark.parametrize("path", ["s.zarr::g/A", "s.zarr/g/A", "s.zarr//g/A/"])
+def test_a_member_is_named_as_ours_or_as_zarrs(here, path):
+    save("s.zarr::g/A", make_matrix())
+    for name in ("s.zarr/B.npy", "s.zarr/t.zarr"):
+        save(name, np.eye(2))
+        assert_same_bits(everything(name), np.eye(2))
+    matrix = open_matrix(path)
+    assert (matrix.path, matrix.location.member) == (f"{here}/s.zarr", "g/A")
+    assert_same_bits(matrix[:, :], make_matrix())
+
+
+def test_a_path_leads_where_the_system_says(here, monkeypatch):
+    """A link before ".." leads to another folder than its own."""
+    os.makedirs("far/inner")
+    os.symlink("far/inner", "link")
+    save("A.npy", np.zeros((2, 2)))
+    save("far/A.npy", np.eye(2))
+    for path in ("link/../A.npy", f"{here}/link/.././A.npy", "link/../inner/../A.npy"):
+        assert_same_bits(everything(path), np.eye(2))
+        assert open_matrix(path).path == f"{here}/far/A.npy"
+    assert find_unfinished("link/../C.npy").location.path == f"{here}/far/C.npy"
+    # Nor need workers run in the folder where the client was started.
+    Path("a::b").mkdir()
+    monkeypatch.chdir("a::b")
+    save("C.NPZ::x::y", make_matrix())
+    matrix = open_matrix("C.NPZ::x::y.npy")
+    monkeypatch.chdir("/")
+    assert (matrix.path, matrix.location.member) == (f"{here}/a::b/C.NPZ", "x::y")
+    assert_same_bits(matrix[:, :], make_matrix())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_dask_reads_what_was_there_when_it_was_opened(name):
+    values = make_matrix((9, 8))
+    save(name, values)
+    matrix = open_matrix(name)
+    assert pickle.loads(pickle.dumps(matrix)) == matrix
+    A = da.from_array(matrix, chunks=(4, 3), inline_array=True, asarray=False)
+    assert_same_bits(A[[5, 0], ::-1].compute(), values[[5, 0], ::-1])
+    assert tokenize(matrix) == tokenize(open_matrix(name))
+    shutil.rmtree(name, ignore_errors=True)
+    save(name, make_matrix((3, 3)))
+    assert tokenize(matrix) != tokenize(open_matrix(name))
+    with raises(StoreError, "matrix-rewritten"):
+        matrix[:2, :2]
+    shutil.move(name, "away")
+    with raises(StoreError, "file-missing"):
+        matrix[:1, :1]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_of_the_same_size_and_time_is_another_one(name):
+    save(name, make_matrix())
+    matrix = open_matrix(name)
+    before = matrix.stamp()
+    disguise(f"{name}/c/1/2" if name == "C.zarr" else name)
+    assert matrix.stamp() != before
+    # Nor is it read by a task that has the name of another one.
+    disguise(f"{name}/zarr.json" if name == "C.zarr" else name)
+    with suppress(StoreError):  # what is not JSON any more
+        assert tokenize(open_matrix(name)) != tokenize(matrix)
+
+
+# --- damage ---------------------------------------------------------------------------
+
+
+def flip(path, at):
+    data = bytearray(Path(path).read_bytes())
+    data[at] ^= 1
+    Path(path).write_bytes(data)
+
+
+def test_damage_is_found_when_it_is_read():
+    values = make_matrix()
+    for name, form, chunk in (("2.zarr", 2, "0.0"), ("3.zarr", 3, "c/0/0")):
+        zarr.create_array(name, data=values, chunks=(2, 3), zarr_format=form)
+        os.truncate(f"{name}/{chunk}", 40)
+        assert_same_bits(open_matrix(name)[2:, :], values[2:, :])
+    np.savez_compressed("A.npz", A=np.arange(4e4).reshape(200, 200))
+    flip("A.npz", os.path.getsize("A.npz") // 2)
+    for name in ("2.zarr", "3.zarr", "A.npz"):
+        matrix = open_matrix(name)
+        with raises(StoreError, "file-damaged"):
+            matrix[:1, :1]
+    save("B.npz", td.testing.random_matrix(64, 64))
+    flip("B.npz", 9000)
+    with raises(StoreError, "file-damaged") as caught:
+        td.multiply_files("B.npz", "B.npz", "D.npy")
+    assert "CRC" in caught.value.problem
+    assert not [*Path().glob("*D.npy*")]
+
+
+def test_a_compressed_member_takes_little_memory(monkeypatch):
+    values = np.tile(np.arange(1024.0), (1024, 1))
+    tracemalloc.start()
+    try:
+        for order in ("C", "F"):
+            np.savez_compressed("A.npz", A=np.asarray(values, order=order))
+            tracemalloc.reset_peak()
+            matrix = open_matrix("A.npz")
+            assert_same_bits(matrix[512:520, 10:20], values[512:520, 10:20])
+            assert tracemalloc.get_traced_memory()[1] < values.nbytes
+            tracemalloc.reset_peak()
+            half = matrix[:, :512] if order == "F" else matrix[:512, :]
+            # Columns are turned into rows, which takes a copy.
+            room = (2 if order == "F" else 1) * half.nbytes + 3 * 2**20
+            assert tracemalloc.get_traced_memory()[1] < room
+            del half
+    finally:
+        tracemalloc.stop()
+    monkeypatch.setattr("twom_dist.store._npz._MOST_UNPACKED", values.nbytes)
+    with raises(StoreError, "npz-compressed"):
+        td.multiply_files("A.npz", "A.npz", "C.npy", num_moduli=16)
+    assert os.listdir() == ["A.npz"]
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+@pytest.mark.parametrize("zeros", [True, False])
+def test_a_member_that_claims_more_than_it_has(compression, zeros):
+    """In its own header, and in the list of the archive as well."""
+    save("A.npy", np.zeros((200, 200)) if zeros else make_matrix((200, 200), "f8"))
+    data = Path("A.npy").read_bytes()
+    with zipfile.ZipFile("A.npz", "w", compression) as archive:
+        archive.writestr("A.npy", data[:30_000] if zeros else data[:-8])
+    with raises(StoreError, "file-truncated"):
+        open_matrix("A.npz")
+    listed = bytearray(Path("A.npz").read_bytes())
+    size = listed.index(b"PK\1\2") + 24
+    listed[size : size + 4] = len(data).to_bytes(4, "little")
+    Path("A.npz").write_bytes(listed)
+    # What is compressed may be many times as long, but not any times.
+    seen = zeros or compression == zipfile.ZIP_STORED
+    matrix = None if seen else open_matrix("A.npz")
+    with raises(StoreError, "file-truncated"):
+        open_matrix("A.npz") if matrix is None else matrix[:, :]
+
+
+# Before zarr 3.1.6 every chunk makes a codec of its own.
+TWICE = [
+    {"zarr_format": 2, "compressors": [numcodecs.GZip()], "filters": [numcodecs.GZip()]}
+]
+if hasattr(GzipCodec, "_gzip_codec"):
+    TWICE += [{"compressors": [GzipCodec(), GzipCodec()]}]
+    TWICE += [{**TWICE[1], "shards": (1024, 1024)}]
+
+
+@pytest.mark.parametrize("options", TWICE)
+def test_a_chunk_unpacks_to_no_more_than_it_holds(options, monkeypatch):
+    whole, sizes, read = (1024, 1024), [], gzip.GzipFile.read
+    array = zarr.create_array("A.zarr", data=np.ones(whole), chunks=whole, **options)
+    form = array.metadata.zarr_format
+    metadata = Path("A.zarr", "zarr.json" if form == 3 else ".zarray")
+    metadata.write_text(metadata.read_text().replace("1024", "8"))
+
+    def count(self, size=-1):
+        sizes.append(len(found := read(self, size)))
+        return found
+
+    monkeypatch.setattr(gzip.GzipFile, "read", count)
+    with raises(StoreError, "file-damaged"):
+        everything("A.zarr")
+    assert max(sizes) < 2**14
+
+
+# --- what is missing, and where it comes from -----------------------------------------
+
+DOTS = {"name": "default", "separator": "."}
+
+
+@pytest.mark.parametrize(
+    ("options", "whole"),
+    [
+        ({"zarr_format": 2}, 9),
+        ({"zarr_format": 3}, 9),
+        ({"zarr_format": 3, "shards": (4, 6)}, 4),
+        ({"zarr_format": 3, "chunk_key_encoding": DOTS}, 9),
+    ],
+)
+def test_chunks_are_counted(options, whole):
+    options = {"shape": (5, 7), "chunks": (2, 3), "fill_value": 3, **options}
+    array = zarr.create_array("A.zarr", dtype="c16", **options)
+    matrix = open_matrix("A.zarr")
+    assert matrix.count_chunks() == (0, whole)
+    assert np.array_equal(matrix[:, :], np.full((5, 7), 3))
+    array[:2, :3] = 1
+    assert matrix.count_chunks() == (1, whole)
+    array[:] = 1
+    # Not by their number alone.
+    Path("A.zarr", "c.9.0").touch()
+    assert matrix.count_chunks() == (whole, whole)
+
+
+def test_missing_chunks_are_told_or_refused():
+    values = td.testing.random_matrix(4, 6)
+    values[:2, :3] = 0
+    paths = "A.zarr", "A.zarr", "C.npy"
+    array = zarr.create_array("A.zarr", shape=(4, 6), dtype="c16", chunks=(2, 3))
+    with raises(StoreError, "no-chunks"):
+        td.multiply_files(*paths, op_b="C")
+    array[:] = values
+    with raises(StoreError, "missing-chunks"):
+        td.multiply_files(*paths, op_b="C", refuse_missing=True)
+    assert os.listdir() == ["A.zarr"]
+    assert td.multiply_files(*paths, op_b="C").missing == {"A": 1, "B": 1}
+    assert np.array_equal(np.load("C.npy"), td.gemm(values, values, op_b="C"))
+
+
+def test_an_output_tells_where_it_comes_from(here):
+    save("A.npy", td.testing.random_matrix(4, 4, dtype="float64"))
+    for name in ("C.zarr", "C.h5", "C.npy"):
+        td.update_files(td.herk, "A.npy", name, alpha=2)
+    assert open_matrix("C.npy").provenance() == {}
+    for name in ("C.zarr", "C.h5"):
+        found = open_matrix(name).provenance()
+        made = found["made"]
+        assert found["complete"]
+        assert (made["routine"], made["alpha"]) == ("herk", "2.0")
+        assert found["inputs"]["A"][0] == f"{here}/A.npy"
+        assert 0 < found["accuracy"]["error_bound"] < 1e-15
+        assert found["versions"]["numpy"] == np.__version__
+
+
+def test_attributes_of_others_are_no_provenance():
+    for name in ("A.zarr", "A.h5"):
+        save(name, make_matrix())
+    with h5py.File("A.h5", "r+") as file:
+        file["matrix"].attrs["twom_dist"] = "not JSON"
+    assert open_matrix("A.h5").provenance() == {}
+    for held in ({"x": 1}, {"complete": False}, [], "id", None):
+        zarr.open_array("A.zarr", mode="r+").attrs["twom_dist"] = held
+        assert open_matrix("A.zarr").provenance() == {}
+    held = {"complete": False, "id": 3}
+    zarr.open_array("A.zarr", mode="r+").attrs["twom_dist"] = held
+    with raises(StoreError, "input-unfinished"):
+        open_matrix("A.zarr").provenance()
+
+
+def test_an_object_that_was_only_read_is_the_same(monkeypatch):
+    """Some stores tell when it was read last."""
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    url, looks, info = "memory://A.zarr", iter(range(999)), MemoryFileSystem.info
+    zarr.create_array(url, data=np.eye(4), chunks=(2, 2))
+
+    def told(self, path, **options):
+        return info(self, path, **options) | {"time": next(looks)}
+
+    monkeypatch.setattr(MemoryFileSystem, "info", told)
+    assert open_matrix(url).stamp() == open_matrix(url).stamp()
+    MemoryFileSystem.store.clear()
