@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,8 @@ from tests.support.command import contents, read, save
 from tests.support.expect import raises
 from tests.support.jobs import stop_after
 from tests.support.stored import begun, left_behind, write_output
-from twom_dist.api.files import multiply_files, update_files
 from twom_dist.errors import StoreError
 from twom_dist.store import Unfinished, find_unfinished
-from twom_dist.store.leftovers import remove_leftover
 
 
 @pytest.fixture
@@ -23,8 +22,12 @@ def left(call, a):
     """Two jobs that were stopped, and the output of an earlier one."""
     np.save("C.npy", np.eye(2))
     product = {"chunks": 16, "op_b": "T", "overwrite": True}
-    stop_after(2, lambda **x: multiply_files("A.npy", "A.npy", "C.npy", **product, **x))
-    stop_after(3, lambda **x: update_files(td.herk, "A.npy", "H.zarr", chunks=16, **x))
+    stop_after(
+        2, lambda **x: td.multiply_files("A.npy", "A.npy", "C.npy", **product, **x)
+    )
+    stop_after(
+        3, lambda **x: td.update_files(td.herk, "A.npy", "H.zarr", chunks=16, **x)
+    )
 
 
 def listed(call, *flags):
@@ -63,40 +66,36 @@ def test_a_folder_that_a_run_is_in_stays_and_a_damaged_one_goes(call, left):
     assert left_behind() == [".C.npy.unfinished"]
 
 
-@pytest.mark.parametrize(
-    "stranger",
-    [
-        "notes.txt",
-        "lock.zarr",
-        "lock",
-        "room/notes.txt",
-        "C.npy/notes.txt",
-        "0123456789ab.zarr",
-        "0123456789ab.zarr/notes.txt",
-        "*.zarr/notes.txt",
-        "*.zarr/c/0/notes.txt",
-    ],
-)
-def test_a_folder_with_anything_else_stays(call, left, stranger):
-    inside = Path(".C.npy.unfinished")
-    stranger = stranger.replace("*.zarr", next(inside.glob("*.zarr")).name)
-    path = inside / stranger
-    if path.parent != inside and path.parent.is_file():
-        path.parent.unlink()
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("mine")
-    before = contents(inside)
-    code, found = listed(call, "--yes")
-    assert (code, found["C.npy"]["removed"]) == (1, False)
-    assert stranger.removesuffix("/notes.txt") in found["C.npy"]["obstacle"]
-    # One that comes in between listing and removing is seen as well.
-    with raises(StoreError, "not-removed"):
-        remove_leftover(find_unfinished("C.npy"))
-    for overwrite in (False, True):
-        with pytest.raises(StoreError):
-            update_files(td.herk, "A.npy", "C.npy", overwrite=overwrite)
-    assert contents(inside) == before
-    assert found["H.zarr"]["removed"]
+STRANGERS = [
+    *("notes.txt", "lock.zarr", "lock", "room/notes.txt", "C.npy/notes.txt"),
+    *("0123456789ab.zarr", "0123456789ab.zarr/notes.txt"),
+    *("*.zarr/notes.txt", "*.zarr/c/0/notes.txt"),
+]
+
+
+def test_a_folder_with_anything_else_stays(call, left, tmp_path):
+    shutil.copytree(tmp_path, tmp_path.with_name("left"))
+    for stranger in STRANGERS:
+        shutil.rmtree(tmp_path)
+        shutil.copytree(tmp_path.with_name("left"), tmp_path)
+        os.chdir(tmp_path)
+        inside = Path(".C.npy.unfinished")
+        stranger = stranger.replace("*.zarr", next(inside.glob("*.zarr")).name)
+        path = inside / stranger
+        if path.parent != inside and path.parent.is_file():
+            path.parent.unlink()
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("mine")
+        before = contents(inside)
+        code, found = listed(call, "--yes")
+        assert (code, found["C.npy"]["removed"]) == (1, False)
+        assert stranger.removesuffix("/notes.txt") in found["C.npy"]["obstacle"]
+        for overwrite in (False, True):
+            with pytest.raises(StoreError):
+                td.update_files(td.herk, "A.npy", "C.npy", overwrite=overwrite)
+        assert contents(inside) == before
+        assert found["H.zarr"]["removed"]
+    shutil.rmtree(tmp_path.with_name("left"))
 
 
 def test_a_matrix_that_no_job_has_made_stays(call, left):
@@ -108,6 +107,16 @@ def test_a_matrix_that_no_job_has_made_stays(call, left):
     assert read(".C.npy.unfinished/0123456789ab.zarr").shape == (3, 3)
 
 
+@pytest.mark.parametrize("inside", ["notes.txt", "{id}.zarr/notes.txt"])
+def test_what_others_put_beside_the_tiles_outlives_the_job(here, inside):
+    with begun("C.npy", np.eye(4)) as (place, output):
+        notes = Path(place.folder, inside.format(id=output.id))
+        notes.write_text("mine")
+        place.finish(output, overwrite=False)
+    assert notes.read_text() == "mine"
+    assert (np.load("C.npy") == np.eye(4)).all()
+
+
 def test_what_is_left_of_a_run_that_was_killed_after_its_end_is_removed(
     call, monkeypatch
 ):
@@ -117,8 +126,9 @@ def test_what_is_left_of_a_run_that_was_killed_after_its_end_is_removed(
         for name in names:
             if name in ("C.npy", "E.zarr"):
                 save(name, np.eye(3))
-            values = np.arange(12.0).reshape(3, 4)
-            write_output(name, values, overwrite=True)
+            write_output(name, np.arange(12.0).reshape(3, 4), overwrite=True)
+    # A store that was replaced is no unfinished output.
+    assert find_unfinished("E.zarr").find() is None
     assert len(left_behind()) == len(names)
     code, found = listed(call, "--yes")
     assert (code, [x["removed"] for x in found.values()]) == (0, [True] * len(names))

@@ -4,6 +4,8 @@ These are refusals of the command itself, and of jobs whose output would take th
 of an input; what a problem, a store or a plan refuses is tested with them.
 """
 
+import json
+
 import pytest
 from click import UsageError
 
@@ -56,6 +58,19 @@ OTHER_REFUSALS = [
     (("plan", "gemm", "A.npy", "B.npy", "--dtype", "1+2j"), "dtype"),
     (("plan", "gemm", "--shape-a", "2,2", "--shape-b", "2,100000000000"), "many-tiles"),
     (("plan", "gemm", "A.npy", "B.npy", "--n-workers", "0"), UsageError),
+    (("syrk", "A.npy", "-oC.npy", "--exact", "--alpha", "2"), "unknown-option"),
+    # Not reported: the mistake is in the command, and nothing was examined.
+    (
+        ("doctor", "--scheduler", "tcp://h:1", "--scheduler-file", "f"),
+        "workers-of-scheduler",
+    ),
+]
+# Beside the sentence, as JSON.
+LINES = [
+    (("info", "none.npy"), "file-missing"),
+    (("plan", "gemm", "A.npy", "A.npy"), "shapes"),
+    (("gemm", "--fast"), "usage"),
+    (("clean", "none"), "usage"),
 ]
 
 
@@ -70,3 +85,12 @@ def test_what_cannot_be_is_refused_before_any_work(call, here, before):
     for arguments, why in refusals + OTHER_REFUSALS:
         call.assert_refuses(*arguments, why=why)
         assert contents(here) == before, arguments
+
+
+def test_errors_are_json_beside_the_sentence(call, a):
+    for command, code in LINES:
+        exit_code, out, err = call(*command, "--json")
+        found = json.loads(out)
+        assert (exit_code, found["code"], found["exit"]) == (2, code, 2)
+        assert err.startswith(f"twom-dist: error: {found['error']}")
+        assert found["remedy"] in err
