@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from zict import LRU
 
+from tests.support.cases import cases
 from tests.support.command import contents
 from tests.support.expect import raises
 from twom_dist.cluster import local
@@ -23,10 +24,7 @@ from twom_dist.run.devices import WorkerDevice
 
 GIB, MIB = 2**30, 2**20
 NONE = WorkerDevice(reason="CUDA finds no device")
-ONE, OTHER = (
-    WorkerDevice("node GPU-1", free_bytes=GIB),
-    WorkerDevice("node GPU-2", free_bytes=GIB),
-)
+ONE, OTHER = (WorkerDevice(f"node GPU-{i}", free_bytes=GIB) for i in (1, 2))
 TWO_GPUS = Gpus((Gpu("H200", 0, 0),) * 2, (13, 0))
 
 
@@ -38,7 +36,7 @@ def with_cupy(monkeypatch):
 # --- the engine -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@cases(
     ("engine", "told", "chosen"),
     [
         ("auto", [ONE, OTHER], "cuda"),
@@ -55,7 +53,7 @@ def test_the_engine_follows_the_workers(with_cupy, engine, told, chosen):
     assert choose_engine(engine, by_address) == chosen
 
 
-@pytest.mark.parametrize(
+@cases(
     ("engine", "told", "code"),
     [
         ("cuda", {"1": NONE, "2": NONE}, "no-gpu"),
@@ -154,7 +152,7 @@ def test_a_worker_without_a_device_for_the_engine_says_why(cupy, monkeypatch):
 # --- the memory -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@cases(
     ("told", "room"),
     [
         ([OTHER], GIB),
@@ -177,11 +175,11 @@ def test_there_is_room_for_what_devices_have_left_and_not_hosts(told, room):
 # --- the command ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("flags", [(), ("--n-workers", "0"), ("--n-workers", "2")])
-def test_the_command_refuses_cuda_where_there_is_no_gpu(call, a, b, flags, monkeypatch):
+def test_the_command_refuses_cuda_where_there_is_no_gpu(call, a, b, monkeypatch):
     for module in (jobs_devices, local):
         monkeypatch.setattr(module, "find_gpus", lambda: Gpus(reason="there is none"))
     before = contents(Path())
-    product = ("gemm", "A.npy", "B.npy", "-o", "C.npy", "--engine", "cuda", *flags)
-    call.assert_refuses(*product, why="no-gpu")
-    assert contents(Path()) == before
+    for flags in ((), ("--n-workers", "0"), ("--n-workers", "2")):
+        product = ("gemm", "A.npy", "B.npy", "-o", "C.npy", "--engine", "cuda", *flags)
+        call.assert_refuses(*product, why="no-gpu")
+        assert contents(Path()) == before

@@ -1,4 +1,4 @@
-"""Calls that never come back."""
+"""Calls that never come back, and errors that come from a worker."""
 
 import time
 from queue import Empty
@@ -6,9 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 from distributed.comm.core import CommClosedError
+from distributed.core import clean_exception, error_message
 
+from tests.support.cases import cases
 from tests.support.expect import raises
-from twom_dist.errors import StoreError
+from twom_dist.errors import StoreError, portable_errors
 from twom_dist.jobs import watchdog
 
 
@@ -30,7 +32,7 @@ def make_client(status="running", scheduler=None, workers=1):
     return SimpleNamespace(status=status, scheduler=scheduler, **asked)
 
 
-@pytest.mark.parametrize("status", ["running", "closed"])
+@cases("status", ["running", "closed"])
 def test_a_scheduler_that_has_gone_is_told(status):
     """A client that notices it says so in its own words, or fails on the way."""
     error = CommClosedError if status == "running" else AttributeError
@@ -62,3 +64,46 @@ def test_workers_that_finish_something_are_not_idle(monkeypatch):
     assert wait(None, done) is done
     with raises(StoreError, "workers-idle"):
         wait(None, None, None)
+
+
+# --- errors ---------------------------------------------------------------------------
+
+
+class UnpicklableError(Exception):
+    """As an error of a library that holds a lock or an open file."""
+
+    def __init__(self) -> None:
+        super().__init__("no room in the chunk cache")
+        self.held = (x for x in ())
+
+
+class HugeError(Exception):
+    """As an error whose text is a whole file."""
+
+    def __init__(self) -> None:
+        super().__init__("no room in the chunk cache" + 10**7 * "x")
+
+
+def fail(cause, hidden=False):
+    """Raise an error of ours because of another one, as a task does."""
+    with portable_errors():
+        try:
+            raise cause()
+        except Exception as error:
+            told = StoreError("'C' cannot be written", "Free some space", "disk-full")
+            raise told from (None if hidden else error)
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+@cases("cause", [UnpicklableError, HugeError])
+def test_what_dask_sends_is_the_error(cause, hidden):
+    with raises(StoreError, "disk-full") as caught:
+        fail(cause, hidden)
+    sent = error_message(caught.value)["exception"].data
+    assert len(sent) < 20_000
+    found = clean_exception(sent)[1]
+    assert type(found) is StoreError
+    words = "'C' cannot be written", "Free some space", "disk-full"
+    assert (found.problem, found.remedy, found.code) == words
+    notes = "".join(getattr(found, "__notes__", []))
+    assert ("no room in the chunk cache" in notes) != hidden

@@ -2,6 +2,7 @@
 
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.command import make, read, save
 from tests.support.stored import left_behind
-from twom_dist.api.files import multiply_files, update_files
 from twom_dist.errors import StoreError
 from twom_dist.jobs import driver
 
@@ -35,30 +35,21 @@ def looks(here, monkeypatch):
     return found
 
 
+NAMES = "A.npy", "B.zarr", "C.npy"
+SHIFTS = {"num_moduli": 14, "equilibrate": True}
+W = np.arange(1.0, K + 1)
 JOBS = {
-    "gemm": partial(multiply_files, "A.npy", "B.zarr", "C.npy", op_a="C"),
-    "shifts alone": partial(
-        multiply_files,
-        *("A.npy", "B.zarr", "C.npy"),
-        op_a="C",
-        num_moduli=14,
-        equilibrate=True,
-    ),
-    "weighted": partial(
-        multiply_files, "A.npy", "A.npy", "C.npy", op_a="T", diag=np.arange(1.0, K + 1)
-    ),
-    "herk": partial(update_files, td.herk, "A.npy", "C.npy", op="C"),
+    "gemm": partial(td.multiply_files, *NAMES, op_a="C"),
+    "shifts alone": partial(td.multiply_files, *NAMES, op_a="C", **SHIFTS),
+    "weighted": partial(td.multiply_files, "A.npy", *NAMES[::2], op_a="T", diag=W),
+    "herk": partial(td.update_files, td.herk, *NAMES[::2], op="C"),
 }
 
 
 def stop_at_first_product(job, **options):
     """Stop a job once it has looked; return the exception."""
-
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(driver, "make_tasks", interrupt)
+        patch.setattr(driver, "make_tasks", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt) as caught:
             job(**options)
     return caught.value
@@ -80,26 +71,35 @@ def test_the_next_run_does_not_look_again(looks, name):
     assert left_behind() == []
 
 
-@pytest.mark.parametrize("change", ["option", "input", "damage", "overwrite"])
-def test_what_no_longer_holds_is_found_again(looks, change):
+def damage():
+    (kept,) = Path(".C.npy.unfinished").glob("look")
+    data = bytearray(kept.read_bytes())
+    data[len(data) // 2] ^= 1
+    kept.write_bytes(data)
+
+
+def change():
+    np.save("A.npy", 3 * make(K, N, 5))
+
+
+@pytest.mark.parametrize(
+    ("act", "options"),
+    [
+        (None, {"accuracy": 1e-12}),
+        (None, {"overwrite": True}),
+        (change, {}),
+        (damage, {}),
+    ],
+)
+def test_what_no_longer_holds_is_found_again(looks, act, options):
     job = JOBS["gemm"]
     stop_at_first_product(job, chunks=32)
-    options = {}
-    if change == "option":
-        options = {"accuracy": 1e-12}
-    elif change == "overwrite":
-        options = {"overwrite": True}
-    elif change == "input":
-        np.save("A.npy", 3 * make(K, N, 5))
-    else:
-        (kept,) = Path(".C.npy.unfinished").glob("look")
-        data = bytearray(kept.read_bytes())
-        data[len(data) // 2] ^= 1
-        kept.write_bytes(data)
+    if act is not None:
+        act()
     job(chunks=32, **options)
     assert len(looks) == 2
-    options.pop("overwrite", None)
-    expected = td.gemm(np.load("A.npy"), read("B.zarr"), op_a="C", **options)
+    own = {x: y for x, y in options.items() if x != "overwrite"}
+    expected = td.gemm(np.load("A.npy"), read("B.zarr"), op_a="C", **own)
     assert same_bits(read("C.npy"), expected)
 
 
