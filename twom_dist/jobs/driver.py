@@ -88,6 +88,7 @@ def compute(
             begun = perf_counter()
             enter(VERIFYING)
             run.enter(VERIFYING)
+            run.check_whole()
             checked = measure_residual(job, run.output, found.shifts)
             # The reported time is that of the product alone.
             start += perf_counter() - begun

@@ -93,14 +93,18 @@ class Run:
         about = self.manifest[RUN] | {"phase": phase, "begun": begun}
         self.output.record(**{RUN: about}, **more)
 
-    def finish(self, commit: Callable[[], None] = lambda: None) -> None:
-        """Give the output its name, if all of its tiles are there."""
+    def check_whole(self) -> None:
+        """Refuse to go on without a tile, which would be read as zeros."""
         gone = self.layout.num_computed - len(self.finished())
         # Tiles without entries are not written.
         if gone and 0 not in self.output.shape:
             problem = f"{gone} tiles in {self.place.folder!r} are gone"
             remedy = "Run the same job again, and keep others out of that folder"
             raise StoreError(problem, remedy, "tiles-gone")
+
+    def finish(self, commit: Callable[[], None] = lambda: None) -> None:
+        """Give the output its name, if all of its tiles are there."""
+        self.check_whole()
         self.place.finish(self.output, self.manifest["overwrite"], commit)
 
 

@@ -170,6 +170,7 @@ DURING = [
     (9, try_too, None, 0, False),
     (9, remove_one, "tiles-gone", TILES - 1, False),
     # Tiles are read once more: to verify them, or for an export.
+    (9, remove_one, "tiles-gone", TILES - 1, True),
     (TILES, partial(flip, "C.npy", 1, 2), "tile-damaged", TILES - 1, False),
     (TILES, partial(flip, "C.npy", 1, 2), "tile-damaged", TILES - 1, True),
     (TILES, partial(save, "C.npy", np.eye(3)), "output-exists", TILES, False),
