@@ -1,12 +1,26 @@
-"""Workers that last for a session, for every test that does not harm them."""
+"""Workers for every test that does not harm them, and what moves between them."""
 
-from contextlib import ExitStack, chdir
+from contextlib import ExitStack, chdir, contextmanager
 
+import dask
+import dask.array
+import numpy as np
 import pytest
+from distributed import Client, LocalCluster
 
-from tests.support.jobs import local_workers
+from tests.support.jobs import IN_PROCESS, forked_workers, local_workers, wait_until
 
 GIB = 2**30
+# Exponents of a tile are smaller by far, tiles that move larger.
+SMALLEST_COUNTED = 10_000
+PATIENT = {
+    # Else a cluster gives up a worker that dies soon after another.
+    "distributed.deploy.lost-worker-timeout": "10 minutes",
+    # The memory manager may drop what is needed later: of the replicas of a tile it
+    # keeps one for each worker with a task that waits for it, and for each task that
+    # has no worker yet, but does not know which replica that is.
+    "distributed.scheduler.active-memory-manager.start": False,
+}
 
 
 @pytest.fixture(scope="session")
@@ -17,3 +31,61 @@ def client(tmp_path_factory):
         with chdir(tmp_path_factory.mktemp("workers")):
             made = stack.enter_context(local_workers(2, memory_limit=2 * GIB))
         yield made
+
+
+@contextmanager
+def start_workers(count, default=True, **options):
+    """Start workers without the memory manager, and yield their client.
+
+    They share this process, which starts them in no time, and talk over TCP.
+    """
+    defaults = {"threads_per_worker": 1, "memory_limit": 0, **IN_PROCESS}
+    with (
+        dask.config.set(PATIENT),
+        forked_workers(),
+        LocalCluster(n_workers=count, **defaults | options) as cluster,
+        Client(cluster, set_as_default=default) as client,
+    ):
+        client.wait_for_workers(count, timeout=60)
+        yield client
+
+
+def forget_transfers(dask_worker):
+    """Have a worker forget what has arrived."""
+    dask_worker.transfer_incoming_log.clear()
+
+
+def read_transfers(dask_worker):
+    """Keys that have arrived here, with their bytes."""
+    log = dask_worker.transfer_incoming_log
+    return [item for entry in log for item in entry["keys"].items()]
+
+
+def moved_bytes(client):
+    """Bytes of tiles that have moved between workers, from the incoming side."""
+    arrived = [item for log in client.run(read_transfers).values() for item in log]
+    return sum(b for _, b in arrived if b > SMALLEST_COUNTED)
+
+
+def random_block(seed, block_info=None):
+    """Draw a tile, the same wherever it is made."""
+    info = block_info[None]
+    rng = np.random.default_rng([seed, *info["chunk-location"]])
+    return rng.random(info["chunk-shape"]) + 1j * rng.random(info["chunk-shape"])
+
+
+def drawn(seed, rows, columns, tile=40):
+    """Make a matrix of tiles that workers draw."""
+    return dask.array.map_blocks(
+        random_block,
+        seed,
+        chunks=((tile,) * rows, (tile,) * columns),
+        dtype=complex,
+        meta=np.empty((0, 0), complex),
+    )
+
+
+def block_behind(gate, block):
+    """Hand a block on when there is a file."""
+    wait_until(gate.exists)
+    return block

@@ -68,6 +68,8 @@ CASES = [
     ("gemm", {"op_b": "C", "accuracy": "componentwise", **ADDED}),
     ("gemm", {"op_b": "T", "diag": W * 1j, **GIVEN}),
     ("gemm", {"op": "T", "alpha": 2 - 1j, "accuracy": 1e-6}),
+    ("gemm", {"op_b": "C", "equilibrate": True}),
+    ("her2k", {"uplo": "lower", "equilibrate": True}),
     ("herk", {**ADDED}),
     ("herk", {"op": "C", "uplo": "lower", "diag": "w.npy"}),
     ("syrk", {"op": "T", "uplo": "upper", "alpha": 2j, **GIVEN}),

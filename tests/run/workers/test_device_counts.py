@@ -9,12 +9,12 @@ from contextlib import contextmanager
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client, wait
+from distributed import wait
 
 import twom_dist as td
 from benchmarks import clock, clocked
-from tests.run.workers.test_placement_on_workers import start_workers
 from tests.support.jobs import addresses
+from tests.support.workers import start_workers
 
 WORKERS, TILES, TILE = 4, 4, 128
 SIDE = TILE * TILES
@@ -27,11 +27,7 @@ DILATION, ATTEMPTS = 5, 4
 @contextmanager
 def devices(workers=WORKERS, **options):
     """Start workers with a device each."""
-    with (
-        clocked.clocked_devices(DILATION),
-        start_workers(workers, **options) as cluster,
-        Client(cluster) as client,
-    ):
+    with clocked.clocked_devices(DILATION), start_workers(workers, **options) as client:
         yield client
 
 

@@ -62,6 +62,7 @@ HYBRID = {"alpha": 2 - 1j, "beta": 0.5j, "method": "hybrid", "accuracy": 1e-20}
 WAVES = [
     ("gemm", "C.h5", True, HYBRID),
     ("gemm", "C.zarr", False, HYBRID),
+    ("gemm", "C.zarr", True, {"equilibrate": True}),
     ("herk", "C.zarr", False, {}),
     ("syr2k", "C.zarr", False, {"uplo": "lower", "num_moduli": 16}),
 ]

@@ -1,0 +1,295 @@
+"""Lazy products on workers: the bits of NumPy, whoever dies, drops or takes tiles."""
+
+import gc
+import logging
+import os
+import signal
+import time
+from functools import lru_cache, partial
+
+import dask
+import dask.array as da
+import h5py
+import numpy as np
+import pytest
+import zarr
+from distributed import progress, wait
+
+import twom_dist as td
+from benchmarks import clocked
+from tests.support.bits import same_bits
+from tests.support.cases import sample
+from tests.support.expect import raises
+from tests.support.jobs import addresses, multiply, wait_until
+from tests.support.lies import CALLS, LIES, lying
+from tests.support.strategies import random_matrix
+from tests.support.tilings import TILINGS, K, M, N
+from tests.support.workers import block_behind, drawn, start_workers
+from twom_dist.errors import KernelError
+
+ABC = [random_matrix(*x, seed=s) for s, x in enumerate([(M, K), (K, N), (M, N)])]
+GIVEN = {"alpha": 0.5 - 2j, "beta": -1.5}
+X, Y = (random_matrix(60, 60, seed=seed) for seed in (1, 2))
+
+
+@pytest.fixture(scope="module")
+def three():
+    """Three workers of this process, with a resource."""
+    with start_workers(3, resources={"UNIT": 1}) as client:
+        yield client
+
+
+@sample(
+    ("workers", "threads", "tilings"),
+    [
+        (1, 2, ("even", "ragged")),
+        (2, 1, ("ragged", "k alone")),
+        (3, 2, ("k alone", "even")),
+        (4, 1, ("even", "ragged")),
+    ],
+    [(3, 2, ("k alone", "even"))],
+)
+def test_every_number_of_workers(workers, threads, tilings):
+    with (
+        start_workers(workers, threads_per_worker=threads),
+        dask.config.set({"twom-dist.panel-bytes": "3 kB"}),
+    ):
+        for tiling in tilings:
+            m, n, k = TILINGS[tiling]
+            chunks = ((m, k), (k, n), (m, n))
+            arrays = [da.from_array(x, y) for x, y in zip(ABC, chunks, strict=True)]
+            found = td.gemm(*arrays, **GIVEN)
+            assert same_bits(found.compute(), td.gemm(*ABC, **GIVEN))
+
+
+def test_updates_have_the_bits_of_numpy(three):
+    x, y = (da.from_array(x, chunks=16) for x in (X[:, :45], Y[:, :45]))
+    for routine in (td.herk, td.syr2k):
+        given = [(x, X[:, :45]), (y, Y[:, :45])][: 1 + (routine is td.syr2k)]
+        lazy, whole = zip(*given, strict=True)
+        assert same_bits(routine(*lazy).compute(), routine(*whole)), routine
+
+
+@pytest.mark.parametrize(
+    ("call", "lie"),
+    [*zip(CALLS, ["fewer rows", "more rows", "real", "none"], strict=True)],
+)
+def test_workers_refuse_blocks_that_are_others(three, call, lie):
+    (shapes, compute), (code, change) = CALLS[call], LIES[lie]
+    a, b, c = (x and da.ones(x, dtype=complex, chunks=3) for x in shapes)
+    for arrays in ((lying(a, change), b, c), (a, b, lying(c, change))):
+        with raises(KernelError, code):
+            compute(*arrays).compute()
+
+
+def test_other_byte_orders_may_become_native_on_the_way(three):
+    """NumPy pickles a slice that is not contiguous in native order."""
+    x = random_matrix(6, 6, "float64", 1.0, 1)
+    swapped = da.from_array(x.astype(">f8"), chunks=3)
+    for scheduler in ("sync", three):
+        found = td.gemm(swapped, swapped).compute(scheduler=scheduler)
+        assert (found == td.gemm(x, x)).all()
+
+
+def test_restrictions_and_resources_of_the_user_are_kept(three):
+    x, y = (da.from_array(each, chunks=20) for each in (X, Y))
+    only = sorted(three.nthreads())[1]
+    for options in (
+        {"workers": [only], "allow_other_workers": False},
+        {"resources": {"UNIT": 1}},
+    ):
+        product = three.persist(td.gemm(x, y), **options)
+        assert same_bits(product.compute(), td.gemm(X, Y))
+        holders = {w for where in three.who_has(product).values() for w in where}
+        assert "workers" not in options or holders == {only}
+        del product
+    again = td.gemm(td.gemm(x, y), y) + 1
+    assert (again.compute() == td.gemm(td.gemm(X, Y), Y) + 1).all()
+
+
+@lru_cache
+def find_matrix():
+    """Return the array of the user, which is the same in all of this process."""
+    return random_matrix(9, 9, seed=1)
+
+
+def test_a_worker_in_the_clients_process_sees_a_matrix_that_was_refilled():
+    """The block that it holds is the array of the user."""
+    x, y = find_matrix(), random_matrix(9, 9, seed=2)
+    with start_workers(1):
+        a = da.from_delayed(dask.delayed(find_matrix)(), x.shape, x.dtype).persist()
+        b = da.from_array(y, chunks=5).persist()
+        before = td.gemm(a, b).compute()
+        x *= -1  # which leaves the exponents as they are
+        after = td.gemm(a, b).compute()
+    assert (before == td.gemm(-x, y)).all()
+    assert (after == td.gemm(x, y)).all()
+
+
+def test_a_cluster_shows_progress_by_stage(three, capsys):
+    result = three.persist(td.herk(da.from_array(X[:12, :9], chunks=(4, 3))))
+    progress(result, notebook=False, scheduler=three.scheduler.address)
+    assert "100% Completed" in capsys.readouterr().out
+    stages = three.run_on_scheduler(
+        lambda dask_scheduler: [*dask_scheduler.task_prefixes]
+    )
+    own = {stage for stage in stages if stage.startswith("twom-")}
+    assert own >= {"twom-product", "twom-update", "twom-sums"}
+    assert not [stage for stage in own if any(x.isdigit() for x in stage)]
+
+
+def test_no_key_stands_for_two_tasks(three, files, caplog):
+    """What a pass has found is held under keys that no task has had."""
+    with caplog.at_level("WARNING", "distributed.scheduler"):
+        multiply("C.npy", client=three, equilibrate=True)
+        td.explain(td.gemm, *(da.from_array(x, chunks=20) for x in files[:2]))
+    assert "run_spec" not in caplog.text
+
+
+# --- a worker that dies ---------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def mortal():
+    """Two processes to kill, which are started again."""
+    options = {"processes": True, "threads_per_worker": 3, "memory_limit": "2 GiB"}
+    with start_workers(2, **options) as client:
+        yield client
+
+
+def hold_last(x, gate):
+    """Have the last tile wait for the gate."""
+    last = x.blocks[-1:, -1:].map_blocks(partial(block_behind, gate), meta=x._meta)
+    m, n = (sum(sizes[:-1]) for sizes in x.chunks)
+    if m == 0:
+        return da.concatenate([x[:, :n], last], axis=1)
+    return da.block([[x[:m, :n], x[:m, n:]], [x[m:, :n], last]])
+
+
+def among_products(folder, gate):
+    """Twenty of 25 tiles are there: the last row waits."""
+    a, b = drawn(80, 5, 5), drawn(81, 5, 5)
+    given = (x.compute(scheduler="sync") for x in (a, b))
+    lazy = td.gemm(hold_last(a, gate), b, num_moduli=16)
+    return lazy, td.gemm(*given, num_moduli=16), "twom-product", 20
+
+
+def among_sums(folder, gate):
+    """The last part waits for its last tile; the others are done."""
+    # Integers, whose rows nobody has to see before any of them is multiplied.
+    a = (100 * drawn(80, 1, 12, 64).real).astype(np.int16)
+    expected = td.integers.syrk(a.compute(scheduler="sync"))
+    return td.integers.syrk(hold_last(a, gate)), expected, "twom-reduce", 1
+
+
+def among_reads(folder, gate):
+    """Until the gate opens no product has all that it needs."""
+    a, b = (random_matrix(60, 75, seed=seed) for seed in (1, 2))
+    zarr.create_array(folder / "A.zarr", data=a, chunks=(20, 25))
+    with h5py.File(folder / "B.h5", "w") as file:
+        file["B"] = b
+    y = da.from_array(h5py.File(folder / "B.h5")["B"], chunks=(20, 25))
+    last = y.blocks[2:].map_blocks(partial(block_behind, gate), meta=y._meta)
+    y = da.concatenate([y.blocks[:2], last])
+    with dask.config.set({"twom-dist.inputs": "stream"}):
+        lazy = td.her2k(da.from_zarr(folder / "A.zarr"), y)
+    return lazy, td.her2k(a, b), "twom", 1
+
+
+@pytest.mark.parametrize("make", [among_products, among_sums, among_reads])
+def test_a_worker_that_dies_costs_time_and_no_bits(mortal, tmp_path, make):
+    gate = tmp_path / "gate"
+    lazy, expected, stage, count = make(tmp_path, gate)
+    tasks = mortal.cluster.scheduler.tasks
+    pids = mortal.run(os.getpid)
+    product = mortal.persist(lazy)
+
+    def holders():
+        held = [s for k, s in [*tasks.items()] if k[0].startswith(stage) and s.who_has]
+        return [next(iter(s.who_has)).address for s in held]
+
+    wait_until(lambda: len(holders()) >= count)
+    os.kill(pids[holders()[0]], signal.SIGKILL)
+    gate.touch()
+    wait(product)
+    if make is among_reads:
+        # No task made a chunk for others.
+        assert {key[0].split("-")[0] for key in tasks} == {"twom"}
+    assert same_bits(product.compute(), expected)
+    wait_until(lambda: len(mortal.nthreads()) == 2)
+
+
+# --- copies of tiles ------------------------------------------------------------------
+
+
+@pytest.fixture
+def inputs(caplog):
+    """Two matrices on two workers, which live: their client, and the matrices.
+
+    A worker that is asked to drop what a task of its own takes ends itself.
+    """
+    with (
+        start_workers(2, threads_per_worker=2) as client,
+        caplog.at_level(logging.INFO, "distributed"),
+    ):
+        a, b = client.persist([drawn(seed, 5, 5) for seed in (20, 21)])
+        wait([a, b])
+        yield client, a, b
+        left = addresses(client)
+        said = [record.getMessage() for record in caplog.records]
+        assert not any("Plugin failed" in x or "Cannot remove" in x for x in said)
+        assert len(left) == 2, said
+
+
+def give_up(client, a, b, turn):
+    """Begin a product that nobody waits for."""
+    product = client.persist(td.gemm(a, b, alpha=1 + turn))
+    time.sleep(0.02 * (1 + turn))
+    del product
+    gc.collect()
+
+
+def watched(dask_scheduler):
+    plugin = dask_scheduler.plugins["twom-placement"]
+    return len(plugin.replicas._tasks), len(plugin.replicas._waiting)
+
+
+def test_copies_go_with_the_product_and_those_of_the_user_stay(inputs):
+    client, a, b = inputs
+    client.replicate(a)
+    wait(client.persist(td.gemm(a, b)))
+    # The message is sent after the last task has ended.
+    client.submit(time.sleep, 0.1).result()
+    assert {len(x) for x in client.who_has(a).values()} == {2}
+    assert {len(x) for x in client.who_has(b).values()} == {1}
+    for turn in range(4):
+        give_up(client, a, b, turn)
+    with clocked.clocked_devices():
+        for turn in range(4):
+            give_up(client, a, b, turn)
+    assert np.isfinite(a.sum().compute())
+    # The scheduler forgets what it has watched.
+    wait_until(lambda: client.run_on_scheduler(watched) == (0, 0), 20)
+
+
+def slowly(tile):
+    time.sleep(0.1)
+    return float(tile[0, 0].real)
+
+
+def test_products_and_tasks_of_a_user_share_inputs(inputs):
+    client, a, b = inputs
+    x, y = a.compute(), b.compute()
+    tiles, workers = list(a.dask.layers[a.name].values()), addresses(client)
+    for turn in range(3):
+        first = client.persist(td.gemm(a, b, alpha=1 + turn))
+        time.sleep(0.02 * turn)
+        second, third = client.persist([td.gemm(b, a), td.gemm(a, b, alpha=10 + turn)])
+        asked = [
+            client.submit(slowly, tile, workers=[workers[n % 2]], pure=False)
+            for n, tile in enumerate(tiles[:6])
+        ]
+        wait([first, second, third, *asked])
+        assert all(x.status == "finished" for x in asked)
+        assert same_bits(second.compute(), td.gemm(y, x))
+        assert same_bits(third.compute(), td.gemm(x, y, alpha=10 + turn))

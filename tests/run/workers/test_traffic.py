@@ -1,0 +1,283 @@
+"""Lazy products on workers: no more moves than is planned, and the bits of NumPy."""
+
+import os
+from collections import Counter, defaultdict
+
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import wait
+from distributed.diagnostics.plugin import SchedulerPlugin
+
+import twom_dist as td
+from tests.support.bits import same_bits
+from tests.support.strategies import random_matrix
+from tests.support.workers import (
+    drawn,
+    forget_transfers,
+    moved_bytes,
+    read_transfers,
+    start_workers,
+)
+
+TILE, TILES, WORKERS = 40, 6, 4
+# Of 128 KiB with 16 moduli: what is smaller and moves is not counted.
+LARGE = 64
+GIVEN = {"num_moduli": 16}
+
+
+@pytest.fixture(scope="module")
+def four():
+    with start_workers(WORKERS) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def six():
+    with start_workers(6) as client:
+        yield client
+
+
+def tree_of_tasks(seed, tiles):
+    """Make a square matrix of tiles of 64 KiB that take several tasks each."""
+    rng = da.random.default_rng(seed)
+    x, y = (rng.random((64 * tiles, 64 * tiles), chunks=64) for _ in range(2))
+    return x + 1j * y
+
+
+def spread(seed, tiles):
+    """Make a pair whose columns and rows have magnitudes that cancel."""
+    factors = np.ldexp(1.0, np.arange(tiles * TILE) % 21)
+    d = da.from_array(factors, chunks=TILE)
+    a, b = (drawn(x, tiles, tiles) for x in (seed, seed + 1))
+    return a * d, b / d[:, np.newaxis]
+
+
+def tall(*shape):
+    return [drawn(10 + i, *shape[i : i + 2], LARGE) for i in range(len(shape) - 1)]
+
+
+# What is multiplied, and how many times the planned bytes may move. Where the data
+# decide the moduli, samples move besides: from each of 8 steps along k three quarters
+# of 128 x 128 entries of 10 bytes.
+PRODUCTS = {
+    "drawn": (td.gemm, lambda: [drawn(x, TILES, TILES) for x in (10, 11)], GIVEN, 1.05),
+    "trees": (td.gemm, lambda: [tree_of_tasks(x, 6) for x in (16, 26)], GIVEN, 1.1),
+    "default": (td.gemm, lambda: [tree_of_tasks(x, 8) for x in (18, 28)], {}, 1.2),
+    "update": (td.herk, lambda: [tree_of_tasks(3, 6)], GIVEN, 1.1),
+    "scaled": (td.gemm, lambda: spread(10, 6), {"equilibrate": True, **GIVEN}, 1.05),
+    # All workers share k.
+    "tall herk": (td.herk, lambda: tall(1, 24), GIVEN, 1.1),
+    "tall syrk": (td.syrk, lambda: tall(2, 16), GIVEN, 1.1),
+    "tall her2k": (
+        td.her2k,
+        lambda: [drawn(x, 2, 12, LARGE) for x in (1, 2)],
+        GIVEN,
+        1.1,
+    ),
+    "one tile": (td.gemm, lambda: tall(1, 24, 1), GIVEN, 1.1),
+    "one row": (td.gemm, lambda: tall(1, 12, 3), GIVEN, 1.1),
+    "square": (td.gemm, lambda: tall(4, 2, 4), GIVEN, 1.1),
+    "uneven": (td.gemm, lambda: tall(2, 13, 2), GIVEN, 1.1),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_no_more_moves_than_is_planned(four, name):
+    routine, make, options, most = PRODUCTS[name]
+    given = make()
+    plan = td.plan(routine, *given, **options)
+    assert plan.idle_workers == 0
+    four.run(forget_transfers)
+    product = four.persist(routine(*given, **options))
+    wait(product)
+    assert moved_bytes(four) <= most * plan.bytes_moved
+    if name == "drawn":
+        # As SUMMA does on a grid of 2 x 2; evenly, and free to go elsewhere.
+        assert moved_bytes(four) >= 2 * TILES**2 * TILE**2 * 16
+        states = states_of(four, product.name)
+        assert all(s.loose_restrictions for s in states)
+        placed = Counter(worker for s in states for worker in s.worker_restrictions)
+        assert list(placed.values()) == [TILES**2 // WORKERS] * WORKERS
+    if plan.layers > 1:
+        assert len(places_of(four, "twom-panel")) == WORKERS
+        assert places_of(four, "twom-reduce")
+    whole = [x.compute(scheduler="sync") for x in given]
+    assert same_bits(product.compute(), routine(*whole, **options))
+
+
+def states_of(client, name):
+    """States of the tasks whose names begin so."""
+    states = client.cluster.scheduler.tasks.items()
+    return [s for key, s in states if str(key[0]).startswith(name)]
+
+
+def places_of(client, name):
+    """Count the tasks of a name by the worker where they have a place."""
+    states = states_of(client, name)
+    return Counter(w for s in states for w in s.worker_restrictions or ())
+
+
+# --- inputs that lie on the workers ---------------------------------------------------
+
+
+def needed_tiles(client, product, a, b):
+    """Tiles of A and B that the workers with tiles of C need: (worker, key)."""
+    needed = set()
+    for key, (worker,) in client.who_has(product).items():
+        _, i, j = key
+        for step in range(a.numblocks[1]):
+            needed |= {(worker, (a.name, i, step)), (worker, (b.name, step, j))}
+    return needed
+
+
+class Peak(SchedulerPlugin):
+    """Watches how many bytes of tiles the fullest worker holds."""
+
+    def __init__(self, scheduler):
+        self.scheduler, self.bytes = scheduler, 0
+        scheduler.add_plugin(self)
+
+    def transition(self, *args, **kwargs):
+        workers = self.scheduler.workers.values()
+        self.bytes = max(self.bytes, *(worker.nbytes for worker in workers))
+
+
+@pytest.mark.parametrize("options", [GIVEN, {}])
+def test_inputs_that_lie_on_the_workers_move_once(four, options):
+    """By default, when all is looked at twice, no more than with given moduli.
+
+    Nor does a worker hold more than what lay on it, what it needs, and its tiles of C.
+    """
+    # Beside tiles of this size a look at pairs hardly counts.
+    tile = 40 if options else 200
+    a, b = four.persist([drawn(x, 6, 6, tile) for x in (30, 31)])
+    wait([a, b])
+    held = four.who_has()
+    four.run(forget_transfers)
+    peak = Peak(four.cluster.scheduler)
+    product = four.persist(td.gemm(a, b, **options))
+    wait(product)
+    found = needed_tiles(four, product, a, b)
+    missing = sum(worker not in held.get(key, ()) for worker, key in found)
+    moved = moved_bytes(four) / (tile * tile * 16)
+    assert missing <= moved <= 1.05 * missing
+    for tiles in (held, four.who_has(product)):
+        found |= {(worker, key) for key, workers in tiles.items() for worker in workers}
+    (_, most), *_ = Counter(worker for worker, _ in found).most_common()
+    assert options or peak.bytes <= 1.05 * most * tile * tile * 16
+    assert same_bits(product.compute(), td.gemm(a.compute(), b.compute(), **options))
+
+
+def scattered(client, seed, columns):
+    """Make one row of tiles that lie on the workers in turns, equally many on each."""
+    workers, tiles = sorted(client.run(os.getpid)), []
+    for s in range(columns):
+        at = {"workers": [workers[(5 * s + seed) % WORKERS]], "pure": False}
+        tile = client.submit(random_matrix, LARGE, LARGE, seed=seed + s, **at)
+        tiles.append(da.from_delayed(tile, (LARGE, LARGE), complex))
+    found = client.persist(da.concatenate(tiles, axis=1))
+    wait(found)
+    return found
+
+
+@pytest.mark.parametrize(("routine", "apart"), [(td.her2k, 0), (td.gemm, 1)])
+def test_layers_take_the_tiles_that_their_workers_hold(four, routine, apart):
+    given = [scattered(four, 0, 32), scattered(four, WORKERS + apart, 32)]
+    options = GIVEN | ({"op_b": "C"} if routine is td.gemm else {})
+    plan = td.plan(routine, *given, **options)
+    four.run(forget_transfers)
+    product = four.persist(routine(*given, **options))
+    wait(product)
+    assert plan.layers == WORKERS
+    # Where tiles that meet lie apart, those of A stay.
+    besides = apart * given[0].nbytes
+    assert moved_bytes(four) <= 1.01 * (plan.bytes_moved + besides)
+    expected = routine(*[x.compute() for x in given], **options)
+    assert same_bits(product.compute(), expected)
+
+
+# --- triangles ------------------------------------------------------------------------
+
+ROWS, STEPS = 12, 5
+
+
+def placed_tasks(client, name):
+    """Worker of each placed task of a name, by the rest of its key."""
+    return {
+        s.key[1:]: w
+        for s in states_of(client, name)
+        if s.key[0] == name
+        for w in s.worker_restrictions or ()
+    }
+
+
+def rows_by_worker(client, update):
+    """Rows of tiles that each worker needs for its products of an update."""
+    needed = defaultdict(set)
+    name = update.name.replace("update", "product")
+    for cell, worker in placed_tasks(client, name).items():
+        needed[worker].update(cell)
+    return needed
+
+
+def test_a_product_leaves_out_workers_that_would_not_help(six):
+    a = drawn(92, 5, 5)
+    product = six.persist(td.gemm(a, a, **GIVEN))
+    wait(product)
+    tiles = Counter(placed_tasks(six, product.name).values())
+    assert sorted(tiles.values()) == [5] * 5  # of 25; 2 x 3 workers have up to 6
+    x = a.compute(scheduler="sync")
+    assert same_bits(product.compute(), td.gemm(x, x, **GIVEN))
+
+
+def test_an_update_moves_what_its_triangle_says(six):
+    a = drawn(90, ROWS, STEPS)
+    plan = td.plan(td.herk, a, **GIVEN)
+    six.run(forget_transfers)
+    update = six.persist(td.herk(a, **GIVEN))
+    wait(update)
+    needed = rows_by_worker(six, update)
+    starts = Counter(placed_tasks(six, a.name).values())
+    assert max(starts.values()) - min(starts.values()) <= 2
+    for worker, log in six.run(read_transfers).items():
+        moved = sum(b for _, b in log if b > 10_000) / (TILE * TILE * 16)
+        assert moved <= 1.1 * (len(needed[worker]) * STEPS - starts[worker])
+    assert moved_bytes(six) <= 1.05 * plan.bytes_moved
+
+
+def test_an_update_goes_where_its_inputs_lie(six):
+    a = six.persist(drawn(91, ROWS, STEPS))
+    wait(a)
+    held = six.who_has(a)
+    six.run(forget_transfers)
+    update = six.persist(td.herk(a, uplo="upper", **GIVEN))
+    wait(update)
+    needed = {
+        (worker, (a.name, row, step))
+        for worker, rows in rows_by_worker(six, update).items()
+        for row in rows
+        for step in range(STEPS)
+    }
+    missing = sum(worker not in held[key] for worker, key in needed)
+    moved = moved_bytes(six) / (TILE * TILE * 16)
+    assert missing <= moved <= 1.05 * missing
+    assert missing < len(needed) * (1 - 1 / 6)
+
+
+def test_parts_of_updates_and_updates_of_updates_are_placed_too(six):
+    # The product tasks of three rows and two columns of tiles: five, and no triangle.
+    whole = td.herk(drawn(93, ROWS, STEPS))
+    part = six.persist(whole[: 3 * TILE, : 2 * TILE])
+    wait(part)
+    tasks = placed_tasks(six, whole.name.replace("update", "product"))
+    assert set(tasks) == {(0, 0), (1, 0), (1, 1), (2, 0), (2, 1)}
+    first = td.herk(drawn(94, 4, 4), uplo="lower")
+    second = six.persist(td.herk(first))
+    wait(second)
+    for update in (first, second):
+        name = update.name.replace("update", "product")
+        cells = {(i, j) for i in range(4) for j in range(i + 1)}
+        assert set(placed_tasks(six, name)) == cells
+    scaled = placed_tasks(six, second.name.replace("update", "largest"))
+    assert set(scaled) == {("left", i, step) for i in range(4) for step in range(4)}
