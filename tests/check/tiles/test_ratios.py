@@ -1,0 +1,65 @@
+"""Bounds of rho by octaves, against exact numbers."""
+
+from fractions import Fraction
+from math import inf
+
+import numpy as np
+
+from tests.check.tiles.test_look import exact_square
+from tests.support.families import hard_pairs
+from twom_dist.kernels import get_engine
+from twom_dist.moduli import norm_bits
+from twom_dist.tiles.look.measured import Measured
+from twom_dist.tiles.look.ratios import bound_by_octaves, bound_by_terms, norm_steps
+
+REFERENCE = get_engine("reference")
+
+
+def octaves_of(x: np.ndarray) -> tuple[np.ndarray, Measured]:
+    """Octaves of a matrix, and what is known of its rows."""
+    largest, k = REFERENCE.largest_exponents(x), x.shape[1]
+    octaves = REFERENCE.octaves(x, largest)
+    sums = REFERENCE.row_sums(x, largest, norm_bits(k))
+    counts = REFERENCE.count_octaves(octaves)
+    return octaves, Measured(largest, *sums, octaves=counts)
+
+
+def test_steps_of_norms_are_the_least_that_are_large_enough():
+    squares = np.array([1 << 38, (1 << 38) + 1, 1 << 40, 3 << 40, 2**47 - 1, 2**52])
+    for square, step in zip(squares.tolist(), norm_steps(squares, 1000), strict=True):
+        # square <= 2^(40 + step / 4), to the fourth power.
+        assert square**4 <= Fraction(2) ** (160 + int(step))
+        assert square**4 > Fraction(2) ** (159 + int(step))
+
+
+def test_octaves_bound_every_pair():
+    """By exact numbers, and whatever the parts of rows and of k, and the stacks."""
+    for name, (a, b) in hard_pairs(60, 5, 5):
+        k = a.shape[1]
+        if k > 60:
+            continue
+        ratio = exact_square(a, b.T)
+        (x, left), (y, right) = (octaves_of(t) for t in (a, b.T))
+        least = REFERENCE.multiply_octaves(x, y)
+        by_rows = bound_by_octaves([left], [right], k)[0]
+        for square in (by_rows, bound_by_terms(least, left, right, k)):
+            assert square == inf or ratio <= Fraction(square), name
+        parts = [left.take(slice(i, i + 2)) for i in range(0, len(a), 2)]
+        assert bound_by_octaves(parts, [right], k)[0] == by_rows
+        stack = [
+            Measured(*(t if t is None else t[None] for t in s)) for s in (left, right)
+        ]
+        assert bound_by_octaves(stack[:1], stack[1:], k).tolist() == [by_rows]
+
+
+def test_pairs_that_meet_nowhere_have_no_bound():
+    x = np.kron(np.eye(3), np.ones((2, 13)))
+    octaves, measured = octaves_of(x)
+    least = REFERENCE.multiply_octaves(octaves, octaves)
+    assert bound_by_octaves([measured], [measured], 39)[0] == inf
+    assert 1 <= bound_by_terms(least, measured, measured, 39) < 40**2
+    # An entry so far below that nobody knows where: every pair of its row may meet it.
+    x[0, 38] = 2.0**-70
+    octaves, measured = octaves_of(x)
+    least = REFERENCE.multiply_octaves(octaves, octaves)
+    assert bound_by_terms(least, measured, measured, 39) == inf
