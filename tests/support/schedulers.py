@@ -1,5 +1,6 @@
 """A stand-in for dask's scheduler, as far as placement asks it."""
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -13,18 +14,15 @@ class FakeTask:
     """What the placement reads of a task of the scheduler."""
 
     def __init__(
-        self,
-        key: Any,
-        *dependencies: "FakeTask",
-        state: str = "waiting",
-        restricted: Iterable[str] = (),
-        held: Sequence[Any] = (),
+        self, key: Any, dependencies: Iterable["FakeTask"], held: Sequence[Any]
     ) -> None:
-        self.key, self.state, self.who_has = key, state, held
-        self.dependencies, self.dependents = dependencies, list[FakeTask]()
-        self.worker_restrictions = set(restricted)
+        self.key, self.who_has = key, held
+        self.state = "memory" if held else "waiting"
+        self.dependencies, self.dependents = [*dependencies], list[FakeTask]()
+        self.worker_restrictions: set[str] | None = set()
         self.host_restrictions = self.resource_restrictions = self.run_spec = None
-        for needed in dependencies:
+        self.waiters = list[Any]()
+        for needed in self.dependencies:
             needed.dependents.append(self)
 
     def get_nbytes(self) -> int:
@@ -32,38 +30,50 @@ class FakeTask:
         return 1000
 
 
-WORKERS = "abcdef"
-
-
 class FakeScheduler:
-    """Workers by their addresses, and the tasks of a lazy array.
+    """Workers a, b, ... and the tasks of a lazy array, with their placement.
 
-    `held`: the worker that holds each chunk of the inputs.
+    `held`: the workers that hold a chunk of the inputs. `removed`: copies of chunks
+    that workers were asked to drop.
     """
 
     def __init__(
         self, array: Any, count: int, held: Mapping[Any, str] | None = None
     ) -> None:
-        states = {
-            w: SimpleNamespace(address=w, status=SimpleNamespace(name="running"))
-            for w in WORKERS[:count]
+        running = SimpleNamespace(name="running")
+        self.workers = {
+            w: SimpleNamespace(address=w, status=running)
+            for w in (chr(ord("a") + i) for i in range(count))
         }
-        self.workers, self.extensions = states, dict[str, Any]()
-        self.tasks: dict[Any, Any] = {}
+        self.extensions, self.tasks = dict[str, Any](), dict[Any, Any]()
+        self.removed = list[tuple[str, Any]]()
         graph = dict(array.__dask_graph__())
         dependencies, _ = get_deps(graph)
         for key in toposort(graph):
             needed = (self.tasks[x] for x in sorted(dependencies[key], key=str))
-            holders = [states[w] for w in (held or {}).get(key, "")]
-            state = "memory" if holders else "waiting"
-            self.tasks[key] = FakeTask(key, *needed, state=state, held=holders)
+            holders = [self.workers[w] for w in (held or {}).get(key, "")]
+            self.tasks[key] = FakeTask(key, needed, holders)
+        self.plugin = PlacementPlugin()
+        self.plugin.start(self)
 
-    def place(self) -> PlacementPlugin:
-        """Have all tasks placed."""
-        plugin = PlacementPlugin()
-        plugin.start(self)
-        plugin.update_graph(self, tasks=sorted(self.tasks, key=str))
-        return plugin
+    def place(self, tasks: Iterable[Any] | None = None, **given: Any) -> None:
+        """Have tasks placed, or all of them."""
+        arrived = sorted(self.tasks if tasks is None else tasks, key=str)
+        self.plugin.update_graph(self, tasks=arrived, **given)
+
+    def finish(self, keys: Iterable[Any]) -> None:
+        """Tell of tasks that have ended, one after the other."""
+
+        async def tell() -> None:
+            for key in keys:
+                self.plugin.transition(key, "processing", "memory")
+                await asyncio.sleep(0)
+
+        asyncio.run(tell())
+
+    def request_remove_replicas(self, worker: str, keys: Any, **_: Any) -> None:
+        """Note what is dropped."""
+        self.removed += [(worker, key) for key in keys]
 
     def homes(self, name: str) -> dict[Any, str]:
         """List the worker of each placed task of a name, by the rest of its key."""

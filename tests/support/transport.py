@@ -1,12 +1,16 @@
-"""Objects that pass a connection, and the memory that this takes."""
+"""Objects that pass a connection, the memory that this takes, and a device."""
 
 import os
-from contextlib import suppress
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from distributed.protocol import serialize
 
+from twom_dist.tiles.transport.handles import Export, opened
 from twom_dist.tiles.transport.passage import Passage
 from twom_dist.tiles.transport.serialiser import FAMILY
 
@@ -20,7 +24,120 @@ def files_in_memory(process: int) -> list[str]:
     return [line for line in found if "memfd:twom-dist" in line]
 
 
+def lent_here() -> list[os.stat_result]:
+    """Look at the files in memory that this process lends."""
+    links = Path("/proc/self/fd").iterdir()
+    found = [x for x in links if x.is_symlink() and "memfd:twom-dist" in os.readlink(x)]
+    return [x.stat() for x in found]
+
+
 def send(x: Any, way: Passage) -> tuple[dict[str, Any], list[bytes]]:
     """Serialise an object as dask does for a process that may be sent it by a way."""
     context = {"recipient": {FAMILY: way}}
     return serialize(x, [FAMILY, "dask", "pickle"], context=context)
+
+
+class _Opening:
+    """Something to do before the next file is opened."""
+
+    do: Callable[[], Any] | None = None
+
+
+def _look(event: str, _: Any) -> None:
+    do, found = _Opening.do, event == "open"
+    if found and do is not None:
+        _Opening.do = None
+        do()
+
+
+@contextmanager
+def before_opening(do: Callable[[], Any]) -> Iterator[None]:
+    """Do something as the next file is opened, as another process may at that time."""
+    if not getattr(_Opening, "hooked", False):
+        sys.addaudithook(_look)
+        _Opening.hooked = True
+    _Opening.do = do
+    try:
+        yield
+    finally:
+        _Opening.do = None
+
+
+class ndarray(np.ndarray):  # noqa: N801
+    """An array that counts as one of CuPy's, and that pickle may not touch."""
+
+    __module__ = "cupy"
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise AssertionError("pickled")
+
+
+def on_device(x: np.ndarray) -> Any:
+    """Pretend that an array is on a device."""
+    return x.view(ndarray)
+
+
+class Device:
+    """A device of this process: allocations are known by number, events as well."""
+
+    def __init__(self) -> None:
+        self.bases, self.log = list[Any](), list[tuple[Any, ...]]()
+        self.events = self.number = self.serial = 0
+        self.works, self.during_copy = True, lambda: None
+
+    def device(self) -> int:
+        """Return the current one."""
+        return self.number
+
+    def export(self, flat: Any) -> tuple[Export, Any]:
+        """Say where a block is."""
+        if not self.works:
+            raise RuntimeError("cudaErrorInvalidValue")
+        base = flat
+        while isinstance(base.base, np.ndarray):
+            base = base.base
+        if not any(base is x for x in self.bases):
+            self.bases.append(base)
+        number = next(i for i, x in enumerate(self.bases) if x is base)
+        self.events += 1
+        offset = flat.ctypes.data - base.ctypes.data
+        event = str(self.events).encode()
+        handle = str(number).encode()
+        return Export(handle, number + self.serial, offset, event), (flat, event)
+
+    def open(self, handle: bytes) -> int:
+        """Return the address of an allocation."""
+        self.log.append(("open", handle))
+        return int(self.bases[int(handle)].ctypes.data)
+
+    def close(self, device: int, address: int) -> None:
+        """Note what is closed."""
+        self.log.append(("close", device))
+
+    def copy(self, address: int, event: bytes, nbytes: int) -> Any:
+        """Copy a block, after something else."""
+        assert 1 <= int(event) <= self.events
+        self.during_copy()
+        found = (np.ctypeslib.ctypes.c_ubyte * nbytes).from_address(address)
+        return on_device(np.array(found))
+
+    def fetch(self, flat: Any, out: Any) -> None:
+        """Fill memory of the host, which is there before it is touched."""
+        assert all(x.st_blocks * 512 >= x.st_size for x in lent_here())
+        out[:] = flat.view(np.ndarray)
+
+    def send(self, flat: Any) -> Any:
+        """Copy bytes to the device."""
+        return on_device(flat.copy())
+
+
+@contextmanager
+def with_device() -> Iterator[Device]:
+    """Have a device in this process."""
+    before, opened.ipc = opened.ipc, Device()
+    try:
+        yield opened.ipc
+    finally:
+        opened.ipc.during_copy = lambda: None
+        opened.close()
+        opened.ipc = before

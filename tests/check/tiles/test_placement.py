@@ -1,135 +1,46 @@
-"""Placement: grids of workers, slots, and the tasks that follow a tile."""
+"""Placement: grids of workers, the tasks that follow a tile, and copies of tiles."""
 
+import asyncio
+import random
 from collections import Counter, defaultdict
 from itertools import product as product_of
 from types import SimpleNamespace
 
 import dask.array as da
-import pytest
 
 import twom_dist as td
 from tests.support.cases import cases
-from tests.support.schedulers import FakeScheduler, FakeTask
-from twom_dist.tiles.placement.grids import (
-    LITTLE,
-    WorkerGrid,
-    assign_slots,
-    balanced_grids,
-    choose_grid,
-    summa_bytes,
-    worker_grids,
-)
-from twom_dist.tiles.placement.homes import choose_homes
-from twom_dist.tiles.placement.plugin import PlacementPlugin
-from twom_dist.tiles.placement.readers import READER
-from twom_dist.tiles.placement.replicas import Replicas
-from twom_dist.tiles.placement.seating import with_ancestors
-from twom_dist.tiles.placement.triangle import triangle_map
+from tests.support.schedulers import FakeScheduler
+from twom_dist.tiles.placement.order import Step, order_along_k
 
-
-@cases("workers", range(1, 13))
-def test_grids_are_the_factorisations(workers):
-    grids = worker_grids(workers)
-    assert all(g.pr * g.pc == workers for g in grids)
-    assert len(set(grids)) == sum(workers % p == 0 for p in range(1, workers + 1))
-
-
-@pytest.mark.parametrize(
-    ("grid", "mt", "nt", "load"),
-    [((1, 1), 3, 5, 15), ((2, 2), 8, 8, 16), ((2, 2), 3, 3, 4), ((4, 1), 3, 7, 7)],
-)
-def test_slots_are_cyclic_and_the_load_is_counted(grid, mt, nt, load):
-    grid = WorkerGrid(*grid)
-    slots = Counter(grid.slot(i, j) for i in range(mt) for j in range(nt))
-    assert set(slots) <= set(range(grid.pr * grid.pc))
-    assert max(slots.values()) == grid.largest_load(mt, nt) == load
-
-
-@cases("workers", [1, 2, 4, 6])
-@cases(("mt", "nt"), [(8, 8), (12, 4), (1, 5), (3, 2)])
-def test_summa_bytes_are_those_of_tiles_that_start_on_a_consumer(workers, mt, nt):
-    for grid in worker_grids(workers):
-        rows = [{grid.slot(i, j) for j in range(nt)} for i in range(mt)]
-        columns = [{grid.slot(i, j) for i in range(mt)} for j in range(nt)]
-        moved_a = sum(len(users) - 1 for users in rows) * 7
-        moved_b = sum(len(users) - 1 for users in columns) * 5
-        found = summa_bytes(grid, mt, nt, 7 * mt, 5 * nt)
-        assert found == moved_a + moved_b
+INDICES = [*product_of(range(4), repeat=2)]
 
 
 @cases(
-    ("workers", "tiles", "a_bytes", "b_bytes", "grid"),
+    ("workers", "tiles", "sides", "grid"),
     [
-        (4, (8, 8), 1, 1, (2, 2)),
-        (4, (8, 8), 100, 1, (4, 1)),
-        (4, (8, 8), 1, 100, (1, 4)),
-        (6, (12, 12), 1, 1, (2, 3)),
-        (6, (2, 3), 1, 1, (2, 3)),
-        (6, (3, 2), 1, 1, (3, 2)),
-        (3, (9, 1), 1, 1, (3, 1)),
-        (5, (1, 10), 1, 1, (1, 5)),
-        (1, (4, 4), 1, 1, (1, 1)),
-        (0, (4, 4), 1, 1, (1, 1)),
+        (4, (8, 8), (1, 1), (2, 2)),
+        (4, (8, 8), (100, 1), (4, 1)),
+        (4, (8, 8), (1, 100), (1, 4)),
+        (6, (12, 12), (1, 1), (2, 3)),
+        (6, (2, 3), (1, 1), (2, 3)),
+        (6, (3, 2), (1, 1), (3, 2)),
+        (3, (9, 1), (1, 1), (3, 1)),
+        (5, (1, 10), (1, 1), (1, 5)),
+        (1, (4, 4), (1, 1), (1, 1)),
         # Some workers had better have nothing.
-        (7, (6, 6), 1, 1, (2, 3)),
-        (7, (4, 4), 1, 1, (2, 2)),
-        (6, (5, 5), 1, 1, (1, 5)),
-        (97, (10, 10), 1, 1, (5, 10)),
-        (10**9, (5, 5), 1, 1, (5, 5)),
+        (7, (6, 6), (1, 1), (2, 3)),
+        (7, (4, 4), (1, 1), (2, 2)),
+        (6, (5, 5), (1, 1), (1, 5)),
+        (97, (10, 10), (1, 1), (5, 10)),
+        (10**5, (5, 5), (1, 1), (5, 5)),
     ],
 )
-def test_the_grid_balances_first_and_then_moves_least(
-    workers, tiles, a_bytes, b_bytes, grid
-):
-    found = choose_grid(workers, *tiles, a_bytes, b_bytes)
-    assert (found.pr, found.pc) == grid
-
-
-@pytest.mark.parametrize("workers", [5, 12, 27, 35, 97])
-def test_fewer_workers_neither_work_nor_hold_more(workers):
-    for mt, nt in product_of(range(1, 21, 3), range(1, 21, 4)):
-        exact = min(
-            (g.largest_load(mt, nt), -g.largest_edges(mt, nt))
-            for g in worker_grids(workers)
-        )
-        for g in balanced_grids(workers, mt, nt):
-            assert g.pr * g.pc <= workers
-            assert g.largest_load(mt, nt) <= LITTLE * exact[0]
-            assert g.largest_edges(mt, nt) <= -exact[1]
-
-
-def test_slots_go_where_the_bytes_are():
-    gains = [{"b": 5}, {"c": 5, "a": 1}, {"a": 5, "b": 4}]
-    assert assign_slots(gains, ["a", "b", "c"]) == ["b", "c", "a"]
-    assert assign_slots([{}, {}], ["a", "b"]) == ["a", "b"]
-    assert assign_slots([], []) == []
-
-
-def test_tiles_that_are_looked_at_together_begin_where_all_are_needed():
-    seats = {1: "ab", 2: "ab", 3: "a", 4: "ab", 5: "bc", 6: "ab"}
-    held = dict.fromkeys(seats, "")
-    alone = [[x] for x in seats]
-    assert choose_homes(alone, seats, held) == dict(zip(seats, "abaacb", strict=True))
-    together = [[], [1, 2], [3], [4, 5], [1, 6]]
-    found = choose_homes(together, seats, held)
-    assert found == dict(zip(seats, "aaabbb", strict=True))
-    assert choose_homes([[1], [2]], seats, held | {1: "bz"}) == {1: "b", 2: "a"}
-
-
-def test_what_only_one_worker_needs_follows_the_tile_that_needs_it():
-    both, memory = FakeTask("both"), FakeTask("memory", state="memory")
-    outside, placed = FakeTask("outside"), FakeTask("placed", restricted="z")
-    behind = FakeTask("behind", FakeTask("leaf"), both, outside)
-    twice = FakeTask("twice", behind)
-    other_product = FakeTask(("twom-product-1", 0, 0), FakeTask("its input"))
-    a = FakeTask("a", FakeTask("x", twice), FakeTask("y", twice, memory, placed))
-    b, c = FakeTask("b", both, other_product), FakeTask("c", FakeTask("z"))
-    FakeTask("bystander", outside)
-    found = list(with_ancestors([(a, "p"), (b, "q"), (c, "q")]))
-    expected = dict.fromkeys(["a", "x", "y", "twice", "behind", "leaf"], "p")
-    expected |= dict.fromkeys(["b", "c", "z"], "q")
-    assert {task.key: worker for task, worker in found} == expected
-    assert len(found) == len(expected)
+def test_the_grid_balances_first_and_then_moves_least(workers, tiles, sides, grid):
+    m, n = (count * side for count, side in zip(tiles, sides, strict=True))
+    chunks = (*((side,) * count for count, side in zip(tiles, sides, strict=True)), 1)
+    found = td.plan(td.gemm, (m, 1), (1, n), chunks=chunks, n_workers=workers)
+    assert found.worker_grid == (*grid, 1)
 
 
 def starts(scheduler, *arrays):
@@ -148,44 +59,32 @@ def test_tiles_begin_evenly_on_the_workers_that_multiply_them():
     assert Counter(cells.values()) == dict.fromkeys("abcd", 9)
     for x, place in ((A, 0), (B, 1)):
         for index, worker in scheduler.homes(x.name).items():
-            line = index[place]
-            assert worker in {w for c, w in cells.items() if c[place] == line}
+            assert worker in {w for c, w in cells.items() if c[place] == index[place]}
     assert starts(scheduler, A, B) == dict.fromkeys("abcd", 12)
     # What looks at a tile is where it begins.
     token = product.name.rpartition("-")[2]
-    for side, x in (("left", A), ("right", B)):
-        homes = scheduler.homes(f"twom-sums-{token}")
-        for (own, i, step, *_), worker in homes.items():
-            if own == side:
-                tile = (i, step) if side == "left" else (step, i)
-                assert worker == scheduler.homes(x.name)[tile]
-    assert all(
-        task.loose_restrictions
-        for task in scheduler.tasks.values()
-        if task.worker_restrictions
-    )
+    homes = scheduler.homes(f"twom-sums-{token}")
+    for (side, i, step, *_), worker in homes.items():
+        x, tile = (A, (i, step)) if side == "left" else (B, (step, i))
+        assert worker == scheduler.homes(x.name).get(tile, worker)
+    placed = [x for x in scheduler.tasks.values() if x.worker_restrictions]
+    assert all(task.loose_restrictions for task in placed)
 
 
-@pytest.mark.parametrize("uplo", ["full", "lower"])
-@pytest.mark.parametrize(("rows", "steps"), [(12, 5), (6, 1), (7, 3)])
+@cases("uplo", ["full", "lower"])
+@cases(("rows", "steps"), [(12, 5), (6, 1), (7, 1)])
 def test_rows_of_an_update_begin_evenly_where_its_triangle_needs_them(
-    rows, steps, uplo, monkeypatch
+    rows, steps, uplo
 ):
-    # Looked at in enough strips for as many threads.
-    monkeypatch.setattr("twom_dist.run.client.CPU_COUNT", 6)
     A = da.ones((rows, steps), chunks=1)
-    update = td.herk(A, uplo=uplo)
-    scheduler = FakeScheduler(update, 6)
+    update = td.herk(A, uplo=uplo, num_moduli=4)
+    scheduler, needed = FakeScheduler(update, 6), defaultdict(set)
     scheduler.place()
-    needed = defaultdict(set)
     name = update.name.replace("update", "product")
     for cell, worker in scheduler.homes(name).items():
         needed[worker].update(cell)
-    triangle = triangle_map(rows, 6)
-    held = (triangle.rows_of(slot) for slot in range(6))
-    assert sorted(map(sorted, needed.values())) == sorted(
-        map(sorted, filter(None, held))
-    )
+    plan = td.plan(td.herk, (rows, steps), chunks=1, n_workers=6)
+    assert max(map(len, needed.values())) == plan.held_fraction * rows
     homes = scheduler.homes(A.name)
     assert all(i in needed[worker] for (i, _), worker in homes.items())
     assert len(homes) == rows * steps
@@ -198,9 +97,7 @@ def test_products_go_where_their_inputs_lie():
     product = td.gemm(A, B, num_moduli=4)
     # On a grid that is turned: slots 0, 1, 2, 3 are workers d, c, b, a.
     held = {
-        (x.name, i, j): "dcba"[i % 2 * 2 + j % 2]
-        for x in (A, B)
-        for i, j in product_of(range(4), repeat=2)
+        (x.name, i, j): "dcba"[i % 2 * 2 + j % 2] for x in (A, B) for i, j in INDICES
     }
     scheduler = FakeScheduler(product, 4, held)
     scheduler.place()
@@ -209,21 +106,48 @@ def test_products_go_where_their_inputs_lie():
     assert not starts(scheduler, A, B)  # they lie somewhere already
 
 
-def test_a_product_that_somebody_has_placed_is_left_alone():
-    product = td.gemm(*(da.ones((4, 4), chunks=1) for _ in range(2)))
+def test_what_only_one_worker_needs_follows_the_tile_that_needs_it():
+    """Even far behind a tile, and not what several need, or another product."""
+    shared, other = da.ones((1, 1), chunks=1), da.full((4, 4), 2.0, chunks=1)
+    both = td.gemm(other, other, num_moduli=3)
+    A = (((da.ones((4, 4), chunks=1) + 1) * 3) * shared) + both
+    B = da.zeros((4, 4), chunks=1)
+    product = td.gemm(A, B, num_moduli=4)
     scheduler = FakeScheduler(product, 4)
+    token = product.name.rpartition("-")[2]
+    scheduler.place(key for key in scheduler.tasks if key[0].endswith(token))
+    tiles, alone = scheduler.homes(A.name), 0
+    for task in scheduler.tasks.values():
+        follows = {frozenset(x.worker_restrictions) for x in task.dependents}
+        if task.key[0] in (A.name, B.name) or task.key[0].startswith("twom-"):
+            continue
+        expected = next(iter(follows)) if len(follows) == 1 else set()
+        assert task.worker_restrictions == expected
+        alone += len(expected)
+    assert (len(tiles), alone >= 32) == (16, True)
+    assert not scheduler.homes(both.name)
+
+
+def product_on(workers):
+    """Make a product, and a scheduler that has not placed it yet."""
+    product = td.gemm(*(da.ones((4, 4), chunks=1) for _ in range(2)))
+    return product, FakeScheduler(product, workers)
+
+
+def test_a_product_that_somebody_has_placed_is_left_alone():
+    product, scheduler = product_on(4)
     scheduler.tasks[product.name, 3, 3].worker_restrictions = {"b"}
-    assert scheduler.place().placed == set()
+    scheduler.place()
+    assert scheduler.plugin.placed == set()
     assert scheduler.homes(product.name) == {(3, 3): "b"}
 
 
 def test_only_the_tasks_of_a_worker_that_goes_lose_their_place():
-    product = td.gemm(*(da.ones((4, 4), chunks=1) for _ in range(2)))
-    scheduler = FakeScheduler(product, 4)
-    plugin = scheduler.place()
+    product, scheduler = product_on(4)
+    scheduler.place()
     before = scheduler.homes(product.name)
     forgotten = scheduler.tasks.pop((product.name, 1, 1))
-    plugin.remove_worker(scheduler, "a")
+    scheduler.plugin.remove_worker(scheduler, "a")
     left = {c: w for c, w in before.items() if w != "a" and c != (1, 1)}
     assert len(left) == 11
     assert scheduler.homes(product.name) == left
@@ -234,36 +158,79 @@ def test_a_task_is_not_sent_to_a_reader_that_has_gone():
     tiles = da.ones(2, chunks=1)
     scheduler = FakeScheduler(tiles, 2)
     readers = {(tiles.name, 0): "a", (tiles.name, 1): "gone"}
-    plugin = PlacementPlugin()
-    plugin.start(scheduler)
-    plugin.update_graph(scheduler, tasks=[], annotations={READER: readers})
+    scheduler.place([], annotations={"twom-reader": readers})
     assert scheduler.homes(tiles.name) == {(0,): "a"}
 
 
 def test_what_is_placed_is_not_stolen():
-    product, kept = td.gemm(*(da.ones((4, 4), chunks=1) for _ in range(2))), []
-    scheduler = FakeScheduler(product, 4)
-    plugin = scheduler.place()
+    _, scheduler = product_on(4)
+    scheduler.place()
+    kept = []
     stealing = SimpleNamespace(remove_key_from_stealable=kept.append)
     scheduler.extensions["stealing"] = stealing
     for key in scheduler.tasks:
-        plugin.transition(key, "waiting", "processing")
-    assert {task.key for task in kept} == plugin.placed
+        scheduler.plugin.transition(key, "waiting", "processing")
+    assert {task.key for task in kept} == scheduler.plugin.placed
 
 
-@pytest.mark.parametrize("status", ["running", None])
-def test_a_pause_that_is_over_is_forgotten(status):
-    product = td.gemm(*(da.ones((4, 4), chunks=1) for _ in range(2)))
-    scheduler = FakeScheduler(product, 4)
-    plugin = scheduler.place()
-    plugin.paused["a"] = None
-    if status is None:
-        del scheduler.workers["a"]
-    plugin._let_go("a")
-    assert plugin.paused == {}
+def test_a_pause_that_is_over_is_forgotten():
+    _, scheduler = product_on(4)
+    plugin = scheduler.plugin
+
+    def change(status):
+        plugin.log_event("a", {"action": "worker-status-change", "status": status})
+
+    async def pause():
+        for end in (change, lambda _: plugin.remove_worker(scheduler, "a")):
+            change("paused")
+            assert [*plugin.paused] == ["a"]
+            end("running")
+            assert plugin.paused == {}
+
+    asyncio.run(pause())
 
 
 # --- copies of tiles ------------------------------------------------------------------
+
+
+def test_copies_go_with_the_last_product_that_takes_them():
+    A, B = da.ones((4, 4), chunks=1), da.zeros((4, 4), chunks=1)
+    products = [td.gemm(A, B, alpha=x, num_moduli=4) for x in (1, 2)]
+    held = {(x.name, *i): "abcd"[sum(i) % 4] for x in (A, B) for i in INDICES}
+    scheduler = FakeScheduler(products[0] + products[1], 4, held)
+    tiles = [scheduler.tasks[key] for key in held]
+    cells = [(x.name, *i) for x in products for i in INDICES]
+    for first in (0, 0, 16):
+        for cell in cells[first : first + 16]:
+            # The first graph comes twice, forgotten meanwhile.
+            scheduler.tasks[cell].worker_restrictions = set()
+        scheduler.place(cells[first : first + 16])
+        for tile in tiles:  # copies arrive
+            tile.who_has = [*scheduler.workers.values()]
+    left, everywhere = {*cells}, Counter()
+    for cell in cells:
+        scheduler.removed.clear()
+        scheduler.finish([cell])
+        left.discard(cell)
+        (worker,) = scheduler.tasks[cell].worker_restrictions
+        later = {
+            x.key
+            for key in left
+            if worker in scheduler.tasks[key].worker_restrictions
+            for x in scheduler.tasks[key].dependencies
+        }
+        assert not later & {key for _, key in scheduler.removed}
+        assert {w for w, _ in scheduler.removed} <= {worker}
+        everywhere.update(scheduler.removed)
+    # Each copy once, of all that have come from elsewhere.
+    needed = {
+        (worker, x.key)
+        for key in cells
+        for worker in scheduler.tasks[key].worker_restrictions
+        for x in scheduler.tasks[key].dependencies
+        if x.key in held and worker != held[x.key]
+    }
+    assert everywhere == dict.fromkeys(needed, 1)
 
 
 @cases(
@@ -272,39 +239,41 @@ def test_a_pause_that_is_over_is_forgotten(status):
 )
 def test_a_copy_is_dropped_but_never_the_only_one(holders, taken_on, is_dropped):
     """Nor one that a task there takes: its worker would end itself."""
-    tile = da.ones(1, chunks=1)
-    scheduler = FakeScheduler(tile, 2, {(tile.name, 0): holders})
-    takers = [SimpleNamespace(processing_on=scheduler.workers[w]) for w in taken_on]
-    scheduler.tasks[tile.name, 0].waiters = takers
-    asked = []
-    scheduler.request_remove_replicas = lambda *given, **_: asked.append(given)
-    scheduler.place()._drop_replicas("a", [(tile.name, 0)])
-    assert asked == [("a", [(tile.name, 0)])] * is_dropped
+    A, B = da.ones((2, 1), chunks=1), da.zeros((1, 1), chunks=1)
+    product = td.gemm(A, B, num_moduli=4)
+    scheduler = FakeScheduler(product, 2, {(B.name, 0, 0): "b"})
+    scheduler.place()
+    tile = scheduler.tasks[B.name, 0, 0]
+    tile.who_has = [scheduler.workers[w] for w in holders]
+    tile.waiters = [
+        SimpleNamespace(processing_on=scheduler.workers[w]) for w in taken_on
+    ]
+    cells = scheduler.homes(product.name)
+    scheduler.finish((product.name, *c) for c, worker in cells.items() if worker == "a")
+    assert scheduler.removed == [("a", tile.key)] * is_dropped
 
 
-def test_copies_go_with_the_last_product_that_takes_them():
-    A, B = da.ones((4, 4), chunks=1), da.zeros((4, 4), chunks=1)
-    first, second = (td.gemm(A, B, alpha=x, num_moduli=4) for x in (1, 2))
-    indices = [*product_of(range(4), repeat=2)]
-    held = {(x.name, *i): "abcd"[sum(i) % 4] for x in (A, B) for i in indices}
-    scheduler = FakeScheduler(first + second, 4, held)
-    plugin = PlacementPlugin()
-    plugin.start(scheduler)
-    plugin.update_graph(scheduler, tasks=[(first.name, *i) for i in indices])
-    for task in scheduler.tasks.values():
-        if task.key in held:  # its copies have arrived
-            task.who_has = [*scheduler.workers.values()]
-    plugin.update_graph(scheduler, tasks=[(second.name, *i) for i in indices])
-    early, late = (
-        [tile for i in indices for tile in plugin.replicas.done((x.name, *i))[1]]
-        for x in (first, second)
-    )
-    assert not early
-    assert Counter(late).keys() == held.keys()
+# --- the order along k ----------------------------------------------------------------
 
 
-def test_a_task_that_comes_again_is_watched_once():
-    replicas = Replicas()
-    for _ in range(2):
-        replicas.watch("task", "a", ["tile"])
-    assert replicas.done("task") == ("a", ["tile"])
+@cases("workers", [1, 2])
+@cases("turn", [(5, 4), (2, 2), (1, 3), (1, 1)])
+def test_turns_follow_one_another_and_panels_go_along_k(turn, workers):
+    steps = []
+    stages = [("twom-panel", k) for k in range(3)]
+    stages += [("twom-reduce", 0), ("twom-product", 0)]
+    for i, j in product_of(range(5), range(4)):
+        worker = str(j % workers)
+        for place, (stage, k) in enumerate(stages):
+            steps.append(Step((worker, i, j, place), worker, stage, (i, j), k))
+    random.Random(1).shuffle(steps)
+    found = order_along_k(steps, turn)
+    assert sorted(found) == sorted(step.task for step in steps)
+    for own in range(workers):
+        mine = [task[1:] for task in found if task[0] == str(own)]
+        # Columns of tiles as the worker counts them.
+        turns = [(i // turn[0], j // workers // turn[1]) for i, j, _ in mine]
+        assert turns == sorted(turns)
+        for each in {*turns}:
+            places = [x[2] for x, y in zip(mine, turns, strict=True) if y == each]
+            assert places == sorted(places)
