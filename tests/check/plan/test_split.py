@@ -8,23 +8,20 @@ References
 
 from itertools import product
 
+import dask.array as da
 import numpy as np
 import pytest
 
 import twom_dist as td
 from tests.support.cases import cases
-from twom_dist.moduli import residue_system
-from twom_dist.plan import Cluster
-from twom_dist.plan.split import choose_splits
-from twom_dist.tiles.grid import split_evenly
-from twom_dist.tiles.placement.grids import LITTLE
-from twom_dist.tiles.routine import ROUTINES
-from twom_dist.tiles.spec import Spec
+from tests.support.stages import count_stages
 
 SIZES = (10**4, 10**5, 10**6)
 TILE = 5000
 # Of complex128: bytes of an entry, and of the residues of one with 16 moduli.
 ENTRY, RESIDUES = 16, 32
+# Times the least work or traffic, which counts as little as well.
+LITTLE = 1.1
 
 
 def ceil(x: int, y: int) -> int:
@@ -120,11 +117,19 @@ def test_native_and_empty_products_keep_to_one_order():
         assert plan.layers == 1
 
 
-@cases("threads", [1, 2, 5, 64])
-def test_parts_are_for_threads_that_have_no_tiles_of_c(threads):
-    moduli = residue_system("2m", 16).choice
-    spec = Spec(ROUTINES["gemm"], "<c16", 10_000, "2m", moduli)
-    chunks = split_evenly(300, 100), split_evenly(100, 100), split_evenly(10_000, 100)
-    best, *_ = choose_splits(spec, chunks, Cluster(1, threads))
-    assert best.layers == 1
-    assert best.parts == max(1, threads // 3)
+@cases(("threads", "parts"), [(1, 1), (5, 1), (64, 20)])
+def test_parts_are_for_threads_that_have_no_tiles_of_c(threads, parts):
+    sizes = {"chunks": 100, "n_workers": 1, "threads_per_worker": threads}
+    plan = td.plan(td.gemm, (300, 10_000), (10_000, 100), num_moduli=16, **sizes)
+    assert plan.layers == 1
+    assert len(plan.grid.parts) == parts
+
+
+@cases("cores", [1, 4])
+def test_the_threads_of_this_process_share_k_as_well(cores, monkeypatch):
+    monkeypatch.setattr("twom_dist.run.client.CPU_COUNT", cores)
+    a = da.zeros((20, 400), chunks=(20, 20), dtype=complex)
+    stages = count_stages(td.herk(a))
+    assert stages["twom-panel"] == cores if cores > 1 else not stages["twom-panel"]
+    wide = da.zeros((80, 400), chunks=20, dtype=complex)
+    assert "twom-reduce" not in count_stages(td.herk(wide))
