@@ -42,12 +42,16 @@ def chip_of(engine: EngineName | str) -> Chip:
 
 @cache
 def _cpu() -> Chip:
-    """Read Linux's description, which is finer than platform's."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            first = file.read().partition("\n\n")[0].splitlines()
+            return describe_cpu(file.read())
     except OSError:
-        first = []
+        return describe_cpu("")
+
+
+def describe_cpu(text: str) -> Chip:
+    """Read Linux's description, which is finer than platform's."""
+    first = text.partition("\n\n")[0].splitlines()
     fields = dict(line.split(":", 1) for line in first if ":" in line)
     told = {name.strip(): value.strip() for name, value in fields.items()}
     # Virtual machines hide the generation from the name, and Arm has none.
