@@ -1,36 +1,75 @@
-"""A stand-in for the module pynvml, on a machine with three GPUs."""
+"""Stand-ins for modules, and for pynvml on a machine with GPUs."""
 
-from types import SimpleNamespace
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 UUIDS = ("GPU-aa", "GPU-bb", "GPU-cc")
+
+
+@contextmanager
+def with_modules(**given: Mapping[str, Any] | None) -> Iterator[None]:
+    """Have modules of these names, each with its attributes; None has no module."""
+    before = {name: sys.modules.pop(name, None) for name in given}
+    for name, attributes in given.items():
+        made = None if attributes is None else ModuleType(name)
+        if made is not None:
+            made.__spec__ = ModuleSpec(name, None)
+            vars(made).update(attributes or {})
+        sys.modules[name] = made  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        for name, module in before.items():
+            del sys.modules[name]
+            if module is not None:
+                sys.modules[name] = module
 
 
 class NVMLError(Exception):
     """The error of pynvml."""
 
 
-def fail(*_):
+def fail(*_: Any) -> Any:
+    """Answer as NVML does to what it does not know."""
     raise NVMLError("not here")
 
 
-def find(handle):
-    return handle if handle in range(len(UUIDS)) else fail()
+def fake_nvml(*memory: tuple[int, int], **others: Any) -> dict[str, Any]:
+    """Make the functions of pynvml; `memory`: total and free of each GPU."""
+    given = memory or tuple((100 * i, 90 * i) for i in range(3))
 
+    def find(x: Any) -> int:
+        known = UUIDS.index(x) if x in UUIDS else x
+        return known if known in range(len(given)) else fail()
 
-def fake_nvml(**others):
-    """Stand in for pynvml on a machine with three GPUs."""
     functions = {
         "nvmlInit": lambda: None,
         "nvmlShutdown": lambda: None,
-        "nvmlDeviceGetCount": lambda: len(UUIDS),
+        "nvmlDeviceGetCount": lambda: len(given),
         "nvmlSystemGetCudaDriverVersion_v2": lambda: 12080,
         "nvmlDeviceGetHandleByIndex": find,
-        "nvmlDeviceGetHandleByUUID": lambda x: UUIDS.index(x) if x in UUIDS else fail(),
+        "nvmlDeviceGetHandleByUUID": find,
         "nvmlDeviceGetName": lambda handle: f"GPU {handle}",
         "nvmlDeviceGetUUID": lambda handle: (*UUIDS, "MIG-dd", "MIG-ee")[handle],
         "nvmlDeviceGetMigMode": fail,
         "nvmlDeviceGetMemoryInfo": lambda handle: SimpleNamespace(
-            total=100 * handle, free=90 * handle
+            total=given[handle][0], free=given[handle][1]
         ),
     }
-    return SimpleNamespace(NVMLError=NVMLError, **functions | others)
+    return {"NVMLError": NVMLError} | functions | others
+
+
+def cut_into_slices(place: int) -> dict[str, Any]:
+    """Make the functions of pynvml of a GPU that is cut in two."""
+    parts = {0: 3, 4: 4}
+    return {
+        "nvmlDeviceGetMigMode": lambda gpu: (int(gpu == place), 0),
+        "nvmlDeviceGetMaxMigDeviceCount": lambda _: 7,
+        "nvmlDeviceGetMigDeviceHandleByIndex": lambda _, i: (
+            parts[i] if i in parts else fail()
+        ),
+    }
