@@ -1,8 +1,4 @@
-"""The import rule: a module imports only from its own layer and from those below it.
-
-The tests read the sources; the one that imports the package does so in a process of its
-own.
-"""
+"""The import rule: a module imports only from its own layer and from those below it."""
 
 import ast
 import importlib.util
@@ -16,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.places import ROOT
+from tests.support.sources import find_files, parse
 
 PACKAGE = "twom_dist"
 
@@ -92,8 +89,7 @@ def module_name(path: Path) -> str:
 
 
 def source_files() -> list[Path]:
-    """Find the modules of the package."""
-    return sorted((ROOT / PACKAGE).rglob("*.py"))
+    return [*find_files(f"{PACKAGE}/**/*.py").values()]
 
 
 def covers(prefix: str, name: str) -> bool:
@@ -135,15 +131,6 @@ def find_imports(
         yield from find_imports(child, package, deferred or defers(node))
 
 
-@cache
-def imports_of(path: Path) -> tuple[Import, ...]:
-    """List the imports of a file."""
-    name = module_name(path)
-    parts = [PACKAGE, *name.split(".")] if name else [PACKAGE]
-    package = ".".join(parts if path.stem == "__init__" else parts[:-1])
-    return tuple(find_imports(ast.parse(path.read_text("utf-8")), package))
-
-
 def our_module(target: str) -> str | None:
     """Cut an imported name down to the module of ours that holds it, else None."""
     if not covers(PACKAGE, target):
@@ -157,41 +144,30 @@ def our_module(target: str) -> str | None:
     return ".".join(parts)
 
 
-def relative(path: Path) -> str:
-    """Name a file in a test's id and in a message."""
-    return path.relative_to(ROOT).as_posix()
-
-
-def all_imports() -> Iterator[tuple[str, str, Import]]:
+@cache
+def all_imports() -> list[tuple[str, str, Import]]:
     """List every import of the package: a module, the place for a message, what."""
+    listed = []
     for path in source_files():
-        for found in imports_of(path):
-            place = f"{relative(path)}:{found.line} imports {found.target}"
-            yield module_name(path), place, found
+        name = module_name(path)
+        parts = [PACKAGE, *name.split(".")] if name else [PACKAGE]
+        package = ".".join(parts if path.stem == "__init__" else parts[:-1])
+        for found in find_imports(parse(path), package):
+            place = f"{path.relative_to(ROOT)}:{found.line} imports {found.target}"
+            listed.append((name, place, found))
+    return listed
 
 
-def our_imports() -> Iterator[tuple[str, str, str]]:
+@cache
+def our_imports() -> list[tuple[str, str, str]]:
     """List those of modules of ours: a module, the place for a message, a module."""
-    for name, place, found in all_imports():
-        target = our_module(found.target)
-        if target is not None:
-            yield name, place, target
+    listed = ((name, place, our_module(x.target)) for name, place, x in all_imports())
+    return [(name, place, x) for name, place, x in listed if x is not None]
 
 
 def packages_of(name: str) -> set[str]:
     """Name the packages that a module lies in, itself included."""
     return {"", *accumulate(name.split("."), lambda x, y: f"{x}.{y}")}
-
-
-def import_graph() -> dict[str, set[str]]:
-    """Collect what each module imports anywhere, and the packages around that.
-
-    Its own packages do not count: Python is importing those already.
-    """
-    graph: dict[str, set[str]] = {}
-    for name, _, target in our_imports():
-        graph.setdefault(name, set()).update(packages_of(target) - packages_of(name))
-    return graph
 
 
 def find_circle(graph: dict[str, set[str]]) -> list[str]:
@@ -207,18 +183,17 @@ def find_circle(graph: dict[str, set[str]]) -> list[str]:
 # --- the rules ----------------------------------------------------------------------
 
 
-def test_every_module_has_a_layer():
-    names = [module_name(path) for path in source_files()]
+def test_every_module_has_a_layer_and_imports_only_from_below():
+    names = {module_name(path) for path in source_files()}
     assert [name for name in names if layer_of(name) is None] == []
-
-
-def test_modules_import_only_from_below():
     wrong = [
         place
         for name, place, target in our_imports()
         if layer_of(target) > layer_of(name)
     ]
     assert wrong == []
+    named = {*(x for layer in LAYERS for x in layer), *AT_MOST, *ENGINES, *EXAMINERS}
+    assert named - names == set()
 
 
 def test_some_layers_know_even_less():
@@ -243,7 +218,11 @@ def test_engines_are_imported_by_name_alone():
 
 
 def test_no_module_is_imported_by_what_it_imports():
-    assert find_circle(import_graph()) == []
+    """Its own packages do not count: Python is importing those already."""
+    graph: dict[str, set[str]] = {}
+    for name, _, target in our_imports():
+        graph.setdefault(name, set()).update(packages_of(target) - packages_of(name))
+    assert find_circle(graph) == []
 
 
 def test_third_parties_stay_in_their_layers():
@@ -266,12 +245,6 @@ def test_planning_is_pure():
         and not any(covers(module, found.target) for module in STILL_PURE)
     ]
     assert wrong == []
-
-
-def test_the_table_names_only_what_exists():
-    named = {*(x for layer in LAYERS for x in layer), *AT_MOST, *ENGINES, *EXAMINERS}
-    modules = {module_name(path) for path in source_files()}
-    assert named - modules == set()
 
 
 # --- the rule's own tests: each sees what it should see -----------------------------

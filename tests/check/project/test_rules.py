@@ -1,14 +1,22 @@
-"""Rules that readers count on: names once, options by name, few parameters."""
+"""Rules that readers count on: short files, names once, options by name, subjects."""
 
 import ast
+import io
+import re
+import tokenize
 from collections import defaultdict
 from collections.abc import Iterator
-from pathlib import Path
+from itertools import chain
 
+import pytest
+
+from tests.check.project.test_layering import our_imports
 from tests.support.places import ROOT
+from tests.support.sources import find_files, nodes, package, parse, read
 from twom_dist import errors
 
-PACKAGE = ROOT / "twom_dist"
+MAX_LINES = 350
+MEANINGLESS_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 # The top level, packages apart.
 TOP = {"__init__", "__main__", "config", "errors", "testing", "typing"}
 # Rooms of the first level, and more would be a hall.
@@ -34,39 +42,65 @@ HANDED_ON = {"local_cluster", "open_array", "kernel", "start", "ask"}
 HANDED_ON |= {"called", "forwarded", "__call__"}
 
 
-def sources() -> Iterator[tuple[Path, ast.Module]]:
-    for path in sorted(PACKAGE.rglob("*.py")):
-        yield path.relative_to(PACKAGE), ast.parse(path.read_text("utf-8"))
+def functions(found: tuple[ast.AST, ...]) -> Iterator[ast.FunctionDef]:
+    return (node for node in found if isinstance(node, ast.FunctionDef))
 
 
-def functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+# --- files and names ------------------------------------------------------------------
+
+
+def test_files_are_short_and_named_by_their_subject():
+    folders, kinds = ("twom_dist", "tests", "benchmarks"), ("py", "cu", "cuh")
+    files = find_files(*(f"{x}/**/*.{y}" for x in folders for y in kinds))
+    assert [x for x, path in files.items() if path.stem in MEANINGLESS_NAMES] == []
+    lengths = {x: len(read(path).splitlines()) for x, path in files.items()}
+    assert {x: lines for x, lines in lengths.items() if lines > MAX_LINES} == {}
 
 
 def test_the_first_level_is_small():
-    modules = {path.stem for path in PACKAGE.glob("*.py")}
-    packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    folder = ROOT / "twom_dist"
+    modules = {path.stem for path in folder.glob("*.py")}
+    packages = {path.parent.name for path in folder.glob("*/__init__.py")}
     assert modules == TOP
     assert len(modules | packages) <= MOST_ROOMS
 
 
 def test_names_of_classes_and_modules_are_there_once():
     places = defaultdict(list)
-    for path, tree in sources():
+    for path, found in package():
         engine = path.parts[0] == "kernels" and len(path.parts) > 2
         if not engine and not path.stem.startswith("__") and len(path.parts) > 1:
             places[path.stem].append(path.as_posix())
-        for node in ast.walk(tree):
+        for node in found:
             if isinstance(node, ast.ClassDef):
                 places[f"class {node.name}"].append(path.as_posix())
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
+def test_the_program_of_a_product_is_one_page_and_alone_calls_its_stages():
+    program = read(ROOT / "twom_dist" / "tiles" / "program.py")
+    assert len(program.splitlines()) <= 200
+    imports = [(name, target) for name, _, target in our_imports()]
+    for stages, caller in (("stages", "program"), ("pair_stages", "choice_of_moduli")):
+        callers = {name for name, target in imports if target == f"tiles.{stages}"}
+        assert callers == {f"tiles.{caller}"}
+    shown = read(ROOT / "docs" / "how-it-works.md")
+    for name in ("look", "multiply", "multiply_cell"):
+        text = program[program.index(f"def {name}(") :]
+        assert text[: text.index("\n\n\n")] in shown
+
+
+# --- functions and errors -------------------------------------------------------------
+
+
 def test_what_is_asked_travels_by_name():
-    """Options are parsed where a call enters: below no function takes any others."""
+    """Options are parsed where a call enters: below no function takes any others.
+
+    And what is handed on by name can be followed by name.
+    """
     wrong = []
-    for path, tree in sources():
-        for node in functions(tree):
+    for path, found in package():
+        for node in functions(found):
             rest = node.args.kwarg
             named = rest is not None and rest.arg in ("options", "kwargs", "names")
             below = path.parts[0] not in ("api", "cli", "typing.py", "testing.py")
@@ -74,7 +108,7 @@ def test_what_is_asked_travels_by_name():
             apart = path.stem in ("plugin", "casts")
             if named and below and not apart and node.name not in HANDED_ON:
                 wrong.append(f"{path}: {node.name}")
-        calls = (x for x in ast.walk(tree) if isinstance(x, ast.Call))
+        calls = (x for x in found if isinstance(x, ast.Call))
         if any(getattr(x.func, "id", "") == "locals" for x in calls):
             wrong.append(f"{path}: locals()")
     assert wrong == []
@@ -82,10 +116,8 @@ def test_what_is_asked_travels_by_name():
 
 def test_functions_take_few_parameters():
     wrong = []
-    for path, tree in sources():
-        if path.parts[0] in LONG:
-            continue
-        for node in functions(tree):
+    for path, found in package():
+        for node in functions(found) if path.parts[0] not in LONG else ():
             given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
             own = [x for x in given if x.arg not in ("self", "cls")]
             if len(own) > MOST_PARAMETERS:
@@ -96,8 +128,8 @@ def test_functions_take_few_parameters():
 def test_what_is_refused_is_refused_by_an_error_of_ours():
     """A bug that an assertion finds is none."""
     others = set()
-    for path, tree in sources():
-        for node in ast.walk(tree):
+    for path, found in package():
+        for node in found:
             call = node.exc if isinstance(node, ast.Raise) else None
             kind = call.func if isinstance(call, ast.Call) else call
             name = getattr(kind, "attr", getattr(kind, "id", ""))
@@ -112,3 +144,140 @@ def test_what_is_refused_is_refused_by_an_error_of_ours():
         assert {name for _, name in found} == names, where
         others -= found
     assert others == set()
+
+
+# --- docstrings and comments: who does what, with the subject first -------------------
+
+NOT_FIRST = re.compile(r"(What|Whether|Who|How|Of|As in)\b")
+NOT_ABSENT = re.compile(r"\b(is|are) no\b")
+OF = re.compile(r"[#/]+:?\s*Of\b")
+
+
+def find_faults(source: str, found: tuple[ast.AST, ...]) -> Iterator[tuple[int, str]]:
+    """Yield the line and the words of each docstring and comment that breaks a rule."""
+    for node in found:
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                first = text.strip().partition("\n")[0]
+                if NOT_FIRST.match(first) or NOT_ABSENT.search(first):
+                    yield node.lineno, first
+    if not re.search(r"#:?\s*Of\b", source):
+        return
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT and OF.match(token.string):
+            yield token.start[0], token.string
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ('"""Whether it rains."""', [1]),
+        ('def f():\n    """There is no rain."""', [2]),
+        ('class A:\n    x: int\n    """Of the sky."""', [3]),
+        ("x = 1  # Of all days.\n# Offers stay.", [1]),
+        ('"""Official sky.\n\nThere is no rain.\n"""', []),
+    ],
+)
+def test_faults_are_found(source, lines):
+    found = find_faults(source, tuple(ast.walk(ast.parse(source))))
+    assert [line for line, _ in found] == lines
+
+
+def test_docstrings_and_comments_begin_with_their_subject():
+    folders = ("twom_dist/**", "benchmarks/**", "cluster/**", "docs")
+    wrong = [
+        f"{name}:{line}: {text}"
+        for name, path in find_files(*(f"{x}/*.py" for x in folders)).items()
+        for line, text in find_faults(read(path), nodes(path))
+    ]
+    kinds = ("twom_dist/**/*.cu", "twom_dist/**/*.cuh", "twom_dist/*.yaml")
+    wrong += [
+        f"{name}:{number}: {line.strip()}"
+        for name, path in find_files(*kinds, "cluster/*.s[bh]*").items()
+        for number, line in enumerate(read(path).splitlines(), start=1)
+        if OF.match(line.strip())
+    ]
+    assert wrong == []
+
+
+# --- tests: they ask public names or the contract of a room, and patch little ---------
+
+# What a room promises to others beside what its __init__ exports.
+CONTRACTS = {f"kernels.{x}" for x in ("contract", "registry", "family")}
+CONTRACTS |= {"problem.problem", "problem.call", "tiles.spec", "tiles.grid"}
+# Shares of all functions that test. What is inside a room changes, and so do its tests.
+MOST_INNER, MOST_PATCHING = 0.99, 0.99
+
+
+def imports_of(tree: ast.Module) -> set[str]:
+    """Names of a module that stand for what is inside a room."""
+    found = set()
+    for node in ast.walk(tree):
+        for alias in getattr(node, "names", ()) if hasattr(node, "module") else ():
+            top, _, room = (node.module or "").partition(".")
+            if top == "twom_dist" and "." in room and room not in CONTRACTS:
+                found.add(alias.asname or alias.name)
+    return found
+
+
+def patches(node: ast.AST) -> bool:
+    """Tell whether this replaces something for a while."""
+    if not isinstance(node, ast.Attribute):
+        return False
+    on = getattr(node.value, "id", "")
+    return node.attr == "patch" or (
+        node.attr in ("setattr", "setitem") and on == "monkeypatch"
+    )
+
+
+def names_in(found: list[ast.AST]) -> set[str]:
+    """List the names that are used, those of fixtures as well."""
+    names = {x.id for x in found if isinstance(x, ast.Name)}
+    return names | {x.arg for x in found if isinstance(x, ast.arg)}
+
+
+def count_tests(tree: ast.Module) -> Iterator[tuple[bool, bool]]:
+    """Yield, for each test, whether it reaches inside of a room, and whether patches.
+
+    By itself, or by functions, fixtures and values of its module.
+    """
+    inner, known = imports_of(tree), {}
+    for node in tree.body:
+        for x in node.targets if isinstance(node, ast.Assign) else [node]:
+            known[getattr(x, "id", getattr(x, "name", ""))] = node
+    classes = (x.body for x in tree.body if isinstance(x, ast.ClassDef))
+    for test in chain(tree.body, *classes):
+        if not getattr(test, "name", "").startswith("test_"):
+            continue
+        used, todo, found = {test.name}, [test], []
+        while todo:
+            new = [*ast.walk(todo.pop())]
+            names = names_in(new) - used
+            found += new
+            used |= names
+            todo += [known[x] for x in names if x in known]
+        yield bool(used & inner), any(map(patches, found))
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("assert f(1)", (True, False)),
+        ("assert g(1)", (True, False)),
+        ("assert h(1)", (False, False)),
+        ("monkeypatch.setattr(h, 'x', 1)", (False, True)),
+        ("monkeypatch.setenv('x', '1')", (False, False)),
+    ],
+)
+def test_what_tests_reach_is_found(line, expected):
+    source = "from twom_dist.tiles.tasks import f\nfrom twom_dist.tiles.grid import h\n"
+    source += f"def g(x):\n    return f(x)\ndef test_it(monkeypatch):\n    {line}\n"
+    assert [*count_tests(ast.parse(source))] == [expected]
+
+
+def test_few_tests_reach_inside_of_rooms_or_patch():
+    files = find_files("tests/**/*.py").values()
+    counted = (x for path in files for x in count_tests(parse(path)))
+    inner, patching = zip(*counted, strict=True)
+    assert sum(inner) <= MOST_INNER * len(inner)
+    assert sum(patching) <= MOST_PATCHING * len(patching)

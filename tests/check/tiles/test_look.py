@@ -65,14 +65,15 @@ def test_one_pair_of_many_tiles_decides(place):
     assert td.explain(td.gemm, *lazy, equilibrate=False) == expected
 
 
-def test_a_late_row_may_meet_an_early_column():
-    """More rows than are looked at together, all left open by their angles."""
+@cases("row", [5, 2090])
+def test_one_pair_of_more_rows_than_are_looked_at_together_decides(row):
+    """All of them are left open by their angles, and none by their entries."""
     A = np.random.default_rng(0).uniform(0.5, 1, (2100, 32))
     B = A[:40].T.copy()
     A[::2, :16], A[1::2, 16:], B[:16, ::2], B[16:, 1::2] = 0.1, 0.1, 0.1, 0.1
-    A[2090], B[:, 2] = 0, 0
-    A[2090, 3] = B[4, 2] = 1
-    A[2090, 30] = B[30, 2] = 1e-9
+    A[row], B[:, 2] = 0, 0
+    A[row, 3] = B[4, 2] = 1
+    A[row, 30] = B[30, 2] = 1e-9
     for a, b in ((A, B), in_chunks((A, -1), (B, -1))):
         found = td.explain(td.gemm, a, b, equilibrate=False)
         assert (found.closed_by, found.num_moduli > 20) == ("pairs", True)
