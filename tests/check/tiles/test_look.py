@@ -1,5 +1,6 @@
 """The default holds for every pair: what hides, by exact numbers, however cut."""
 
+from dataclasses import replace
 from fractions import Fraction
 from math import isqrt
 
@@ -15,6 +16,9 @@ from tests.support.hidden import assert_never_worse, hidden_pairs, largest_error
 from tests.support.splits import force_split, look_in_strips
 from tests.support.strategies import random_matrix
 from twom_dist.moduli import residue_system, scaling_rule
+from twom_dist.problem.problem import of_arrays
+from twom_dist.run import collection
+from twom_dist.tiles.grid import Grid, cut_inner
 
 # Bits behind the point of square roots.
 BITS = 400
@@ -229,3 +233,20 @@ def test_moduli_and_rho_do_not_depend_on_the_cut(kind, monkeypatch):
     for x, y in [*alike, (1j * a, b)]:
         found = td.explain(td.gemm, x, y)
         assert (found.num_moduli, found.rho) == (expected.num_moduli, expected.rho)
+
+
+@cases("kind", ["hidden", "spread", "errors"])
+def test_tasks_of_several_pairs_find_the_same(kind):
+    """As on GPUs, whose turns are of more than one tile."""
+    a, b = pair_of(kind)
+    expected = td.explain(td.gemm, a, b, equilibrate=False)
+    spec = of_arrays(*td.gemm.ask(a, b, equilibrate=False)[:3]).spec
+    spec = replace(spec, lazy=True, turn=(2, 3))
+    x, y = in_chunks((a, (11, 60)), (b, (60, 8)))
+    layers = cut_inner(len(x.chunks[1]), 1, 1, 1)
+    grid = Grid(x.chunks[0], y.chunks[1], x.chunks[1], layers)
+    found = collection.look_at_arrays(
+        x, y, grid, spec, lambda z: z.compute(scheduler="sync")
+    ).spec
+    rest = found.closed_by, found.rho, len(found.moduli)
+    assert rest == (expected.closed_by, expected.rho, expected.num_moduli)
