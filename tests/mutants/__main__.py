@@ -1,10 +1,12 @@
 """Change one line at a time, and see that the tests of its room notice.
 
     python -m tests.mutants [ROOM]... [--processes N]
+    python -m tests.mutants ROOM... --tests
 
 A room is a file of this folder: the tests of that room, nearest first, and mutants,
 each with the reason why it matters. One that no test notices is a survivor; one whose
-results are right all the same says so (`harmless`) and is expected to survive.
+results are right all the same says so (`harmless`) and is expected to survive. With
+--tests it is the room's tests that run, on the sources as they are.
 """
 
 import argparse
@@ -158,7 +160,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rooms", nargs="*")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument("--tests", action="store_true")
     args = parser.parse_args()
+    if args.tests:
+        tests = dict.fromkeys(x for room in read_rooms(args.rooms) for x in room.tests)
+        raise SystemExit(subprocess.call([sys.executable, *PYTEST, *tests], cwd=ROOT))
     survivors = try_rooms(read_rooms(args.rooms), args.processes)
     raise SystemExit(any(not x.harmless for x in survivors))
 
