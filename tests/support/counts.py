@@ -123,43 +123,48 @@ def counting_calls(counts: dict[str, int], apart: str = KERNELS) -> Any:
         sys.setprofile(before)
 
 
-def count_calls() -> Counts:
-    """Count what planning, building and a small product call, once warm."""
+def _count(
+    cases: dict[str, Callable[[], Any]], name: str, apart: str = KERNELS
+) -> Counts:
+    """Count what each case calls, once warm."""
+    found: Counts = {}
+    for case, run in cases.items():
+        run()
+        run()
+        counts = {"calls": 0}
+        with counting_calls(counts, apart):
+            run()
+        found[name.format(case)] = dict(counts)
+    return found
+
+
+def _small() -> np.ndarray:
     rng = np.random.default_rng(0)
-    small = rng.random((16, 16)) + 1j * rng.random((16, 16))
-    a, b = _lazy(512, 512), _lazy(512, 512)
-    size = (2**17, 2**17)
+    return rng.random((16, 16)) + 1j * rng.random((16, 16))
+
+
+def count_calls() -> Counts:
+    """Count what planning, building and a small product call."""
+    small, a, b = _small(), _lazy(512, 512), _lazy(512, 512)
+    size, given = (2**17, 2**17), {"chunks": 1024, "n_workers": 16}
     cases: dict[str, Callable[[], Any]] = {
-        "a plan of 128 x 128 tiles": lambda: td.plan(
-            td.gemm, size, size, chunks=1024, n_workers=16
-        ),
-        "a plan of a triangle of 128": lambda: td.plan(
-            td.herk, size, chunks=1024, n_workers=16
-        ),
+        "a plan of 128 x 128 tiles": lambda: td.plan(td.gemm, size, size, **given),
+        "a plan of a triangle of 128": lambda: td.plan(td.herk, size, **given),
         "building 32 x 32 tiles": lambda: dict(td.gemm(a, b).__dask_graph__()),
         "building a triangle of 32": lambda: dict(td.herk(a).__dask_graph__()),
         "gemm of 16 x 16": lambda: td.gemm(small, small, num_moduli=16),
         "gemm of 16 x 16 by default": lambda: td.gemm(small, small),
         "matmul of 16 x 16": lambda: td.matmul(small, small),
     }
-    found = {}
-    for name, run in cases.items():
-        run()
-        run()
-        counts = {"calls": 0}
-        with counting_calls(counts):
-            run()
-        found[f"calls of {name}"] = dict(counts)
-    return found
+    return _count(cases, "calls of {}")
 
 
 def count_host_calls() -> Counts:
-    """Count what small products of the CPU call, once warm, all kernels by one thread.
+    """Count what small products of the CPU call, all kernels by one thread.
 
     By loops, which any machine has: a call of a kernel that Numba compiled is none.
     """
-    rng = np.random.default_rng(0)
-    small = rng.random((16, 16)) + 1j * rng.random((16, 16))
+    small = _small()
     product = td.Product((16, 16), (16, 16), num_moduli=16)
     cases: dict[str, Callable[[], Any]] = {
         "gemm": lambda: td.gemm(small, small, num_moduli=16),
@@ -168,20 +173,12 @@ def count_host_calls() -> Counts:
         "Product": lambda: product(small, small),
         "matmul": lambda: td.matmul(small, small, num_moduli=16),
     }
-    found = {}
     with ExitStack() as stack:
         stack.enter_context(dask.config.set({"twom-dist.threads": 1}))
         for module in (encode, multiply):
             patch = mock.patch.object(module, "has_vnni", return_value=False)
             stack.enter_context(patch)
-        for name, run in cases.items():
-            run()
-            run()
-            counts = {"calls": 0}
-            with counting_calls(counts, apart=os.devnull):
-                run()
-            found[f"calls of {name} of 16 x 16 on the CPU"] = dict(counts)
-    return found
+        return _count(cases, "calls of {} of 16 x 16 on the CPU", os.devnull)
 
 
 def count_launches(device: Any, capability: int) -> Counts:
