@@ -31,6 +31,14 @@ def lent_here() -> list[os.stat_result]:
     return [x.stat() for x in found]
 
 
+@contextmanager
+def a_way(*ways: Any) -> Iterator[Passage]:
+    """Make a way to this very process, of arrays of any size."""
+    made = Passage(ways)
+    yield made
+    made.close()
+
+
 def send(x: Any, way: Passage) -> tuple[dict[str, Any], list[bytes]]:
     """Serialise an object as dask does for a process that may be sent it by a way."""
     context = {"recipient": {FAMILY: way}}

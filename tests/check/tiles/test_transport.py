@@ -14,13 +14,19 @@ from distributed.sizeof import sizeof
 
 from tests.support.bits import same_bits
 from tests.support.cases import cases
-from tests.support.transport import before_opening, files_in_memory, lent_here, send
+from tests.support.transport import (
+    FAMILY,
+    a_way,
+    before_opening,
+    files_in_memory,
+    lent_here,
+    send,
+)
 from twom_dist.kernels.cuda.fill import CudaFill
 from twom_dist.tiles.accumulator import Accumulator
 from twom_dist.tiles.moving import DeviceAccumulator
 from twom_dist.tiles.transport.leases import Lease, LeaseEndedError, is_held, map_lease
-from twom_dist.tiles.transport.passage import Passage
-from twom_dist.tiles.transport.serialiser import FAMILY, Receiver
+from twom_dist.tiles.transport.serialiser import Receiver
 from twom_dist.tiles.transport.worker_plugin import TransportPlugin
 
 pytestmark = pytest.mark.skipif(
@@ -30,10 +36,8 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def way():
-    """A way to this very process, of arrays of any size."""
-    made = Passage(("host",))
-    yield made
-    made.close()
+    with a_way("host") as made:
+        yield made
 
 
 def frozen(x):

@@ -14,12 +14,11 @@ from distributed.protocol.cuda import cuda_deserialize, cuda_serialize
 
 from tests.support.bits import same_bits
 from tests.support.cases import cases
-from tests.support.transport import ndarray, on_device, send, with_device
+from tests.support.transport import a_way, ndarray, on_device, send, with_device
 from twom_dist.kernels.cuda.fill import CudaFill
 from twom_dist.tiles.moving import DeviceAccumulator
 from twom_dist.tiles.transport.handles import Ipc, Opened
 from twom_dist.tiles.transport.leases import Lease, LeaseEndedError
-from twom_dist.tiles.transport.passage import Passage
 from twom_dist.tiles.transport.serialiser import Receiver
 
 pytestmark = pytest.mark.skipif(
@@ -39,9 +38,8 @@ def device():
 
 @pytest.fixture
 def both():
-    made = Passage(("host", "device"))
-    yield made
-    made.close()
+    with a_way("host", "device") as made:
+        yield made
 
 
 @cases("given", BLOCKS)
