@@ -32,7 +32,7 @@ def all_grids(m, n, k, workers):
             yield (pr, pc, pk), work, moved
 
 
-@cases("workers", [4, 16, 64])
+@cases("workers", [4, 7, 16, 64])
 @cases("m", SIZES)
 @cases("n", SIZES)
 @cases("k", SIZES)
@@ -68,6 +68,23 @@ def test_tall_matrices_leave_nobody_idle(routine, workers):
     entries = 640 * 640 * plan.spec.system.num_products
     assert plan.bytes_moved == (layers - 1) * entries
     assert f"{layers} layers along k" in str(plan) or f"1 x 1 x {layers}" in str(plan)
+
+
+@cases(
+    ("workers", "tiles", "grid"),
+    [
+        (6, (12, 12), (2, 3)),
+        (6, (3, 2), (3, 2)),
+        # Some workers had better have nothing.
+        (7, (6, 6), (2, 3)),
+        (97, (10, 10), (5, 10)),
+        (10**5, (5, 5), (5, 5)),
+    ],
+)
+def test_the_grid_balances_first_and_then_moves_least(workers, tiles, grid):
+    m, n = tiles
+    found = td.plan(td.gemm, (m, 1), (1, n), chunks=1, n_workers=workers)
+    assert found.worker_grid == (*grid, 1)
 
 
 def test_more_workers_than_tiles_of_all_kinds_are_idle():

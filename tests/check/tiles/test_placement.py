@@ -16,33 +16,6 @@ from twom_dist.tiles.placement.order import Step, order_along_k
 INDICES = [*product_of(range(4), repeat=2)]
 
 
-@cases(
-    ("workers", "tiles", "sides", "grid"),
-    [
-        (4, (8, 8), (1, 1), (2, 2)),
-        (4, (8, 8), (100, 1), (4, 1)),
-        (4, (8, 8), (1, 100), (1, 4)),
-        (6, (12, 12), (1, 1), (2, 3)),
-        (6, (2, 3), (1, 1), (2, 3)),
-        (6, (3, 2), (1, 1), (3, 2)),
-        (3, (9, 1), (1, 1), (3, 1)),
-        (5, (1, 10), (1, 1), (1, 5)),
-        (1, (4, 4), (1, 1), (1, 1)),
-        # Some workers had better have nothing.
-        (7, (6, 6), (1, 1), (2, 3)),
-        (7, (4, 4), (1, 1), (2, 2)),
-        (6, (5, 5), (1, 1), (1, 5)),
-        (97, (10, 10), (1, 1), (5, 10)),
-        (10**5, (5, 5), (1, 1), (5, 5)),
-    ],
-)
-def test_the_grid_balances_first_and_then_moves_least(workers, tiles, sides, grid):
-    m, n = (count * side for count, side in zip(tiles, sides, strict=True))
-    chunks = (*((side,) * count for count, side in zip(tiles, sides, strict=True)), 1)
-    found = td.plan(td.gemm, (m, 1), (1, n), chunks=chunks, n_workers=workers)
-    assert found.worker_grid == (*grid, 1)
-
-
 def starts(scheduler, *arrays):
     """Count the tiles that begin on each worker."""
     return Counter(w for x in arrays for w in scheduler.homes(x.name).values())
