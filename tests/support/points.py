@@ -45,18 +45,48 @@ def points_at_the_edge(system: ResidueSystem, directions: int = 48) -> list[Poin
 
 
 def points_of_half_digits(system: ResidueSystem) -> list[Point]:
-    """Points, each before its opposite, many of whose digits are half their base."""
+    """Points of all sizes, each before its opposite, with digits of half their base.
+
+    Large parts are beyond M / 2, and come back from there with such digits.
+    """
     b, half = system.digit_bits, 1 << (system.digit_bits - 1)
-    choices = np.array([0, 1, -1, half - 1, half, -half, 1 - half, 7], object)
+    choices = np.array([0, 1, -1, half - 1, half, -half, -half, 1 - half, 7], object)
     rng, points = np.random.default_rng(system.num_moduli), []
-    for _ in range(300):
-        drawn = choices[rng.integers(0, len(choices), (2, system.num_digits))]
-        g, h = (sum(int(d) << (t * b) for t, d in enumerate(own)) for own in drawn)
-        while g * g + 3 * h * h > system.capacity**2:
-            g, h = g >> b + 2, h >> b + 2
+    leading = 1 << (system.num_digits - 1) * b
+    for _ in range(600):
+        point = []
+        for sign in rng.choice([-1, 1], 2):
+            size = int(rng.integers(1 << 40)) * 2 * system.capacity >> 40
+            size = int(sign) * size >> int(rng.choice([0, 0, 0, 1, b, 3 * b]))
+            drawn = choices[rng.integers(0, len(choices), system.num_digits - 1)]
+            low = sum(int(d) << (t * b) for t, d in enumerate(drawn))
+            point.append(low + (size - low) // leading * leading)
+        g, h = point
         g += (g + h) % 2
-        points += [(g, h), (-g, -h)]
+        if g * g + 3 * h * h <= 4 * system.capacity**2:
+            points += [(g, h), (-g, -h)]
     return points
+
+
+def points_from_beyond(system: ResidueSystem) -> list[Point]:
+    """Points beyond M / 2 on an axis where a digit of half its base decides a rounding.
+
+    The digit next to the leading one; what lies below is nearly half-way between two
+    doubles, by less than a sum has digits for that begins with -2^(b-1).
+    """
+    b, last = system.digit_bits, system.num_digits - 1
+    leading, far, points = 1 << last * b, system.modulus_product // 2, []
+    most = 2 * system.capacity // leading
+    if last < 2 or most.bit_length() > 54 - b:
+        return []
+    for first in range(far // leading, most):
+        whole = first * leading + (1 << last * b - 1)
+        tie, rest = whole.bit_length() - 54, 3 << last * b - 56
+        if last * b - 53 <= tie < (last - 1) * b and far < whole:
+            for more in (0, 2 << tie):
+                g = whole + more + (1 << tie) + rest
+                points.append((g, g % 2))
+    return points[:: 1 + len(points) // 40]
 
 
 def residues_of_points(points: list[Point], system: ResidueSystem) -> np.ndarray:

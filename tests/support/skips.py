@@ -88,7 +88,7 @@ EXPECTED = (
     Skips("tests/check/tiles/test_transport_of_devices.py", 100, _has_no_memory_files),
     Skips("tests/check/tiles/test_transport_of_devices.py", 1, _package("cupy")),
     Skips("tests/check/kernels/test_cupy.py", 2, _package("cupy")),
-    Skips("tests/check/kernels/test_multiply.py", 60, _is_not_x86_linux),
+    Skips("tests/check/kernels/test_products.py", 60, _is_not_x86_linux),
     Skips("tests/check/kernels/test_amx.py", 12, _is_not_x86_linux),
     Skips("tests/check/kernels/test_decode.py", 2, _is_not_x86_linux),
     Skips("tests/check/kernels/test_encode.py", 1, _is_not_x86_linux),

@@ -1,36 +1,21 @@
-"""Decode by the engines of NumPy: their contract, padding, and the CPU's registers."""
+"""Decode by the engines of NumPy, and the registers that the CPU takes for it."""
+
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
+import twom_dist as td
 from tests.support.assembly import assemble, find_loops
-from tests.support.bits import same_bits
-from tests.support.cases import cases
 from tests.support.contract.decode import *  # noqa: F403
-from twom_dist.kernels import get_engine
+from tests.support.contract.hexagonal import *  # noqa: F403
+from tests.support.oracle import ExactProduct
+from tests.support.points import ROOT_3
+from tests.support.strategies import random_matrix
 from twom_dist.kernels.cpu.decode import sums
+from twom_dist.kernels.hexagonal import HALF_ROOT, INVERSE_ROOT
 from twom_dist.moduli import residue_system
-
-
-@pytest.fixture
-def stages(engine):
-    """Both engines."""
-    return engine
-
-
-@cases("method", ["real", "2m", "3m", "4m", "hybrid", "eisenstein"])
-@cases("n", [1, 13, 256, 300])
-def test_what_rows_of_residues_are_padded_with_is_not_read(method, n):
-    system = residue_system(method, 17)
-    rng = np.random.default_rng(n)
-    padded = rng.integers(-60, 61, (system.num_products, 3, n + 19), dtype=np.int8)
-    rows = np.array([0, 3, -2000], np.int32)
-    columns = rng.integers(-30, 30, n).astype(np.int32)
-    dtype = np.float64 if method == "real" else np.complex128
-    args = rows, columns, system, dtype
-    cut = np.ascontiguousarray(padded[:, :, :n])
-    expected = get_engine("reference").decode(cut, *args)
-    assert same_bits(get_engine("cpu").decode(padded, *args), expected)
+from twom_dist.moduli.accuracy import error_bound
 
 
 @pytest.mark.parametrize(
@@ -48,3 +33,36 @@ def test_sums_stay_in_registers(monkeypatch, cpu, features):
         assert sum(name.startswith("vfmadd") for name in names) == 6 * moduli
         assert names.count("vcvtdq2pd") == 2 * moduli
         assert not any("pmovsx" in name for name in names)
+
+
+def test_roots_of_3_have_two_words():
+    for words, root in ((INVERSE_ROOT, ROOT_3 / 3), (HALF_ROOT, ROOT_3 / 2)):
+        first, second = map(Fraction, words)
+        assert words[0] == float(root)
+        assert abs(first + second - root) < Fraction(1, 1 << 107)
+
+
+@pytest.mark.parametrize("count", [3, 8, 14, 16, 20])
+def test_errors_of_eisenstein_integers_are_within_the_bound(count):
+    """That of Gaussian integers with as large a product of moduli."""
+    system = residue_system("eisenstein", count)
+    for phi in (0, 1, 4):
+        A, B = (random_matrix(20, 20, phi=phi, seed=[count, s]) for s in (1, 2))
+        C = td.gemm(A, B, method="eisenstein", num_moduli=count)
+        error = ExactProduct(A, B).normwise_error(C)
+        assert error <= error_bound(system, 20, "complex128")
+
+
+def test_errors_of_both_operands_are_bounded_together():
+    """Every entry of either is rounded from 1.5 to 2, at the smallest scale there is."""
+    x = np.full((1, 11), 1.5)
+    found = ExactProduct(x, x.T).normwise_error(td.gemm(x, x.T, num_moduli=1))
+    bound = error_bound(residue_system("real", 1), 11, "float64")
+    assert found == pytest.approx(7 / 9)
+    assert found <= bound < 0.9
+
+
+def test_real_integers_are_exact():
+    """They lie on the lattice; imaginary ones do not."""
+    A, B = np.random.default_rng(1).integers(-(2**20), 2**20, (2, 9, 9)) + 0j
+    assert (td.gemm(A, B, method="eisenstein") == A @ B).all()

@@ -1,4 +1,4 @@
-"""Encode by the engines of NumPy: their contract, stacks, and VNNI's lines."""
+"""Encode by the engines of NumPy: their contract, and VNNI's lines."""
 
 import re
 
@@ -7,10 +7,8 @@ import pytest
 from numba import njit
 
 from tests.support.assembly import assemble
-from tests.support.cases import cases
 from tests.support.contract.encode import *  # noqa: F403
-from tests.support.stacks import random_stack
-from tests.support.strategies import DTYPES, random_matrix
+from tests.support.strategies import random_matrix
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cpu.encode import encode as encoding
 from twom_dist.kernels.cpu.encode import vnni
@@ -22,31 +20,16 @@ from twom_dist.moduli import residue_system
 
 
 @pytest.fixture(params=["reference", "float64", "vnni"])
-def encode(request, monkeypatch):
+def engine(request, monkeypatch):
     """The reference, and both ways of the CPU."""
-    by_vnni = request.param == "vnni"
-    monkeypatch.setattr(encoding, "has_vnni", lambda: by_vnni)
-    engine = get_engine("reference" if request.param == "reference" else "cpu")
-    return lambda *given, **options: engine.encode(*given, **options).residues()
+    monkeypatch.setattr(encoding, "has_vnni", lambda: request.param == "vnni")
+    return get_engine("reference" if request.param == "reference" else "cpu")
 
 
-@cases("columns", [False, True])
-@cases("dtype", DTYPES)
-def test_planes_of_stacks(encode, dtype, columns):
-    system = residue_system("2m" if dtype.startswith("complex") else "real", 16)
-    x = random_stack((2,), 16, 5, dtype, 1)
-    exponents = np.random.default_rng(1).integers(3, 7, (2, 16)).astype(np.int32)
-    own = np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2) if columns else x
-    found = encode(own, exponents, system)
-    for i in range(2):
-        assert (found[:, i] == encode(x[i], exponents[i], system)).all()
-
-
-def test_planes_of_swapped_bytes(encode):
-    x = random_matrix(6, 11, "complex128", 1.0)
-    given = np.arange(6, dtype=np.int32) + 3, residue_system("2m", 3)
+def test_planes_of_swapped_bytes(engine):
+    x, e = random_matrix(6, 11, "complex128", 1.0), np.arange(6, dtype=np.int32) + 3
     swapped = x.astype(x.dtype.newbyteorder(">"))
-    assert (encode(swapped, *given) == encode(x, *given)).all()
+    assert_planes_agree(engine, swapped, e, residue_system("2m", 3))  # noqa: F405
 
 
 # --- lines --------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.support.cuda.calls import Calls
 from tests.support.cuda.host import COMPILER, HostKernels
 from tests.support.cuda.host_device import host_engine
 from tests.support.cuda.kept import Kept
@@ -18,12 +17,6 @@ def host_kernels(kept: Kept) -> HostKernels:
         # A program, not a Python package; CI installs it.
         pytest.skip("g++ is not installed: the kernels' text cannot run on the host")
     return HostKernels(kept)
-
-
-@pytest.fixture(scope="session")
-def calls(host_kernels: HostKernels) -> Calls:
-    """One call for each kernel."""
-    return Calls(host_kernels)
 
 
 @pytest.fixture

@@ -1,21 +1,28 @@
-"""The reduction that encode, requantise and combine share, over all it can be given."""
+"""Reductions and words that kernels share, over all they can be given."""
 
 import ctypes
+from math import isqrt
 
 import numpy as np
 import pytest
 
+from tests.support.cases import cases
 from tests.support.cuda.host import HostKernels, host_text
-from twom_dist.kernels.cuda.sources import Module
+from tests.support.expect import raises
+from twom_dist.errors import KernelError
+from twom_dist.kernels.cuda.sources import Module, module_for
 from twom_dist.kernels.cuda.tables import (
+    encode_constants,
     encode_table,
+    encode_words,
     mirror_entry,
     reduction_constants,
     requantise_table,
 )
-from twom_dist.moduli import Mirror, available_moduli, residue_system
+from twom_dist.moduli import Mirror, available_moduli, make_system, residue_system
 
 METHODS = ("2m", "3m", "4m", "hybrid", "eisenstein", "real")
+MODULI = sorted({p for method in METHODS for p, _ in available_moduli(method)})
 
 # The first raw value below `count` whose low byte is not its symmetric residue, or
 # `count`. 256 has two symmetric residues of 128, with one byte.
@@ -32,29 +39,11 @@ extern "C" uint32 sweep(int32 p, uint32 inverse, uint32 minus_p, uint32 count) {
 """
 
 
-def every_modulus() -> list[int]:
-    return sorted({p for method in METHODS for p, _ in available_moduli(method)})
-
-
-@pytest.fixture(scope="module")
-def sweep(host_kernels: HostKernels):
-    text = host_text(Module("requantise"), _SWEEP)
-    function = host_kernels.compile(text, ("-mfma",) if _has_fma() else ()).sweep
-    function.argtypes = [ctypes.c_uint] * 4
-    function.restype = ctypes.c_uint
-    return function
-
-
-def _has_fma() -> bool:
-    try:
-        with open("/proc/cpuinfo") as file:
-            return any(" fma " in line for line in file if line.startswith("flags"))
-    except OSError:
-        return False
-
-
-def test_every_raw_value_of_every_modulus_is_reduced(sweep):
-    for p in every_modulus():
+def test_every_raw_value_of_every_modulus_is_reduced(host_kernels: HostKernels):
+    sweep = host_kernels.compile(host_text(Module("requantise"), _SWEEP)).sweep
+    sweep.argtypes = [ctypes.c_uint] * 4
+    sweep.restype = ctypes.c_uint
+    for p in MODULI:
         count = 1 << 23 if p in (256, 255, 241, 29, 19) else 1 << 20
         inverse, minus_p = reduction_constants(p)
         assert sweep(p, inverse, minus_p, count) == count, p
@@ -70,24 +59,65 @@ def byte_sum(words: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("method", METHODS)
 def test_raw_sums_stay_where_the_reduction_is_exact(method):
     """Below 2^20 with the two words of native double precision, always below 2^23."""
+    counts = []
     for count in range(1, len(available_moduli(method)) + 1):
-        table = encode_table(residue_system(method, count)).astype(np.int64)
-        words = (table.shape[1] - 5) // 2
-        weights = encode_table(residue_system(method, count))
+        system = residue_system(method, count)
+        weights, words = encode_table(system), encode_words(system)
+        counts.append(words)
+        assert isqrt(system.capacity) < 2 ** (32 * words - 1)
+        assert not weights.flags.writeable
         limit = 1 << 20 if words <= 2 else 1 << 23
-        re = byte_sum(weights[:, 5 : 5 + words]) + table[:, 3]
-        im = byte_sum(weights[:, 5 + words :]) + table[:, 4]
-        lift = table[:, 2]
+        first = weights.astype(np.int64)
+        re = byte_sum(weights[:, 5 : 5 + words]) + first[:, 3]
+        im = byte_sum(weights[:, 5 + words :]) + first[:, 4]
+        lift = first[:, 2]
         assert (lift >= im).all()
         assert (re + np.maximum(im, lift) < limit).all()
+    assert counts == sorted(counts)
+    assert counts[0] == 1
+    table = requantise_table(residue_system(method, len(counts)))
+    assert (byte_sum(table[:, :1]) + table[:, 1] + 127 < 1 << 18).all()
+    assert (table[:, 1] >= 128).all()
 
 
-def test_raw_sums_of_requantise_and_combine():
-    for method in METHODS:
-        table = requantise_table(residue_system(method, len(available_moduli(method))))
-        assert (byte_sum(table[:, :1]) + table[:, 1] + 127 < 1 << 18).all()
-        assert (table[:, 1] >= 128).all()
-    for p in every_modulus():
+def test_raw_sums_of_combine():
+    for p in MODULI:
         lift = mirror_entry(1, Mirror(0, 0, 1), p)[6]
         assert lift % p == 0
         assert 3 * 128 * 128 <= lift < (1 << 17) - 3 * 128 * 128
+
+
+def test_moduli_in_another_order_are_refused():
+    system = make_system("hybrid", ((256, "3m"), (241, "2m")))
+    with raises(KernelError, "order-of-moduli"):
+        encode_constants(system)
+
+
+def boundary_sums(p: int) -> np.ndarray:
+    """Both ends of int32, around every power of two, and around ties modulo p."""
+    ends = [-(2**31), 2**31 - 1, 0, 2**30, -(2**30), 2**16 * 127 * 127]
+    ends += [s * 2**b for b in range(31) for s in (1, -1)]
+    ties = [t * p + p // 2 for t in (0, 1, 2**20, (2**31 - p) // p)]
+    near = np.array([*ends, *ties, *(-x for x in ties)])[:, None] + np.arange(-304, 304)
+    return np.clip(near, -(2**31), 2**31 - 1).astype(np.int32)
+
+
+@cases("p", MODULI)
+def test_sums_at_every_boundary_are_requantised(host_kernels, p):
+    """Of integers, and of float32 that holds them exactly; with the residues before."""
+    table = requantise_table(make_system("real", ((p, "real"),)))
+    for single in (False, True):
+        sums = boundary_sums(p)
+        if single:
+            sums = np.clip(sums, 1 - 2**24, 2**24 - 1)
+        (m, n), own = sums.shape, sums.astype(np.float32) if single else sums
+        for old in (None, -(p // 2), (p - 1) // 2):
+            out = np.full((m, n), old or 0, np.int8)
+            args = own.view(np.int32), np.int64(n), np.int64(m * n)
+            args += None if old is None else out, out, np.int64(n), np.int64(m * n)
+            args += np.int64(m), table, np.zeros(1, np.int32)
+            args += np.int32(single), np.int32(1), np.int64(0)
+            given = (-(-n // 128), 2, 1), (32, 8, 1), args
+            host_kernels.launch(module_for("requantise"), "requantise", *given)
+            total = sums.astype(np.int64) + (old or 0)
+            assert (out == (total + p // 2) % p - p // 2).all()

@@ -1,39 +1,23 @@
-"""The decode kernel on the host: its contract, blocks and padding, and its bounds."""
+"""Decode by the kernels on the host, by doubles and by integers; its tables."""
 
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from tests.support.bits import same_bits
-from tests.support.cases import sample
 from tests.support.contract.decode import *  # noqa: F403
-from tests.support.contract.decode import SYSTEMS, USUAL, dtype_of, random_residues
-from twom_dist.kernels import get_engine
+from tests.support.contract.hexagonal import *  # noqa: F403
+from tests.support.cuda.host_device import host_engine
 from twom_dist.kernels.cuda.tables import decode_constants, decode_table
 from twom_dist.moduli import available_moduli, residue_system
 
-
-@pytest.fixture
-def stages(calls):
-    """The kernel, called with doubles and with integers for digits."""
-    return calls
-
-
-@sample("choice", SYSTEMS, USUAL)
-def test_blocks_and_padding_change_nothing(calls, choice):
-    system = residue_system(*choice)
-    for m, n in ((3, 16), (5, 7), (2, 33)):
-        residues = random_residues(system, m, n, n)
-        rows, columns = np.arange(m, dtype=np.int32), np.arange(n, dtype=np.int32) - 9
-        args = residues, rows, columns, system, dtype_of(system)
-        for words in (1, 2):
-            expected = get_engine("reference").decode(*args, words=words)
-            found = calls.decode(*args, words=words, blocks=2, pad=3)
-            assert same_bits(found, expected)
-
-
 METHODS = ("2m", "3m", "4m", "hybrid", "eisenstein", "real")
+
+
+@pytest.fixture(params=[90, 89], ids="sm_{}".format)
+def engine(host_kernels, request):
+    """Digits are doubles on one of them, integers on the other."""
+    return host_engine(host_kernels, request.param)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -64,14 +48,13 @@ def test_quotients_of_integers_are_near_enough(method):
 @pytest.mark.parametrize("method", METHODS)
 def test_every_sum_of_digits_is_exact(method):
     """Sums of combined residues, with 2^52 the bound that quotients count on."""
-    bounds = {"2m": (2, 2), "3m": (2, 3), "4m": (2, 2), "real": (1,)}
-    bounds["eisenstein"] = bounds["2m"]
+    bounds = dict.fromkeys(("2m", "4m", "eisenstein"), (2, 2)) | {"3m": (2, 3)}
     for count in range(1, len(available_moduli(method)) + 1):
         system = residue_system(method, count)
         table = decode_table(system)
         shape = (system.num_moduli, system.num_digits, system.parts)
         weights = np.abs(table[system.num_digits + 3 :].reshape(shape))
-        residues = [bounds[kind] for kind in system.kinds]
+        residues = [bounds.get(kind, (1,)) for kind in system.kinds]
         largest = np.array(residues) * (np.array(system.moduli) // 2)[:, np.newaxis]
         sums = (weights * largest[:, np.newaxis, :]).sum(axis=0)
         assert sums.max() < 2.0**52

@@ -1,4 +1,4 @@
-"""The whole CUDA engine on the host: its launches, its kernels, equal bits."""
+"""What the CUDA engine launches: every kernel, and no more than it needs."""
 
 from collections import Counter
 
@@ -9,7 +9,8 @@ import pytest
 
 import twom_dist as td
 from tests.support.bits import same_bits
-from tests.support.cases import cases, sample
+from tests.support.contract.products import encode_both
+from tests.support.counts import assert_as_recorded, count_launches
 from tests.support.cuda import every_kernel
 from tests.support.cuda.host_device import (
     EVERY_WAY,
@@ -19,153 +20,18 @@ from tests.support.cuda.host_device import (
     launches_of_products,
 )
 from tests.support.cuda.on_cpu import on_cpu
-from tests.support.expect import raises
-from tests.support.pipeline import add_both_ways
-from tests.support.strategies import LAYOUTS, random_matrix
-from twom_dist.errors import KernelError, MemoryLimitError
-from twom_dist.kernels.cuda import tuning, workspace
+from tests.support.integers import random_integers
+from tests.support.shifts import assert_large_entries_stay_finite
+from tests.support.strategies import DTYPES, random_matrix, spread_pair
+from twom_dist.kernels.cuda import pairs, tuning
 from twom_dist.kernels.cuda.products import deriving_pays
-from twom_dist.moduli import residue_system
-from twom_dist.testing import random_matrix as spread_matrix
-from twom_dist.tiles.cache import encoded_tiles
-
-# Small products have launches of their own elsewhere: see test_at_once.py.
-BY_STAGES = pytest.mark.parametrize("engine", [100], indirect=True)
-ROUTINES = [td.herk, td.syrk, td.her2k, td.syr2k]
-
-
-@BY_STAGES
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
-def test_gemm_of_every_layout(cuda, dtype, layout):
-    A = random_matrix(19, 23, dtype, 2.0, 1)
-    B = random_matrix(17, 23, dtype, 2.0, 2)
-    C = random_matrix(19, 17, dtype, 2.0, 3)
-    A[3, 5], B[2], C[1, 1] = np.nan, 0, np.inf
-    A, B, C = map(LAYOUTS[layout], (A, B, C))
-    options = {"op_b": "C", "alpha": -1.5, "beta": 0.25}
-    assert same_bits(td.gemm(A, B, C, **options), on_cpu(td.gemm, A, B, C, **options))
-
-
-@BY_STAGES
-@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, complex(0, np.inf)])
-@pytest.mark.parametrize("ops", ["NN", "CN", "NT", "CC"])
-def test_what_is_not_finite_reaches_the_same_entries(cuda, ops, value):
-    A, B = random_matrix(9, 9, "complex128", 1.0, 1), random_matrix(9, 9, seed=2)
-    A[2, 3], A[4], A[6, 1] = value, 0, -np.inf
-    B[5, 5], B[:, 7], B[3, 2] = value, 0, 0
-    options = {"op_a": ops[0], "op_b": ops[1], "alpha": 0.5 - 1j}
-    with dask.config.set({"twom-dist.workspace-bytes": 10**9}):
-        found = td.gemm(A, B, **options)
-    expected = on_cpu(td.gemm, A, B, **options)
-    assert same_bits(found, expected)
-    assert not np.isfinite(found).all()
-
-
-@FUSED_OR_NOT
-@sample("method", ["2m", "3m", "4m", "hybrid", "eisenstein"], ["2m", "eisenstein"])
-@pytest.mark.parametrize("routine", ROUTINES)
-def test_updates(cuda, routine, method, monkeypatch):
-    monkeypatch.setattr(tuning, "SMALLEST_UPDATE_TILE", 16)
-    two = routine in (td.her2k, td.syr2k)
-    matrices = [random_matrix(37, 23, "complex128", 1.0, s) for s in range(1 + two)]
-    for uplo in ("full", "upper"):
-        options = {"method": method, "uplo": uplo, "num_moduli": 4}
-        found = routine(*matrices, **options)
-        assert same_bits(found, on_cpu(routine, *matrices, **options))
-
-
-@FUSED_OR_NOT
-@pytest.mark.parametrize("routine", ROUTINES)
-@pytest.mark.parametrize(
-    ("dtype", "options"),
-    [
-        ("float32", {}),
-        ("float64", {}),
-        ("complex64", {"method": "3m", "num_moduli": 1}),
-    ],
-)
-def test_updates_without_mirrors(cuda, routine, dtype, options):
-    two = routine in (td.her2k, td.syr2k)
-    matrices = [random_matrix(37, 23, dtype, 1.0, s) for s in range(1 + two)]
-    found = routine(*matrices, **options)
-    assert same_bits(found, on_cpu(routine, *matrices, **options))
-
-
-@FUSED_OR_NOT
-@pytest.mark.parametrize("routine", ROUTINES)
-@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
-def test_beta_c_and_tiles_of_updates(cuda, routine, dtype, monkeypatch):
-    monkeypatch.setattr(tuning, "SMALLEST_UPDATE_TILE", 16)
-    two = routine in (td.her2k, td.syr2k)
-    matrices = [random_matrix(37, 23, dtype, 1.0, s) for s in range(1 + two)]
-    C = random_matrix(37, 37, dtype, 1.0, 7)
-    C[np.triu_indices(37, 1)] = np.nan
-    for alpha in (1, 0, -0.5):
-        options = {"alpha": alpha, "beta": 2.5, "uplo": "lower", "num_moduli": 5}
-        found = routine(*matrices, C, **options)
-        assert same_bits(found, on_cpu(routine, *matrices, C, **options))
-
-
-def test_strides_that_fit_no_element_are_refused(engine):
-    x = spread_matrix(20, 15, dtype="float64", seed=1)[:, :6].view("complex128")
-    with raises(KernelError, "strides"):
-        engine.largest_exponents(x)
-
-
-@FUSED_OR_NOT
-def test_a_workspace_limit_changes_no_bit_and_holds(cuda):
-    A, B = spread_matrix(300, 550, seed=1), spread_matrix(550, 280, seed=2)
-    device = cuda.device
-    with dask.config.set({"twom-dist.workspace-bytes": 10**9}):
-        whole = td.gemm(A, B, num_moduli=8)
-    largest = max(device.allocated)
-    device.allocated.clear()
-    with dask.config.set({"twom-dist.workspace-bytes": 6 << 20}):
-        assert same_bits(td.gemm(A, B, num_moduli=8), whole)
-    assert max(device.allocated) < min(largest, 2 << 20)
-    with (
-        dask.config.set({"twom-dist.workspace-bytes": 1000}),
-        raises(MemoryLimitError, "workspace"),
-    ):
-        td.gemm(A, B)
+from twom_dist.moduli import NAN_ROW, NONFINITE_ROW, residue_system
+from twom_dist.tiles.look import every_pair
 
 
 @EVERY_WAY
-def test_long_k_is_reduced_in_between(engine):
-    k = (1 << 16) + 40
-    x = np.full((3, k), 1.0)
-    system = residue_system("real", 2)
-    e = np.full(3, 7, np.int32)
-    left = engine.encode(x, e, system)
-    right = engine.encode(-x, e, system)
-    found = engine.multiply(left, right, system)[..., :3]
-    for plane, p in zip(found, system.moduli, strict=True):
-        exact = -(2**14) * k
-        assert (plane == (exact + p // 2) % p - p // 2).all()
-
-
-@EVERY_WAY
-def test_the_calls_of_a_product_by_stages(cuda, monkeypatch):
-    monkeypatch.setattr("twom_dist.kernels.cuda.engine.fits", lambda *_: False)
-    A = spread_matrix(40, 30, seed=1)
-    device = cuda.device
-    td.gemm(A, A, op_b="C", num_moduli=16)
-    calls = Counter(device.launched)
-    # All products at once, nothing waited for.
-    products = launches_of_products(device)
-    assert calls == {
-        **{"largest_exponents": 1, "sums_and_extremes": 1, "choose_exponents": 2},
-        **{"encode": 2, **dict.fromkeys(products, 1), "decode": 1},
-        **{"mark_nonfinite": 1, "fill_nonfinite": 1, "memset": 1},
-    }
-    device.launched.clear()
-    td.herk(A, num_moduli=16)
-    calls = Counter(device.launched)
-    assert (calls["encode"], calls[products[0]]) == (1, 1)
-    assert calls["combine"] == len(products) - 1
-    assert calls["close_diagonal"] == 1
-    assert calls["synchronize"] == 0
+def test_products_take_the_launches_that_are_recorded(cuda):
+    assert_as_recorded(count_launches(cuda.device, cuda.device.capability()))
 
 
 @pytest.mark.parametrize("engine", [75, 90, 100, 103], indirect=True)
@@ -182,24 +48,97 @@ def test_every_kernel_runs(cuda):
     assert launched == every_kernel.kernels_of(own)
 
 
-def test_a_left_operand_is_the_right_one_without_a_copy(engine):
-    system = residue_system("2m", 4)
-    x, e = spread_matrix(5, 6, seed=1), np.full(5, 9, np.int32)
-    left = engine.encode(x, e, system)
-    right = engine.encode(x, e, system, conjugate=True)
-    twin = engine.reorder(left, system.conjugate_planes)
-    assert twin.planes is left.planes
-    assert (twin.residues() == right.residues()).all()
-    whole = engine.multiply(left, right, system)
-    assert whole.shape == (8, 5, 16)
-    for options in ({}, {"hermitian": True}):
-        found = engine.multiply(left, twin, system, **options)
-        assert (found == whole)[..., :5].all()
+def calls_of(cuda, routine, *given, **options):
+    """Compare with the CPU; count what was launched, and allocations."""
+    cuda.device.launched.clear()
+    cuda.device.allocated.clear()
+    with np.errstate(invalid="ignore"):
+        found = routine(*given, **options)
+        expected = on_cpu(routine, *given, **options)
+    assert all(map(same_bits, np.array(found), np.array(expected)))
+    return Counter(cuda.device.launched), len(cuda.device.allocated)
+
+
+@pytest.mark.parametrize("routine", [td.gemm, td.herk])
+def test_a_small_product_takes_two_allocations_by_default_three(cuda, routine):
+    given = [random_matrix(40, 40, phi=0.0)] * (2 if routine is td.gemm else 1)
+    for _ in range(2):  # launched one by one, then by a script
+        assert calls_of(cuda, routine, *given, num_moduli=3)[1] == 2
+        assert calls_of(cuda, routine, *given)[1] == 3
+        out = np.empty((40, 40), complex)
+        assert calls_of(cuda, routine, *given, num_moduli=3, out=out)[1] == 1
+
+
+@pytest.mark.parametrize("routine", [td.gemm, td.herk, td.syrk, td.her2k])
+def test_matrices_are_updated_where_they_lie(cuda, routine):
+    A, C = (random_matrix(40, 40, "complex128", 1.0, seed) for seed in (1, 2))
+    A[3, 5], C[1, 1] = np.nan, np.inf
+    given = (A,) if routine in (td.herk, td.syrk) else (A, A)
+    options = {"alpha": -1, "beta": 1, "num_moduli": 3}
+    expected = on_cpu(routine, *given, C=C.copy(), **options)
+    assert routine(*given, C=C, out=C, **options) is C
+    assert same_bits(C, expected)
+
+
+@pytest.mark.parametrize("engine", [89], indirect=True)
+@pytest.mark.parametrize(("k", "once"), [(2816, True), (2817, False)])
+def test_operands_are_read_once_where_shared_memory_keeps_a_row(cuda, k, once):
+    A, B = (random_matrix(5, k, "complex128", 1.0, seed) for seed in (1, 2))
+    A[1, k - 1], B[2, 17] = np.nan, np.inf
+    calls, _ = calls_of(cuda, td.gemm, A, B.T, num_moduli=3)
+    assert (calls["scale_and_encode"], calls["encode"]) == ((1, 0) if once else (0, 2))
+
+
+@EVERY_WAY
+def test_other_products_go_through_their_stages_and_wait_for_nothing(cuda, monkeypatch):
+    A, large = random_matrix(40, 20), random_matrix(300, 20)
+    for routine, given, options, limit in (
+        (td.twofold.gemm, (A, A.T), {}, None),
+        (td.twofold.gemm, (A, A.T), {"accuracy": "normwise"}, None),
+        (td.her2k, (A, A), {"num_moduli": 3}, None),
+        (td.gemm, (large, large.T), {"num_moduli": 3}, 1_200_000),
+    ):
+        with dask.config.set({"twom-dist.workspace-bytes": limit}):
+            calls, _ = calls_of(cuda, routine, *given, **options)
+        assert not calls["scale_and_encode"]
+        assert not calls["synchronize"]
+
+
+@pytest.mark.parametrize("pairs_are_many", [False, True])
+def test_open_pairs_take_kernels_and_waits(cuda, monkeypatch, pairs_are_many):
+    """One kernel for all pairs, and the stages that are for any size."""
+    if pairs_are_many:
+        monkeypatch.setattr(pairs, "_MOST", 0)
+    for seed in (1, 3, 5):  # launched one by one, then by two scripts and a guess
+        A, B = (random_matrix(140, 140, "complex128", 1.0, seed + i) for i in (0, 1))
+        calls, _ = calls_of(cuda, td.gemm, A, B)
+        assert td.explain(td.gemm, A, B).closed_by == "pairs"
+        assert calls["bound_all"] == (0 if pairs_are_many else 1)
+        assert calls["find_open"] == (1 if pairs_are_many else 0)
+        assert calls["fetch"] == (3 + calls["bound_pairs"] if pairs_are_many else 2)
+
+
+def test_entries_that_meet_nowhere_take_more_products(cuda, monkeypatch):
+    monkeypatch.setattr(pairs, "_MOST", 0)
+    monkeypatch.setattr(every_pair, "_ANY", 3)
+    A = np.eye(40) + 0j
+    calls, _ = calls_of(cuda, td.gemm, A, A)
+    # One digit, two, and where neither is 0.
+    assert (calls["multiply_int8"], calls["find_open"]) == (1 + 3 + 1, 4)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_is_shifted_is_looked_at_again(cuda, dtype):
+    A, B = spread_pair(40, 36, 44, 6, dtype)
+    A[3, 4], B[5, 6] = np.nan, -np.inf
+    calls, _ = calls_of(cuda, td.gemm, A, B)
+    assert calls["largest_exponents"] == calls["sums_and_extremes"] == 2
+    assert_large_entries_stay_finite(dtype)
 
 
 @pytest.mark.parametrize("order", [(80, 90), (90, 100), (100, 80)])
 def test_panels_of_a_tile_on_devices_of_two_kinds(cuda, order, monkeypatch):
-    A = random_matrix(300, 60, "complex128", 1.0, 1)
+    A = random_matrix(300, 60)
     multiply = cuda.multiply
 
     def one_after_the_other(left, right, system, before, **options):
@@ -222,85 +161,53 @@ def test_long_rows_derive_what_follows_from_other_products(cuda):
     assert deriving_pays(hopper, hermitian, 1024, 4096)
     assert not deriving_pays(hopper, residue_system("3m", 15), 1024, 4096)
     assert not deriving_pays(hopper, real, 1024, 1 << 20)
-    A = random_matrix(20, 14300, "complex128", 1.0, 1)  # beyond a block's memory
-    found = td.herk(A, num_moduli=3)
-    assert Counter(cuda.device.launched)["combine"] == 1
-    assert same_bits(found, on_cpu(td.herk, A, num_moduli=3))
-
-
-@EVERY_WAY
-@cases("triangle", ["lower", "upper"])
-@cases("choice", [("2m", 16), ("3m", 15), ("4m", 3), ("eisenstein", 3)])
-def test_a_triangle_of_what_follows_from_other_products(engine, choice, triangle):
-    system, n = residue_system(*choice), 41
-    x, e = spread_matrix(n, 70, seed=1), np.full(n, 20, np.int32)
-    left = engine.encode(x, e, system)
-    right = engine.encode(x, e, system, conjugate=True)
-    args, wanted = (left, right, system), np.tri(n, dtype=bool)
-    whole = engine.multiply(*args)
-    found = engine.multiply(*args, hermitian=True, triangle=triangle)
-    wanted = wanted if triangle == "lower" else wanted.T
-    assert (found == whole)[..., :n][:, wanted].all()
-    expected = engine.add_residues(whole, whole, system)
-    for added in add_both_ways(engine, *args, found, hermitian=True, triangle=triangle):
-        assert (added == expected)[..., :n][:, wanted].all()
+    A = random_matrix(20, 14300)  # beyond a block's memory
+    assert calls_of(cuda, td.herk, A, num_moduli=3)[0]["combine"] == 1
 
 
 @EVERY_WAY
 def test_what_no_triangle_needs_is_not_made(engine):
     """Of three squares a side, those of one triangle; of cuBLAS, what is derived."""
     system, n = residue_system("2m", 2), 530
-    x, e = spread_matrix(n, 9, seed=1), np.full(n, 20, np.int32)
-    left = engine.encode(x, e, system)
-    right = engine.encode(x, e, system, conjugate=True)
+    given = *encode_both(engine, system, n, 9), system
     untouched = np.frombuffer(bytes([POISON]), np.int8)[0]
     other = {"lower": np.s_[:, :256, 512:], "upper": np.s_[:, 512:, :256]}
     for triangle, beyond in other.items():
-        found = engine.multiply(left, right, system, hermitian=True, triangle=triangle)
+        found = engine.multiply(*given, hermitian=True, triangle=triangle)
         made = [(plane != untouched).any() for plane in found[beyond]]
         fused = launches_of_products(engine.device)[0] != "multiply_int8"
         assert made == [not fused and q.mirror is None for q in system.products]
 
 
-@EVERY_WAY
-@pytest.mark.parametrize("uplo", ["full", "upper"])
-@pytest.mark.parametrize("routine", [td.herk, td.syrk])
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
-def test_squares_of_one_triangle_are_multiplied(
-    cuda, dtype, routine, uplo, monkeypatch
-):
-    monkeypatch.setattr(tuning, "SMALLEST_UPDATE_TILE", 256)
-    A = random_matrix(530, 9, dtype, 1.0, 1)  # three squares of 256 a side
-    options = {"uplo": uplo, "num_moduli": 2}
-    found = routine(A, **options)
-    calls = Counter(cuda.device.launched)
-    products = launches_of_products(cuda.device)
-    if len(products) == 1:
-        assert (calls[products[0]], calls["decode_and_close"], calls["combine"]) == (
-            1,
-            1,
-            0,
-        )
-    elif routine is td.syrk or dtype == "float64":
-        assert calls["decode"] == 6  # no half form: tiles of one triangle
-    assert same_bits(found, on_cpu(routine, A, **options))
+@pytest.mark.parametrize("pairs", [False, True])
+@pytest.mark.parametrize("dtype", ["int8", "uint16"])
+def test_exact_products_of_integers(cuda, dtype, pairs):
+    """Tiles are narrower than results."""
+    a = random_integers((19, 23), dtype, pairs, 1)
+    b = random_integers((23, 17), dtype, pairs, 2)
+    calls = [(td.integers.gemm, a, b), (td.integers.gemm, np.stack([a, a[::-1]]), b)]
+    calls += [(td.integers.syrk, a)] + [(td.integers.herk, a)] * pairs
+    for routine, *given in calls:
+        calls_of(cuda, routine, *given, pairs=pairs)
 
 
-@FUSED_OR_NOT
-def test_products_in_a_row_leave_nothing_behind(cuda):
-    A = spread_matrix(20, 30, seed=1)
-    encoded_tiles.clear()
-    for _ in range(5):
-        td.gemm(A, A, op_b="C")
-        td.her2k(A, A)
-    assert encoded_tiles.nbytes == len(encoded_tiles) == 0
+# --- what is not finite -------------------------------------------------------------
 
 
-def test_the_working_memory_of_a_large_product():
-    system = residue_system("2m", 16)
-    shape = (16384, 16384, 16384)
-    needed = workspace.working_bytes(system, shape, workspace.sums_bytes(90))
-    assert needed == 97 << 28  # 32 planes of each side, 32 residues, marks
-    assert workspace.sums_bytes(80) == 0
-    sums = workspace.sums_bytes(100)
-    assert workspace.working_bytes(system, shape, sums) == needed + sums
+def test_entries_beside_an_inf_are_read_once_for_each_square(engine):
+    """And rows with a NaN not at all."""
+    n, k, side = 128, 600, 64
+    x, finite = np.ones((n, k), complex), np.zeros(n, np.int32)
+
+    def count_loads(rows, columns):
+        engine.find_fill(x, x, rows, columns, (False, True))
+        return engine.device.kernels.loads["mark_nonfinite"]
+
+    clean = count_loads(finite, finite)
+    nan = np.full(n, NAN_ROW, np.int32)
+    x[:, 5] = np.nan
+    for rows, columns in ((nan, finite), (finite, nan), (nan, nan)):
+        assert count_loads(rows, columns) == clean
+    x[:, 5] = np.inf
+    found = count_loads(np.full(n, NONFINITE_ROW, np.int32), finite)
+    assert found - clean <= (n // side) ** 2 * (side * (k + 64) + 256)

@@ -1,16 +1,46 @@
-"""What a product allocates of a device that others use as well."""
+"""What products allocate of a device that others use as well, and how they are cut."""
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
 
 import twom_dist as td
 from tests.support.bits import same_bits
-from tests.support.cuda.host_device import FUSED_OR_NOT
+from tests.support.cuda.host_device import EVERY_WAY, FUSED_OR_NOT, host_engine
+from tests.support.cuda.on_cpu import on_cpu
 from tests.support.expect import raises
+from tests.support.pipeline import run_stages
+from tests.support.stacks import random_stack
 from tests.support.strategies import random_matrix
-from twom_dist.errors import MemoryLimitError
+from twom_dist.errors import KernelError, MemoryLimitError
+from twom_dist.kernels import get_engine
+from twom_dist.kernels.cuda import multiply, tuning, workspace
+from twom_dist.kernels.cuda.launch import LARGEST_STACK
+from twom_dist.moduli import residue_system
 from twom_dist.run import recipes
+from twom_dist.tiles.cache import encoded_tiles
+
+SYSTEM = residue_system("2m", 2)
+
+
+def workspace_bytes(value):
+    return dask.config.set({"twom-dist.workspace-bytes": value})
+
+
+@FUSED_OR_NOT
+def test_a_workspace_limit_changes_no_bit_and_holds(cuda):
+    A, B = random_matrix(300, 550), random_matrix(550, 280)
+    device = cuda.device
+    with workspace_bytes(10**9):
+        whole = td.gemm(A, B, num_moduli=8)
+    largest = max(device.allocated)
+    device.allocated.clear()
+    with workspace_bytes(6 << 20):
+        assert same_bits(td.gemm(A, B, num_moduli=8), whole)
+    assert max(device.allocated) < min(largest, 2 << 20)
+    with workspace_bytes(1000), raises(MemoryLimitError, "workspace"):
+        td.gemm(A, B)
 
 
 @FUSED_OR_NOT
@@ -49,3 +79,86 @@ def test_a_full_device_is_tried_with_smaller_tiles(cuda, stack, lazy, monkeypatc
     most = 100
     with raises(MemoryLimitError, "device-memory"):
         td.gemm(A, B, num_moduli=2)
+
+
+@FUSED_OR_NOT
+def test_products_in_a_row_leave_nothing_behind(cuda):
+    A = random_matrix(20, 30)
+    encoded_tiles.clear()
+    for _ in range(5):
+        td.gemm(A, A, op_b="C")
+        td.her2k(A, A)
+    assert encoded_tiles.nbytes == len(encoded_tiles) == 0
+
+
+def test_strides_that_fit_no_element_are_refused(engine):
+    x = random_matrix(20, 15, "float64")[:, :6].view("complex128")
+    with raises(KernelError, "strides"):
+        engine.largest_exponents(x)
+
+
+def test_the_working_memory_of_a_large_product():
+    system, shape = residue_system("2m", 16), (16384, 16384, 16384)
+    needed = workspace.working_bytes(system, shape, workspace.sums_bytes(90))
+    assert needed == 97 << 28  # 32 planes of each side, 32 residues, marks
+    assert workspace.sums_bytes(80) == 0
+    sums = workspace.sums_bytes(100)
+    assert workspace.working_bytes(system, shape, sums) == needed + sums
+
+
+def test_the_planes_in_float16_are_counted(host_kernels):
+    """They are all that is allocated beside what int8 needs."""
+    system, shape = residue_system("2m", 5), (40, 70, 1300)
+    x, y = random_matrix(40, 1300, seed=1), random_matrix(70, 1300, seed=2)
+    needed = []
+    for capability in (100, 103):
+        engine = host_engine(host_kernels, capability)
+        run_stages(engine, x, y, system)
+        sums = workspace.sums_bytes(capability)
+        element = tuning.tuning_for(capability).element
+        counted = workspace.working_bytes(system, shape, sums, element=element)
+        needed.append((sum(engine.device.allocated), counted))
+    found, counted = np.subtract(needed[1], needed[0])
+    assert found == counted > 0
+
+
+@pytest.mark.parametrize("engine", [100, 103], indirect=True)
+@pytest.mark.parametrize("sums_bytes", [1, 1 << 15, 1 << 16, 1 << 20])
+def test_sums_are_cut(engine, sums_bytes, monkeypatch):
+    """By products, by matrices, and by rows where not even one matrix fits."""
+    monkeypatch.setattr(multiply, "sums_bytes", lambda _: sums_bytes)
+    for stack, m, n, k in (((), 300, 5, 1100), ((3,), 66, 17, 130)):
+        x, y = (random_stack(stack, t, k, "complex128", t) for t in (m, n))
+        found, expected = (
+            run_stages(own, x, y, SYSTEM)["C"] for own in (engine, get_engine("cpu"))
+        )
+        assert same_bits(found, expected)
+
+
+def test_a_piece_of_a_stack_fits_the_workspace_and_a_grid(engine):
+    def pieces(count, limit, *shape):
+        found = []
+        with workspace_bytes(limit):
+            engine.run_stack(found.append, count, SYSTEM, shape)
+        return [(piece.start, piece.stop) for piece in found]
+
+    most = LARGEST_STACK
+    assert pieces(70000, 1 << 40, 1, 1, 1) == [(0, most), (most, 70000)]
+    few = (1 << 20) // (4 * 128 * 128 + 5 * 64 * 64)
+    assert pieces(few + 1, 1 << 20, 64, 64, 128) == [(0, few), (few, few + 1)]
+    assert pieces(2, 1 << 20, 1000, 1000, 1000) == [(0, 1), (1, 2)]
+
+
+@EVERY_WAY
+@pytest.mark.parametrize("name", ["herk", "syrk", "her2k"])
+def test_tiles_of_updates_and_pieces_of_stacks(cuda, name, monkeypatch):
+    monkeypatch.setattr(tuning, "SMALLEST_UPDATE_TILE", 16)
+    monkeypatch.setattr("twom_dist.kernels.cuda.engine.LARGEST_STACK", 2)
+    routine = getattr(td, name)
+    for stack in ((), (3,)):
+        given = [random_stack(stack, 37, 23, "complex128", s) for s in (1, 2, 3)]
+        given, c = given[: 1 + name.endswith("2k")], random_stack(stack, 37, 37, "D", 4)
+        for uplo in ("full", "lower", "upper"):
+            options = {"uplo": uplo, "num_moduli": 3, "alpha": -0.5, "beta": 2}
+            found = routine(*given, c, **options)
+            assert same_bits(found, on_cpu(routine, *given, c, **options))

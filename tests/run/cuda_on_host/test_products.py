@@ -1,4 +1,4 @@
-"""The fused products against exact integers: texts, and maps and code for Hopper."""
+"""The fused products: bands of squares, the ends of planes, and code for Hopper."""
 
 import ctypes
 import mmap
@@ -6,221 +6,139 @@ import re
 from dataclasses import replace
 from itertools import pairwise
 from itertools import product as every
-from unittest.mock import Mock
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from tests.support.cuda.calls import guarded
+import twom_dist as td
+from tests.support.bits import same_bits
+from tests.support.contract import products as contract
+from tests.support.cuda.host_device import HostDevice, launches_of_products
+from tests.support.cuda.on_cpu import on_cpu
 from tests.support.expect import raises
+from tests.support.strategies import random_matrix
 from twom_dist.errors import KernelError
-from twom_dist.kernels.cuda import hopper, tables
+from twom_dist.kernels.cuda import hopper, tuning
 from twom_dist.kernels.cuda import products as launcher
-from twom_dist.kernels.cuda.launch import triangle_arg
-from twom_dist.kernels.cuda.sources import (
-    kernel_names,
-    module_for,
-    source_of,
-)
+from twom_dist.kernels.cuda.engine import CudaEngine
+from twom_dist.kernels.cuda.sources import kernel_names, module_for, source_of
 from twom_dist.moduli import residue_system
 
-SYSTEM = residue_system("2m", 4)
-JOBS = [(0, 1, 0), (1, 0, 1), (5, 4, 5)]
-
-
-def planes(rows, k, seed):
-    """Six planes with their zeros, and the extreme values in the corners."""
-    shape = 6, -(-rows // 64) * 64, -(-k // 128) * 128
-    with guarded(shape, np.int8) as out:
-        out[...] = 0
-        rng = np.random.default_rng(seed)
-        out[:, :rows, :k] = rng.integers(-128, 128, (6, rows, k))
-        out[:, 0, :k], out[:, rows - 1, :k] = -128, 127
-    return out
-
-
 HOPPER, MMA, SMALL = (s for kind in launcher.SQUARES.values() for s in kind)
-# What NVRTC defines for Turing.
-_TURING = ("__CUDA_ARCH__", "750")
-TURING = MMA._replace(module=replace(MMA.module, macros=(*MMA.module.macros, _TURING)))
-KERNELS = {"wgmma": HOPPER, "mma": MMA, "mma-64": SMALL, "mma-75": TURING}
+FUSED = pytest.mark.parametrize("engine", [80, 90], indirect=True)
 
 
-def of_each(*names):
-    """Take kernels by name."""
-    return pytest.mark.parametrize("kernel", [KERNELS[x] for x in names], ids=names)
+@FUSED
+@pytest.mark.parametrize("triangle", ["full", "lower", "upper"])
+def test_more_squares_a_side_than_a_band_has(engine, triangle):
+    """Ten rows of squares: a band of 8 and one of 2, both with their diagonal."""
+    side = HOPPER.side if engine.device.capability() == 90 else MMA.side
+    n, system = int(9.4 * side), residue_system("real", 1)
+    x = contract.draw(engine, n, 16, system, 1)
+    wanted = contract.triangle_of(n, triangle)
+    found = engine.multiply(x, x, system, triangle=triangle)
+    exact = contract.multiply_exactly(x, x, system)
+    contract.assert_exact(found, exact, system, 1, wanted)
 
 
-def multiply(
-    calls,
-    kernel,
-    x,
-    y,
-    m,
-    n,
-    residues,
-    *,
-    old=None,
-    blocks=4,
-    triangle="full",
-    jobs=JOBS,
-    stack=1,
-    parts=1,
+@FUSED
+@pytest.mark.parametrize("uplo", ["full", "upper"])
+@pytest.mark.parametrize("routine", [td.gemm, td.herk])
+def test_launches_of_a_wave_give_the_bits_of_one(cuda, monkeypatch, routine, uplo):
+    """Each part of the squares is made once, and what is added is added once."""
+    monkeypatch.setattr(tuning, "LAUNCH_OPERATIONS", {"wgmma": 1.0, "mma": 1.0})
+    a = random_matrix(300, 20)
+    options = {"op_b": "C"} if routine is td.gemm else {"uplo": uplo}
+    given = (a, a[::-1])[: 2 if routine is td.gemm else 1]
+    for _ in range(2):
+        cuda.device.launched.clear()
+        found = routine(*given, num_moduli=3, **options)
+        assert same_bits(found, on_cpu(routine, *given, num_moduli=3, **options))
+        [name] = launches_of_products(cuda.device)
+        assert cuda.device.launched.count(name) > 1
+    contract.test_what_is_added_to_stays_as_it_is(cuda)
+
+
+@pytest.mark.parametrize(
+    ("capability", "multiprocessors", "n", "launches"),
+    [(90, 132, 4096, 1), (90, 132, 8192, 5), (90, 132, 16384, 39), (89, 128, 8192, 12)],
+)
+def test_every_launch_but_the_last_has_whole_waves(
+    capability, multiprocessors, n, launches
 ):
-    rows = [t.shape[1] // stack for t in (x, y)]
-    if kernel is HOPPER:
-        maps = []
-        for t in (x, y):
-            one = np.zeros(1, hopper.TENSOR_MAP)
-            one["word"][0, :3] = t.ctypes.data, t.shape[0] * t.shape[1], t.shape[2]
-            maps.append(one[0])
-        sizes = *(np.int32(t // 64) for t in rows), np.int32(x.shape[2] // 128)
-    else:
-        maps, sizes = [x, y], map(np.int64, (*rows, x.shape[2]))
-    squares = launcher.count_squares(m, n, triangle, kernel.side)
-    ends = [stack * len(jobs) * squares * part // parts for part in range(parts + 1)]
-    args = (
-        *(*maps, *sizes),
-        np.array([(*job, job[2]) for job in jobs], np.int32),
-        np.int32(len(jobs)),
-        tables.requantise_table(SYSTEM),
-        *(np.int64(m), np.int64(n), old, residues),
-        *(np.int64(residues.strides[1]), np.int64(residues.strides[0])),
-        *(triangle_arg(triangle), np.int32(stack)),
+    launched, system = [], residue_system("2m", 16)
+    device = SimpleNamespace(
+        capability=lambda: capability,
+        multiprocessors=lambda: multiprocessors,
+        launch=lambda *given: launched.append(given),
+        constant=lambda table: table,
+        address=lambda x: 0,
+        map_planes=lambda *given: given,
     )
-    for first, end in pairwise(map(np.int64, ends)):
-        part = (first,)
-        if kernel is HOPPER:
-            part = first, end
-        else:
-            blocks = int(end - first)
-        given = (blocks, 1, 1), (kernel.threads, 1, 1), (*args, *part)
-        calls.kernels.launch(kernel.module, kernel.module.family, *given)
+    planes = SimpleNamespace(shape=(32, n, n))
+    residues = SimpleNamespace(strides=(n * n, n, 1))
+    given = planes, planes, np.zeros((32, 4), np.int32), system, (n, n), residues
+    launcher.launch_products(device, *given, None, "full")
+    assert len(launched) == launches
+    grids = [grid[0] for _, _, grid, *_ in launched]
+    parts = [[*map(int, given[4][-2:])] for given in launched]
+    wave, squares = multiprocessors // 2, 32 * (n // 256) ** 2
+    if capability == 90:
+        assert {*grids} == {multiprocessors}
+    else:
+        both = zip(parts, grids, strict=True)
+        parts = [[first, first + grid] for (_, first), grid in both]
+        wave, squares = 2 * multiprocessors, 32 * (n // 128) ** 2
+    assert (parts[0][0], parts[-1][1]) == (0, squares)
+    assert all(x[1] == y[0] for x, y in pairwise(parts))
+    assert all((end - first) % wave == 0 for first, end in parts[:-1])
 
 
-def shape_of(m, n):
-    """Residues of eight products, with the zeros at the ends of their rows."""
-    return 8, m, -(-n // 16) * 16
+# --- planes -------------------------------------------------------------------------
 
 
-def expected(x, y, m, n, q, before=0):
-    left, right, _ = next(job for job in JOBS if job[2] == q)
-    exact = x[left, :m].astype(np.int64) @ y[right, :n].astype(np.int64).T + before
-    p = SYSTEM.products[q].p
-    return (exact + p // 2) % p - p // 2
+class Fenced(HostDevice):
+    """Memory behind which nobody may read: who does ends the process."""
+
+    def empty(self, shape, dtype):
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        room = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+        whole = np.frombuffer(mmap.mmap(-1, room + mmap.PAGESIZE), np.uint8)
+        end = ctypes.c_void_p(whole.ctypes.data + room)
+        protect, nobody = ctypes.CDLL(None).mprotect, 0
+        assert protect(end, ctypes.c_size_t(mmap.PAGESIZE), nobody) == 0
+        start = (room - size) // 512 * 512
+        return whole[start : start + size].view(dtype).reshape(shape)
+
+    def check_guards(self, args, name):
+        """Leave it to the processor."""
 
 
-@of_each(*KERNELS)
-@pytest.mark.parametrize(
-    ("m", "n", "k"),
-    [
-        *[(1, 1, 1), (7, 100, 64), (64, 64, 16), (65, 63, 130), (100, 7, 1)],
-        *[(127, 128, 270), (128, 127, 20), (129, 257, 48), (300, 270, 20)],
-    ],
+TURING = MMA._replace(
+    # What NVRTC defines for it.
+    module=replace(MMA.module, macros=(*MMA.module.macros, ("__CUDA_ARCH__", "750")))
 )
-def test_every_size(calls, kernel, m, n, k):
-    x, y = planes(m, k, 1), planes(n, k, 2)
-    with guarded(shape_of(m, n), np.int8) as residues:
-        before = residues.copy()
-        multiply(calls, kernel, x, y, m, n, residues)
-        for q in range(8):
-            if q in (job[2] for job in JOBS):
-                assert (residues[q, :, :n] == expected(x, y, m, n, q)).all()
-                assert not residues[q, :, n:].any()
-            else:
-                assert (residues[q] == before[q]).all()
-        earlier = residues.copy()
-        with guarded(shape_of(m, n), np.int8) as apart:
-            multiply(calls, kernel, x, y, m, n, apart, old=residues, blocks=2)
-        assert (residues == earlier).all()
-        multiply(calls, kernel, x, y, m, n, residues, old=residues, blocks=2)
-        earlier = earlier[:, :, :n].astype(np.int64)
-        for q, found in every((job[2] for job in JOBS), (residues, apart)):
-            assert (found[q, :, :n] == expected(x, y, m, n, q, earlier[q])).all()
-            assert not found[q, :, n:].any()
 
 
-@pytest.mark.parametrize("blocks", [2, 6, 40])
-def test_blocks_that_walk_over_several_bands(calls, blocks):
-    m, n, k = 2100, 300, 16  # 17 rows of blocks: one band of 16, and one more
-    x, y = planes(m, k, 3), planes(n, k, 4)
-    with guarded(shape_of(m, n), np.int8) as residues:
-        multiply(calls, HOPPER, x, y, m, n, residues, blocks=blocks)
-        for _, _, q in JOBS:
-            assert (residues[q, :, :n] == expected(x, y, m, n, q)).all()
-
-
-# 10 rows of squares: a band of 8 and one of 2, both with their diagonal.
 @pytest.mark.parametrize(
-    ("name", "sides", "triangle", "blocks"),
-    [
-        *every(["wgmma"], [0.01, 1, 1.2], ["lower", "upper"], [2, 14]),
-        *every(["mma", "mma-64"], [0.02, 1, 1.2, 9.4], ["lower", "upper"], [None]),
-        *[("wgmma", 9.4, "lower", 14), ("wgmma", 4.3, "upper", 2)],
-    ],
+    "squares", [(MMA,), (SMALL,), (TURING,)], ids=["128", "64", "75"]
 )
-def test_squares_of_a_triangle(calls, name, sides, triangle, blocks):
-    kernel, side = KERNELS[name], KERNELS[name].side
-    n = int(sides * side)
-    x, y = planes(n, 16, 7), planes(n, 16, 8)
-    squares = np.kron(np.tri(-(-n // side), dtype=bool), np.ones((side, side), bool))
-    wanted = (squares if triangle == "lower" else squares.T)[:n, :n]
-    with guarded(shape_of(n, n), np.int8) as whole:
-        residues, before = whole[:, :, :n], whole[:, :, :n].copy()
-        jobs = JOBS if sides < 2 else JOBS[:1]
-        given = {"blocks": blocks, "triangle": triangle, "jobs": jobs}
-        multiply(calls, kernel, x, y, n, n, whole, **given)
-        for _, _, q in jobs:
-            assert (residues[q] == expected(x, y, n, n, q))[wanted].all()
-            assert (residues[q] == before[q])[~wanted].all()
+def test_nothing_is_read_past_the_planes(host_kernels, monkeypatch, squares):
+    monkeypatch.setitem(launcher.SQUARES, "mma", squares)
+    engine = CudaEngine(Fenced(host_kernels, 80))
+    system = residue_system("2m", 2)
+    for m, n, k in ((64, 64, 128), (1, 70, 16), (129, 257, 48), (3, 5, 270)):
+        left, right = (contract.draw(engine, t, k, system, t) for t in (m, n))
+        exact = contract.multiply_exactly(left, right, system)
+        for found in (
+            first := engine.multiply(left, right, system),
+            engine.multiply(left, right, system, first),
+        ):
+            contract.assert_exact(found, exact, system, 1 + (found is not first))
 
 
-@of_each("wgmma", "mma", "mma-64")
-def test_a_stack_of_matrices(calls, kernel):
-    m, n, k, stack = 70, 130, 16, 3
-    x, y = planes(stack * 128, k, 9), planes(stack * 192, k, 10)
-    for t, used, rows in ((x, m, 128), (y, n, 192)):
-        for b in range(stack):
-            t[:, b * rows + used : (b + 1) * rows] = 0
-    with guarded((8, stack * m, 144), np.int8) as residues:
-        multiply(calls, kernel, x, y, m, n, residues, stack=stack, parts=2)
-        for b in range(stack):
-            own = x[:, 128 * b : 128 * b + m], y[:, 192 * b : 192 * b + n]
-            for _, _, q in JOBS:
-                found = residues[q, b * m : (b + 1) * m, :n]
-                assert (found == expected(*own, m, n, q)).all()
-
-
-@of_each("mma", "mma-64", "mma-75")
-def test_nothing_is_read_past_the_planes(calls, kernel):
-    shape = 6, 64, 128
-    size = int(np.prod(shape))
-    memory = mmap.mmap(-1, size + mmap.PAGESIZE)
-    whole = np.frombuffer(memory, np.uint8)
-    end = ctypes.c_void_p(whole.ctypes.data + size)
-    # Whoever reads the page behind them ends the process.
-    nobody = 0
-    protect = ctypes.CDLL(None).mprotect
-    assert protect(end, ctypes.c_size_t(mmap.PAGESIZE), nobody) == 0
-    x = whole[:size].view(np.int8).reshape(shape)
-    x[...] = planes(64, 128, 11)
-    with guarded(shape_of(64, 64), np.int8) as residues:
-        multiply(calls, kernel, x, x, 64, 64, residues, jobs=[(5, 5, 5)])
-        exact = x[5].astype(np.int64) @ x[5].astype(np.int64).T
-        p = SYSTEM.products[5].p
-        assert (residues[5] == (exact + p // 2) % p - p // 2).all()
-
-
-# Beyond 2^17 the sums would not fit 32 bits.
-@of_each("wgmma", "mma")
-@pytest.mark.parametrize("k", [65536, 65552, (1 << 17) + 144])
-def test_sums_of_long_k_are_reduced_in_between(calls, kernel, k):
-    x, y = planes(2, k, 5), planes(2, k, 6)
-    x[:, :2, :k], y[:, :2, :k] = -128, -128
-    with guarded(shape_of(2, 2), np.int8) as residues:
-        multiply(calls, kernel, x, y, 2, 2, residues, jobs=JOBS[:1])
-        q = JOBS[0][2]
-        assert (residues[q, :, :2] == expected(x, y, 2, 2, q)).all()
+# --- Hopper -------------------------------------------------------------------------
 
 
 def test_a_map_puts_rows_at_the_slots_of_the_kernel(monkeypatch):
@@ -251,27 +169,23 @@ def test_a_map_puts_rows_at_the_slots_of_the_kernel(monkeypatch):
 
 
 def test_code_is_compiled_once_and_kept(tmp_path, monkeypatch):
-    cupy = pytest.importorskip("cupy", reason="NVRTC is called through CuPy")
-    nvrtc = cupy.cuda.nvrtc
+    pytest.importorskip("cupy", reason="NVRTC is called through CuPy")
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "cache"))
     module = module_for("combine")  # smaller than what is for Hopper alone
     code = hopper.cubin_of(module)
     assert code.startswith(b"\x7fELF")
     assert kernel_names("combine")[0].encode() in code
     (path,) = (tmp_path / "cache").iterdir()
-    kept = path.read_bytes()
+    kept, made = path.read_bytes(), path.stat()
     assert kept.endswith(code)
-    assert path.stat().st_mode & 0o777 == 0o644
-    compiler = Mock(wraps=nvrtc.createProgram)
-    monkeypatch.setattr(nvrtc, "createProgram", compiler)
+    assert made.st_mode & 0o777 == 0o644
     assert hopper.cubin_of(module) == code
-    assert compiler.call_count == 0
+    assert path.stat().st_mtime_ns == made.st_mtime_ns
     # Damaged, it is compiled again, and what is kept is whole again.
     for damaged in (b"", code, kept[:-1], kept[:100] + b"?" + kept[101:]):
         path.write_bytes(damaged)
         assert hopper.cubin_of(module) == code
         assert path.read_bytes() == kept
-    assert compiler.call_count == 4
     # As CuPy has it: nothing is read or written.
     monkeypatch.setenv("CUPY_CACHE_IN_MEMORY", "1")
     path.write_bytes(b"")
@@ -287,10 +201,8 @@ def test_code_is_compiled_once_and_kept(tmp_path, monkeypatch):
 def test_numbers_agree_with_the_text():
     text = source_of(module_for("products"))
     found = dict(re.findall(r"^#define (\w+) (\d+)", text, re.MULTILINE))
-    stages, rows, k, block_m, block_n, cluster = (
-        int(found[name])
-        for name in ("STAGES", "TILE_ROWS", "TILE_K", "BLOCK_M", "BLOCK_N", "CLUSTER")
-    )
+    names = "STAGES", "TILE_ROWS", "TILE_K", "BLOCK_M", "BLOCK_N", "CLUSTER"
+    stages, rows, k, block_m, block_n, cluster = (int(found[name]) for name in names)
     assert stages * 3 * rows * k + 1024 == HOPPER.shared
     assert cluster * block_m == block_n == HOPPER.side
     assert (k, 128 + 2 * 128) == (hopper.LINE, HOPPER.threads)

@@ -196,20 +196,6 @@ def test_threads_of_dask_share_planes(cuda):
     encoded_tiles.clear()
 
 
-def test_planes_are_made_when_others_find_them(cuda):
-    launched = cuda.device.launched = []
-    a = da.from_array(np.ones((4, 4)), chunks=2)
-    td.gemm(a, a, num_moduli=2).compute(scheduler="sync")
-    # What is queued is listed when it runs: in the wait that follows an encode.
-    # The host waits once a task, and for no tile.
-    product = td.gemm(a, a, num_moduli=2)
-    assert launched.count("synchronize") == sum(
-        isinstance(key, tuple) and key[0].startswith("twom") for key in product.dask
-    )
-    assert launched.count("encode") == 2 * 2 * 2
-    encoded_tiles.clear()
-
-
 def test_a_task_that_fails_waits_as_well(engine):
     waited, broken = [], RuntimeError("an illegal address")
 

@@ -1,14 +1,13 @@
-"""Encode: planes of residues of scaled and rounded rows, the same in every engine.
-
-The fixture `encode` is called as the stage is, and returns planes (planes, rows, k).
-"""
+"""Encode: planes of residues of scaled and rounded rows, the same in every engine."""
 
 from math import isqrt
 
 import numpy as np
+import pytest
 
 from tests.support.cases import cases, sample
 from tests.support.cuda.operands import LAYOUTS, OPERAND_SHAPES, extreme_matrix
+from tests.support.shifts import assert_shifts_are_exact
 from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.kernels import get_engine
 from twom_dist.moduli import (
@@ -47,10 +46,10 @@ def dtype_for(method: str, single: bool = False) -> str:
     return f"{name}{bits}"
 
 
-def assert_planes_agree(encode, x, exponents, system, **options) -> np.ndarray:
+def assert_planes_agree(engine, x, exponents, system, **options) -> np.ndarray:
     """Encode, compare with the reference, and see that the matrix is as it was."""
     before = x.tobytes()
-    found = encode(x, exponents, system, **options)
+    found = engine.encode(x, exponents, system, **options).residues()
     assert x.tobytes() == before
     expected = REFERENCE.encode(x, exponents, system, **options).residues()
     assert (found == expected).all()
@@ -66,7 +65,7 @@ def scaled_exponents(x, system) -> np.ndarray:
 
 
 @sample("choice", SYSTEMS, USUAL)
-def test_planes_of_every_system(encode, choice):
+def test_planes_of_every_system(engine, choice):
     system = residue_system(*choice)
     for single in (False, True):
         x = random_matrix(9, 23, dtype_for(choice[0], single), 3.0, choice[1])
@@ -74,11 +73,11 @@ def test_planes_of_every_system(encode, choice):
         x[4, 5] = np.nan
         exponents = scaled_exponents(x, system)
         for conjugate in (False, True):
-            assert_planes_agree(encode, x, exponents, system, conjugate=conjugate)
+            assert_planes_agree(engine, x, exponents, system, conjugate=conjugate)
 
 
 @sample("choice", SYSTEMS, USUAL)
-def test_planes_of_shifted_columns(encode, choice):
+def test_planes_of_shifted_columns(engine, choice):
     """Rows with a NaN among them, and more columns than a strip has."""
     system, rng = residue_system(*choice), np.random.default_rng(1)
     for k in (5, 600):
@@ -87,11 +86,27 @@ def test_planes_of_shifted_columns(encode, choice):
         x[2], x[-1, -1] = 0, np.nan
         exponents[2], exponents[-1] = 0, NONFINITE_ROW
         shifts = rng.integers(-3, 4, k).astype(np.int32)
-        assert_planes_agree(encode, x, exponents, system, shifts=shifts)
+        assert_planes_agree(engine, x, exponents, system, shifts=shifts)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_shifts_are_exact_in_every_stage(engine, dtype):
+    assert_shifts_are_exact(engine, dtype, LAYOUTS)
+
+
+@cases("shape", [(1, 1), (17, 3), (15, 130), (33, 64), (1, 2100)])
+@cases("choice", [("2m", 1), ("2m", 8), ("hybrid", 30), ("real", 49)])
+def test_nearly_all_the_bits_that_there_are(engine, choice, shape):
+    system = residue_system(*choice)
+    x = random_matrix(*shape, dtype_for(choice[0]), 4.0, 1)
+    largest = REFERENCE.largest_exponents(x)
+    exponents = np.int32(system.part_bits - 2 - system.hexagonal) - largest
+    for own in (x, np.asfortranarray(x)):
+        assert_planes_agree(engine, own, exponents, system)
 
 
 @cases("choice", SYSTEMS)
-def test_largest_integers_and_ties(encode, choice):
+def test_largest_integers_and_ties(engine, choice):
     """Integers up to R in magnitude: multiples of large powers of two, and ties."""
     system = residue_system(*choice)
     radius = isqrt(system.capacity)
@@ -102,27 +117,27 @@ def test_largest_integers_and_ties(encode, choice):
     x = np.array([values, small], np.float64)
     if choice[0] != "real":
         x = x + 1j * x[:, ::-1]
-    assert_planes_agree(encode, x, np.zeros(2, np.int32), system)
+    assert_planes_agree(engine, x, np.zeros(2, np.int32), system)
 
 
 @sample("choice", EVERY, [x for x in EVERY if x in SYSTEMS])
-def test_the_largest_entries_are_encoded_exactly(encode, choice):
+def test_the_largest_entries_are_encoded_exactly(engine, choice):
     """Norms up to the square root of the capacity, in each number of words."""
     system = residue_system(*choice)
     top = np.nextafter(float(isqrt(system.capacity)), 0)
     x = np.array([[top, -top, 0.7 * top, top * 2.0**-30, top / 2 + 1]])
     if choice[0] != "real":
         x = np.concatenate([x, 1j * x, (0.6 + 0.7j) * x, (0.8 - 0.5j) * x], axis=1)
-    assert_planes_agree(encode, x, np.zeros(1, np.int32), system)
+    assert_planes_agree(engine, x, np.zeros(1, np.int32), system)
 
 
-def test_planes_are_symmetric_residues_of_the_quantised_matrix(encode):
+def test_planes_are_symmetric_residues_of_the_quantised_matrix(engine):
     system = residue_system("hybrid", 22)
     x = np.array([[1.5 - 2.5j, 0.5 + 1e9j], [-7 + 3.5j, 2.0**70 - 1j]])
     whole = [[(2, -2), (0, 10**9)], [(-7, 4), (2**70, -1)]]  # ties go to even
     exponents = np.zeros(2, np.int32)
     for sign in (1, -1):
-        found = encode(x, exponents, system, conjugate=sign < 0)
+        found = engine.encode(x, exponents, system, conjugate=sign < 0).residues()
         for plane, own in zip(system.planes, found, strict=True):
             re, im = plane.re_weight, sign * plane.im_weight
             expected = [
@@ -133,33 +148,56 @@ def test_planes_are_symmetric_residues_of_the_quantised_matrix(encode):
 
 
 @cases("shape", OPERAND_SHAPES)
-def test_planes_of_every_shape(encode, shape):
+def test_planes_of_every_shape(engine, shape):
     x = random_matrix(*shape, "complex128", 1.0, list(shape))
     exponents = np.arange(shape[0], dtype=np.int32) % 60 - 20
     exponents[::5], exponents[1::5] = NONFINITE_ROW, NAN_ROW
-    assert_planes_agree(encode, x, exponents, residue_system("hybrid", 22))
+    assert_planes_agree(engine, x, exponents, residue_system("hybrid", 22))
 
 
 @cases("layout", LAYOUTS)
 @cases("dtype", DTYPES)
-def test_planes_of_every_layout(encode, dtype, layout):
+def test_planes_of_every_layout(engine, dtype, layout):
     system = residue_system("2m" if dtype.startswith("complex") else "real", 3)
     x, exponents = random_matrix(11, 37, dtype, 1.0), np.arange(11, dtype=np.int32) + 2
     for own in (LAYOUTS[layout](x), LAYOUTS[layout](x.T).T):
-        assert_planes_agree(encode, own, exponents, system)
+        assert_planes_agree(engine, own, exponents, system)
 
 
 @cases("method", ["2m", "3m", "4m", "hybrid", "eisenstein"])
 @cases("dtype", DTYPES)
-def test_planes_at_the_ends_of_the_format(encode, dtype, method):
+def test_planes_at_the_ends_of_the_format(engine, dtype, method):
     kind = method if dtype.startswith("complex") else "real"
     x = extreme_matrix(dtype)
     for count in (8, 16, 20):
         system = residue_system(kind, count)
-        assert_planes_agree(encode, x, scaled_exponents(x, system), system)
+        assert_planes_agree(engine, x, scaled_exponents(x, system), system)
 
 
-def test_a_real_system_leaves_the_imaginary_part_out(encode):
+def test_a_real_system_leaves_the_imaginary_part_out(engine):
     system = residue_system("real", 2)
     x = random_matrix(5, 9, "complex128", 1.0)
-    assert_planes_agree(encode, x, np.full(5, 3, np.int32), system)
+    assert_planes_agree(engine, x, np.full(5, 3, np.int32), system)
+
+
+# --- fingerprints -------------------------------------------------------------------
+
+
+@cases("dtype", DTYPES)
+def test_a_fingerprint_tells_every_change(engine, dtype):
+    x = random_matrix(13, 40, dtype)
+    variants = [x, -x, 2 * x, x[::-1], x[:, ::-1], np.roll(x, 1, axis=1), 0 * x]
+    for i, j in ((0, 0), (5, 17), (12, 39)):
+        for value in (np.nextafter(x[i, j].real, 1), -x[i, j], 0, np.inf):
+            variants.append(x.copy())
+            variants[-1][i, j] = value
+    variants.append(x.copy())
+    variants[-1][[0, 1], [3, 8]] = x[[1, 0], [8, 3]]
+    rng = np.random.default_rng(5)  # signs of two entries do not cancel
+    for pair in {
+        tuple(sorted(rng.choice(x.size, 2, replace=False))) for _ in range(99)
+    }:
+        variants.append(x.copy())
+        variants[-1].flat[list(pair)] *= -1
+    bits = {v.tobytes() for v in variants}
+    assert len({engine.fingerprint(v) for v in variants}) == len(bits)

@@ -1,12 +1,18 @@
-"""Products of planes: those of exact integers, added up, and of triangles."""
+"""Products of planes: those of exact integers, added up, of triangles, and derived."""
 
 import numpy as np
 import pytest
 
 from tests.support.cases import cases
-from tests.support.pipeline import add_both_ways
+from tests.support.pipeline import add_both_ways, dtype_for
 from tests.support.strategies import random_matrix
-from twom_dist.moduli import residue_system
+from twom_dist.moduli import available_moduli, make_system, residue_system
+
+# Ragged for any block, of more than one block, and of several along k.
+SHAPES = (
+    *((1, 1, 1), (7, 16, 4), (8, 17, 3), (9, 33, 5), (17, 48, 31), (16, 49, 64)),
+    *((65, 63, 130), (129, 33, 70), (3, 50, 4097), (40, 270, 20)),
+)
 
 
 def encode_integers(engine, x, system):
@@ -15,7 +21,8 @@ def encode_integers(engine, x, system):
 
 def draw(engine, rows, k, system, seed):
     """Encode a matrix of integers of some twenty bits."""
-    return encode_integers(engine, random_matrix(rows, k, seed=seed) * 1e6, system)
+    x = random_matrix(rows, k, dtype_for(system.method), 1.0, seed)
+    return encode_integers(engine, x * 1e6, system)
 
 
 def reduce(x, p):
@@ -29,48 +36,47 @@ def multiply_exactly(left, right, system) -> list[np.ndarray]:
     return [reduce(x, q.p) for x, q in zip(sums, system.products, strict=True)]
 
 
-@cases(
-    "shape",
-    [
-        *((1, 1, 1), (7, 16, 4), (8, 17, 3), (9, 33, 5), (17, 48, 31), (16, 49, 64)),
-        *((24, 95, 7), (65, 63, 130), (129, 33, 70), (3, 50, 4097)),
-    ],
-)
+def assert_exact(found, exact, system, times=1, wanted=np.True_) -> None:
+    """Compare with exact products, added up some times."""
+    for own, once, q in zip(found, exact, system.products, strict=True):
+        expected = reduce(times * once.astype(np.int64), q.p)
+        assert ((own[:, : once.shape[1]] == expected) | ~wanted).all()
+
+
+def triangle_of(n, triangle) -> np.ndarray:
+    wanted = np.tri(n, dtype=bool)
+    return {"full": wanted | True, "lower": wanted, "upper": wanted.T}[triangle]
+
+
+@cases("shape", SHAPES)
 @pytest.mark.parametrize("choice", [("2m", 4), ("hybrid", 21), ("eisenstein", 5)])
 def test_products_are_those_of_integers(engine, choice, shape):
     system, (m, n, k) = residue_system(*choice), shape
     left, right = draw(engine, m, k, system, 1), draw(engine, n, k, system, 2)
     found = engine.multiply(left, right, system)
-    for own, expected in zip(found, multiply_exactly(left, right, system), strict=True):
-        assert (own[:, :n] == expected).all()
+    assert_exact(found, multiply_exactly(left, right, system), system)
 
 
-@cases("shape", [(33, 65, 410), (5, 50, 9), (70, 3, 1)])
+@cases("shape", [(33, 65, 410), (5, 50, 9), (70, 3, 1), (129, 257, 48)])
 def test_what_is_added_to_stays_as_it_is(engine, shape):
     system, (m, n, k) = residue_system("2m", 2), shape
     left, right = draw(engine, m, k, system, 1), draw(engine, n, k, system, 2)
-    before, exact = engine.multiply(left, right, system), []
+    before = engine.multiply(left, right, system)
     exact = multiply_exactly(left, right, system)
     for found in add_both_ways(engine, left, right, system, before):
-        for own, once, q in zip(found, exact, system.products, strict=True):
-            twice = reduce(2 * once.astype(np.int64), q.p)
-            assert (own[:, :n] == twice).all()
+        assert_exact(found, exact, system, 2)
 
 
 @cases("triangle", ["lower", "upper"])
 @cases("n", [1, 16, 47, 50, 200])
 def test_a_triangle_is_right_and_what_is_added_to_it(engine, triangle, n):
-    system = residue_system("2m", 3)
+    system, wanted = residue_system("2m", 3), triangle_of(n, triangle)
     x = draw(engine, n, 64, system, 1)
-    wanted = np.tri(n, dtype=bool)
-    wanted = wanted if triangle == "lower" else wanted.T
+    exact = multiply_exactly(x, x, system)
     found = engine.multiply(x, x, system, triangle=triangle)
     added = add_both_ways(engine, x, x, system, found, triangle=triangle)
-    exact = multiply_exactly(x, x, system)
     for times, residues in ((1, found), *((2, own) for own in added)):
-        for own, once, q in zip(residues, exact, system.products, strict=True):
-            expected = reduce(times * once.astype(np.int64), q.p)
-            assert (own[:, :n] == expected)[wanted].all()
+        assert_exact(residues, exact, system, times, wanted)
 
 
 @cases("shape", [(1, 16), (3, 48), (70, 144)])
@@ -89,3 +95,118 @@ def test_sums_of_parts_along_k(engine, method, shape):
     found = engine.add_residues(*given, system)
     assert found.dtype == np.int8
     assert (found == reduce(x + y, p)).all()
+
+
+# --- the largest sums ---------------------------------------------------------------
+
+
+def extreme_planes(engine, system, rows, k, seed):
+    """Encode integers so small that some residues of every modulus are the largest."""
+    halves = [p // 2 for p in system.moduli]
+    rng = np.random.default_rng(seed)
+    x = rng.choice([*halves, *(-h for h in halves), 1, 0], (rows, k)).astype(float)
+    x[0], x[1] = -halves[0], halves[-1]
+    return encode_integers(engine, x, system)
+
+
+@pytest.mark.parametrize("count", [1, 2, 20])
+def test_the_largest_residues_are_multiplied(engine, count):
+    system = residue_system("real", count)
+    left = extreme_planes(engine, system, 19, 70, 1)
+    right = extreme_planes(engine, system, 18, 70, 2)
+    found = engine.multiply(left, right, system)
+    assert_exact(found, multiply_exactly(left, right, system), system)
+
+
+@pytest.mark.parametrize("choice", [("real", 1), ("2m", 1)])
+@pytest.mark.parametrize("k", [(1 << 16) + 40, (1 << 17) + 144])
+def test_long_sums_are_those_of_int64(engine, choice, k):
+    """Of one sign, the largest there are: near 2^31 where nothing is reduced before."""
+    system = residue_system(*choice)
+    p, low = system.moduli[0], -(system.moduli[0] // 2)
+    x, y = np.random.default_rng(k).integers(low, -low, (2, 3, k)).astype(float)
+    x[0], x[1], y[0], y[1] = low, -1, low, -low - 1
+    left, right = (encode_integers(engine, t + 0j, system) for t in (x, y))
+    expected = reduce((x @ y.T).astype(np.int64), p)
+    assert all(
+        (own[:, :3] == expected).all() for own in engine.multiply(left, right, system)
+    )
+
+
+@cases("p", [p for p, _ in available_moduli("real")])
+def test_large_sums_of_every_residue_are_reduced(engine, p):
+    """Sums up to 2^25, in every residue class of every modulus."""
+    system, low = make_system("real", ((p, "real"),)), -(p // 2)
+    large = 2**11 if p > 240 else 2**8
+    left, right = np.full((1, large + p), -1.0), np.zeros((p, large + p))
+    left[:, :large] = right[:, :large] = low
+    right[:, large:] = np.tri(p, k=-1)
+    given = (encode_integers(engine, t, system) for t in (left, right))
+    (found,) = engine.multiply(*given, system)
+    assert (found[0, :p] == reduce(large * low**2 - np.arange(p), p)).all()
+
+
+# --- products of a matrix with itself -----------------------------------------------
+
+SYSTEMS = (
+    *(("2m", 1), ("2m", 16), ("2m", 22), ("3m", 1), ("3m", 15), ("3m", 49)),
+    *(("4m", 1), ("4m", 11), ("hybrid", 21), ("hybrid", 42), ("real", 49)),
+    *(("eisenstein", 1), ("eisenstein", 23)),
+)
+SQUARES = [(1, 1), (7, 0), (0, 5), (8, 9), (61, 33), (16, 520)]
+
+
+def encode_both(engine, system, rows, k, seed=1):
+    """Encode a matrix, and the conjugate."""
+    x = random_matrix(rows, k, dtype_for(system.method), 1.0, seed)
+    e = np.full(rows, 9, np.int32)
+    return [engine.encode(x, e, system, conjugate=own) for own in (False, True)]
+
+
+@cases("shape", SQUARES)
+@cases("choice", [("2m", 3), ("real", 3), ("3m", 2), ("eisenstein", 3)])
+def test_a_left_operand_becomes_the_right_one(engine, choice, shape):
+    system = residue_system(*choice)
+    left, conjugate = encode_both(engine, system, *shape)
+    assert (system.conjugate_planes is None) == (choice[0] == "3m")
+    for right, order in (
+        (left, tuple(range(len(system.planes)))),
+        (conjugate, system.conjugate_planes),
+    ):
+        if order is not None:
+            found = engine.reorder(left, order)
+            assert found.shape == right.shape
+            assert (found.residues() == right.residues()).all()
+            both = [engine.multiply(left, x, system) for x in (found, right)]
+            assert (both[0] == both[1])[..., : shape[0]].all()
+
+
+@cases("shape", SQUARES)
+@cases("choice", SYSTEMS)
+def test_products_with_a_mirror_follow_from_the_others(engine, choice, shape):
+    system, n = residue_system(*choice), shape[0]
+    given = *encode_both(engine, system, *shape), system
+    whole = engine.multiply(*given)
+    half = engine.multiply(*given, hermitian=True)
+    assert (half == whole)[..., :n].all()
+    if 0 in shape:
+        return
+    twice = engine.add_residues(whole, whole, system)
+    for options in ({}, {"hermitian": True}):
+        for found in add_both_ways(engine, *given, whole, **options):
+            assert (found == twice)[..., :n].all()
+
+
+@cases("n", [41, 132])
+@cases("triangle", ["lower", "upper"])
+@cases("choice", [("2m", 3), ("3m", 2), ("4m", 3), ("eisenstein", 3)])
+def test_a_triangle_of_what_follows_from_other_products(engine, choice, triangle, n):
+    system, wanted = residue_system(*choice), triangle_of(n, triangle)
+    given, options = (*encode_both(engine, system, n, 70), system), {"hermitian": True}
+    options["triangle"] = triangle
+    whole = engine.multiply(*given)
+    found = engine.multiply(*given, **options)
+    assert (found == whole)[..., :n][:, wanted].all()
+    twice = engine.add_residues(whole, whole, system)
+    for added in add_both_ways(engine, *given, found, **options):
+        assert (added == twice)[..., :n][:, wanted].all()

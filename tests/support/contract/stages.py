@@ -1,4 +1,4 @@
-"""Every stage of a product: the bits of the reference, and those once recorded."""
+"""Every stage of a product, and of a stack: the bits of the reference, and recorded."""
 
 import json
 
@@ -7,9 +7,11 @@ import pytest
 
 from tests.support.bits import same_bits
 from tests.support.cases import cases
+from tests.support.contract.products import triangle_of
 from tests.support.pipeline import add_both_ways, dtype_for, run_stages
 from tests.support.places import DATA
-from tests.support.strategies import DTYPES, SHAPES, random_matrix
+from tests.support.stacks import random_stack
+from tests.support.strategies import DTYPES, SHAPES, random_matrix, spread_matrix
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cpu.tuning import BLOCK
 from twom_dist.moduli import residue_system
@@ -101,23 +103,84 @@ def test_panels_accumulate_to_the_whole_product(engine):
 
 
 @pytest.mark.parametrize("shape", [(40, 40, 0), (0, 3, 2), (3, 0, 2), (0, 0, 0)])
-def test_empty_tiles_multiply_to_zeros(engine, shape):
-    m, n, k = shape
-    system = residue_system("2m", 16)
-    x, y = np.zeros((m, k), complex), np.zeros((n, k), complex)
-    rows, columns = np.zeros(m, np.int32), np.zeros(n, np.int32)
-    left = engine.encode(x, rows, system)
-    right = engine.encode(y, columns, system)
-    for _ in range(5):
-        junk = np.full((system.num_products, m, n), 77, np.int8)
+@pytest.mark.parametrize("stack", [(), (0,), (2,)])
+def test_empty_tiles_multiply_to_zeros(engine, stack, shape):
+    (m, n, k), system = shape, residue_system("2m", 16)
+    x, y = np.zeros((*stack, m, k), complex), np.zeros((*stack, n, k), complex)
+    rows, columns = np.zeros((*stack, m), np.int32), np.zeros((*stack, n), np.int32)
+    given = engine.encode(x, rows, system), engine.encode(y, columns, system)
+    for _ in range(3):
+        junk = np.full((system.num_products, *stack, m, n), 77, np.int8)
         del junk  # so that memory that nobody clears is not zero by chance
-        residues = engine.multiply(left, right, system)
-        assert residues[..., :n].shape == (system.num_products, m, n)
+        residues = engine.multiply(*given, system)
+        assert residues[..., :n].shape == (system.num_products, *stack, m, n)
         assert not residues.any()
     found = engine.decode(residues, rows, columns, system, np.dtype(complex))
-    assert found.shape == (m, n)
+    assert found.shape == (*stack, m, n)
     assert not found.any()
 
+
+# --- stacks -------------------------------------------------------------------------
+
+# The stages whose first axis is that of planes, products or words.
+BY_PLANE = ("left planes", "right planes", "residues", "pair")
+STACKED = {
+    "C": lambda x: x,
+    "transposed": lambda x: np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2),
+    "every second": lambda x: np.repeat(x, 2, axis=0)[::2],
+}
+
+
+@pytest.mark.parametrize("layout", STACKED)
+@pytest.mark.parametrize(
+    "choice", [("2m", 3), ("3m", 2), ("hybrid", 21), ("real", 3), ("eisenstein", 2)]
+)
+def test_every_stage_of_a_stack(engine, choice, layout):
+    """The bits of each matrix alone."""
+    (kind, count), lay = choice, STACKED[layout]
+    system, dtype = residue_system(kind, count), dtype_for(kind)
+    shapes = ((1,), 1, 1, 1), ((2,), 5, 3, 7), ((2, 1), 17, 18, 5), ((2,), 66, 17, 130)
+    for stack, m, n, k in shapes:
+        x, y = random_stack(stack, m, k, dtype, 1), random_stack(stack, n, k, dtype, 2)
+        y[-1, ..., 0, 0] = np.inf
+        found = run_stages(engine, lay(x), lay(y), system, conjugate=True)
+        for place in np.ndindex(stack):
+            given = x[place], y[place], system
+            expected = run_stages(get_engine("cpu"), *given, conjugate=True)
+            for name, value in expected.items():
+                where = (slice(None), *place) if name in BY_PLANE else place
+                assert same_bits(found[name][where], value), name
+
+
+@cases("hermitian", [False, True])
+@cases("triangle", ["full", "lower", "upper"])
+@cases("n", [18, 70])
+def test_residues_of_a_stack_are_added(engine, n, triangle, hermitian):
+    system, options = residue_system("2m", 3), {"hermitian": hermitian}
+    x, e = random_stack((2, 1), n, 5, "complex128", 1), np.full((2, 1, n), 9, np.int32)
+    given = [engine.encode(x, e, system, conjugate=t) for t in (False, True)]
+    whole = engine.multiply(*given, system)
+    options["triangle"] = triangle
+    before = engine.multiply(*given, system, **options)
+    expected = engine.add_residues(whole, whole, system)[..., :n]
+    for found in add_both_ways(engine, *given, system, before, **options):
+        assert ((found[..., :n] == expected) | ~triangle_of(n, triangle)).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_exponents_of_columns_of_stacks(engine, dtype):
+    x = np.stack([spread_matrix(5, 9, dtype), random_matrix(5, 9, dtype)] * 2)
+    x = x.reshape(2, 2, 5, 9)
+    x[1, 0, 2, 3], x[0, 0, :, 1] = np.nan, 0
+    largest = engine.largest_exponents(x)
+    for given in (x, STACKED["transposed"](x)):
+        found = engine.column_exponents(given, largest)
+        for place in np.ndindex(2, 2):
+            alone = engine.column_exponents(x[place], largest[place])
+            assert same_bits(found[place], alone)
+
+
+# --- recorded -----------------------------------------------------------------------
 
 RECORDED = json.loads((DATA / "recorded_products.json").read_text())
 

@@ -62,8 +62,10 @@ class DeviceArray(np.ndarray):
         return self._launch("take", np.asarray(self).take(*args, **more))
 
     def astype(self, *args: Any, **more: Any) -> "DeviceArray":
-        """Copy by a launch."""
-        return self._launch("astype", np.asarray(self).astype(*args, **more))
+        """Copy by a launch, where it has another type."""
+        found = np.asarray(self).astype(*args, **more)
+        shared = _shares(found, self)
+        return self._wrap(found) if shared else self._launch("astype", found)
 
     def get(self) -> np.ndarray:
         """Copy to the host, and wait."""

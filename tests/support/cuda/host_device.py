@@ -3,6 +3,7 @@
 It refuses what cuBLAS or a launch would refuse, or do slowly.
 """
 
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -19,6 +20,8 @@ from twom_dist.kernels.cuda.sources import DYNAMIC_FAMILIES, Module
 from twom_dist.kernels.cuda.tuning import Element, tuning_for
 
 POISON = 0xA5
+# Bytes before and behind an allocation that nobody may write to.
+_GUARD = 256
 _WAYS = 80, 90, 100
 _IDS = [f"sm_{t}" for t in _WAYS]
 # For tests of what differs: products in one pass by either kernel, and by cuBLAS.
@@ -45,9 +48,14 @@ def _split(whole: np.ndarray, parts: Parts) -> list[np.ndarray]:
 
 def _allocation(x: np.ndarray) -> np.ndarray:
     """Return the array that owns the memory."""
-    while x.base is not None:
+    while getattr(x, "base", None) is not None:
         x = x.base
     return x
+
+
+def _start(whole: np.ndarray) -> int:
+    """Find where an array begins in its memory: at a multiple of 512 bytes."""
+    return _GUARD + -(whole.ctypes.data + _GUARD) % 512
 
 
 def _multiply(x: np.ndarray, y: np.ndarray, sums: np.ndarray) -> None:
@@ -77,6 +85,7 @@ class HostDevice:
         self.kernels = kernels
         self._capability = capability
         self.launched: list[str] = []
+        self._guarded: dict[int, int] = {}
         self.allocated: list[int] = []
         self.free: int | None = None
         self.asked = 0
@@ -85,9 +94,19 @@ class HostDevice:
         """Allocate as CuPy does, at multiples of 512 bytes, with something in it."""
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
         self.allocated.append(size)
-        whole = np.full(size + 512, POISON, np.uint8)
-        start = -whole.ctypes.data % 512
+        whole = np.full(size + 1024, POISON, np.uint8)
+        self._guarded[id(whole)] = size
+        weakref.finalize(whole, self._guarded.pop, id(whole))
+        start = _start(whole)
         return whole[start : start + size].view(dtype).reshape(shape)
+
+    def check_guards(self, args: Sequence[Any], name: str) -> None:
+        """See that a launch wrote to nothing beside its arrays."""
+        for whole in (_allocation(x) for x in args if isinstance(x, np.ndarray)):
+            if (size := self._guarded.get(id(whole))) is not None:
+                start = _start(whole)
+                around = whole[start - _GUARD : start], whole[start + size :]
+                assert all((x == POISON).all() for x in around), f"{name}: beside"
 
     def filled(self, shape: tuple[int, ...], dtype: Any, byte: int = 0) -> np.ndarray:
         """Allocate, every byte alike."""
@@ -152,6 +171,7 @@ class HostDevice:
         assert shared == 0 or module.family in DYNAMIC_FAMILIES
         assert shared <= self.shared_bytes()
         self.kernels.launch(module, name, grid, block, args, shared)
+        self.check_guards(args, name)
 
     def launch_packed(
         self,

@@ -256,6 +256,7 @@ class ReferenceEngine(Magnitudes):
     ) -> Array:
         """Reconstruct exactly, then follow the contract's floating-point steps."""
         rows, columns = _finite(rows), _finite(columns)
+        residues = residues[..., : columns.shape[-1]]
         exponents = -(rows[..., :, np.newaxis] + columns[..., np.newaxis, :])
         e1 = np.clip(exponents, -1000, 600)
         e2 = np.maximum(exponents - e1, -1022)

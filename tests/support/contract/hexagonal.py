@@ -4,35 +4,25 @@ from fractions import Fraction
 from math import frexp
 
 import numpy as np
-import pytest
 
-import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cases import cases
-from tests.support.oracle import ExactProduct
 from tests.support.points import (
     ROOT_3,
     awkward_entries,
     points_at_the_edge,
+    points_from_beyond,
     points_of_half_digits,
     points_of_planes,
     residues_of_points,
 )
-from tests.support.strategies import random_matrix
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.hexagonal import HALF_ROOT, INVERSE_ROOT
 from twom_dist.moduli import available_moduli, residue_system
-from twom_dist.moduli.accuracy import error_bound
 
+REFERENCE = get_engine("reference")
 COUNTS = range(1, len(available_moduli("eisenstein")) + 1)
 WIDEST = residue_system("eisenstein", COUNTS[-1])
-
-
-def test_roots_of_3_have_two_words():
-    for words, root in ((INVERSE_ROOT, ROOT_3 / 3), (HALF_ROOT, ROOT_3 / 2)):
-        first, second = map(Fraction, words)
-        assert words[0] == float(root)
-        assert abs(first + second - root) < Fraction(1, 1 << 107)
+ZERO = np.zeros(1, np.int32)
 
 
 def square_distance(z: complex, point: tuple[int, int]) -> Fraction:
@@ -42,46 +32,51 @@ def square_distance(z: complex, point: tuple[int, int]) -> Fraction:
     return re * re + im * im
 
 
+def points(engine, z, **options) -> np.ndarray:
+    planes = engine.encode(z, ZERO, WIDEST, **options).residues()
+    return np.array(points_of_planes(planes, WIDEST), object)
+
+
 def test_entries_are_rounded_to_the_nearest_point(engine):
+    """And so are conjugates and opposites."""
     x = awkward_entries()
-    planes = engine.encode(x, np.zeros(1, np.int32), WIDEST).residues()
+    found = points(engine, x)
     around = [(2, 0), (-2, 0), (1, 1), (-1, 1), (1, -1), (-1, -1)]
-    for z, (g, h) in zip(x[0].tolist(), points_of_planes(planes, WIDEST), strict=True):
+    for z, (g, h) in zip(x[0].tolist(), found.tolist(), strict=True):
         assert (g + h) % 2 == 0
         own = square_distance(z, (g, h))
         assert own < Fraction(1, 3) + Fraction(1, 1 << 20)
         others = (square_distance(z, (g + a, h + b)) for a, b in around)
         assert own <= min(others) + Fraction(1, 1 << 20)
+    assert (points(engine, -x) == -found).all()
+    assert (points(engine, x.conj()) == found * [1, -1]).all()
+    assert (points(engine, x, conjugate=True) == found * [1, -1]).all()
 
 
-def test_rounding_commutes_with_conjugation_and_negation(engine):
-    x, exponents = awkward_entries(), np.zeros(1, np.int32)
-
-    def points(z, **options):
-        planes = engine.encode(z, exponents, WIDEST, **options)
-        return np.array(points_of_planes(planes.residues(), WIDEST), object)
-
-    found = points(x)
-    assert (points(-x) == -found).all()
-    assert (points(x.conj()) == found * [1, -1]).all()
-    assert (points(x, conjugate=True) == found * [1, -1]).all()
-
-
-def test_engines_round_alike():
-    x = awkward_entries()
-    for exponent in (0, -30, -300):
-        planes = [
-            engine.encode(x, np.full(1, exponent, np.int32), WIDEST)
-            for engine in map(get_engine, ("cpu", "reference"))
-        ]
-        assert same_bits(*(t.residues() for t in planes))
+@cases("conjugate", [False, True])
+@cases("count", [4, 8, 16, 17, 23])
+def test_entries_are_rounded_alike(engine, count, conjugate):
+    """In every number of words, up to the longest that they hold."""
+    system, x = residue_system("eisenstein", count), awkward_entries()
+    down = min(0, system.capacity.bit_length() // 2 - 80)
+    for exponent in (down, down - 30, -300):
+        given = x, np.full(1, exponent, np.int32), system
+        found, expected = (
+            t.encode(*given, conjugate=conjugate) for t in (engine, REFERENCE)
+        )
+        assert same_bits(found.residues(), expected.residues())
 
 
 def decode_points(engine, points, system, words=1) -> np.ndarray:
-    residues = residues_of_points(points, system)
-    exponents = np.zeros(1, np.int32), np.zeros(len(points), np.int32)
-    decoded = engine.decode(residues, *exponents, system, np.complex128, words=words)
-    return decoded[..., 0, :]
+    """Decode, and compare with the reference."""
+    count = -(-len(points) // 16) * 16
+    residues = np.zeros((system.num_products, 1, count), np.int8)
+    residues[:, :, : len(points)] = residues_of_points(points, system)
+    args = residues, ZERO, np.zeros(len(points), np.int32), system, np.complex128
+    found = engine.decode(*args, words=words)
+    own = np.ascontiguousarray(residues[:, :, : len(points)])
+    assert same_bits(found, REFERENCE.decode(own, *args[1:], words=words))
+    return found[..., 0, :]
 
 
 def ulps(found: float, value: Fraction) -> float:
@@ -100,7 +95,7 @@ def test_points_at_the_edge_of_the_cell_decode_to_themselves(engine, count):
         assert ulps(z.imag, h * ROOT_3 / 2) <= 0.501
 
 
-@pytest.mark.parametrize("count", [1, 4, 8, 16, 23])
+@cases("count", [1, 4, 8, 16, 23])
 def test_parts_are_rounded_once(engine, count):
     """The root of 3 is good for far more than the digits of a result."""
     system, rng = residue_system("eisenstein", count), np.random.default_rng(count)
@@ -118,32 +113,27 @@ def test_parts_are_rounded_once(engine, count):
             left = value - Fraction(getattr(high, part)) - Fraction(getattr(low, part))
             # Roundings of three terms below 2^-53 of the value, and of the root.
             assert abs(left) <= abs(value) / 2**104
-    for words, decoded in ((1, found), (2, pairs)):
-        opposite = [(-g, -h) for g, h in points]
-        assert (decode_points(engine, opposite, system, words) == -decoded).all()
 
 
-@pytest.mark.parametrize("count", [12, 16, 23])
-def test_decoding_is_odd_for_every_pattern_of_digits(count):
+@cases("count", COUNTS)
+def test_decoding_is_odd_for_every_pattern_of_digits(engine, count):
     system = residue_system("eisenstein", count)
-    points = points_of_half_digits(system)
-    found = decode_points(get_engine("cpu"), points, system)
-    assert (found[::2] == -found[1::2]).all()
-    assert same_bits(found, decode_points(get_engine("reference"), points, system))
+    edge = [x for g, h in points_at_the_edge(system) for x in ((g, h), (-g, -h))]
+    for points in (points_of_half_digits(system), edge):
+        for words in (1, 2):
+            found = decode_points(engine, points, system, words)
+            assert (found[..., ::2] == -found[..., 1::2]).all()
 
 
-@pytest.mark.parametrize("count", [3, 8, 14, 16, 20])
-def test_errors_are_within_the_bound(count):
-    """That of Gaussian integers with as large a product of moduli."""
-    system = residue_system("eisenstein", count)
-    for phi in (0, 1, 4):
-        A, B = (random_matrix(20, 20, phi=phi, seed=[count, s]) for s in (1, 2))
-        C = td.gemm(A, B, method="eisenstein", num_moduli=count)
-        error = ExactProduct(A, B).normwise_error(C)
-        assert error <= error_bound(system, 20, "complex128")
-
-
-def test_real_integers_are_exact():
-    """They lie on the lattice; imaginary ones do not."""
-    A, B = np.random.default_rng(1).integers(-(2**20), 2**20, (2, 9, 9)) + 0j
-    assert (td.gemm(A, B, method="eisenstein") == A @ B).all()
+def test_a_point_from_beyond_is_odd_too(engine):
+    """Where no other point has a digit of half its base."""
+    met = 0
+    for count in COUNTS:
+        system = residue_system("eisenstein", count)
+        for g, h in points_from_beyond(system):
+            one, other = (
+                decode_points(engine, [x], system) for x in ((g, h), (-g, -h))
+            )
+            assert one == -other
+            met += 1
+    assert met > 20

@@ -1,0 +1,95 @@
+"""CuPy's arrays, which stand on the host: no operand is copied, few waits are made."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.support.bits import same_bits
+from tests.support.cuda.cupy_arrays import use_device
+from tests.support.stacks import random_stack
+from tests.support.strategies import random_matrix
+from twom_dist.problem import matrices
+
+
+@pytest.fixture(params=[80, 90], ids=["sm_80", "sm_90"])
+def device(host_kernels, request, monkeypatch):
+    monkeypatch.setattr(matrices, "_check_device", lambda arrays: None)
+    return use_device(host_kernels, request.param, monkeypatch)
+
+
+def multiply(device, name, *given, alike=True, **options):
+    """Compare stacks of the device's arrays with the CPU's; count the launches.
+
+    Matrices that are not alike take other moduli, and are put together by those.
+    """
+    routine, own = getattr(td, name), [device.adopt(x) for x in given]
+    device.launched.clear()
+    device.allocated.clear()
+    found = routine(*own, **options)
+    launched = Counter(device.launched)
+    assert same_bits(found.get(), routine(*given, **options))
+    # What CuPy's own functions launch, and waits by its arrays.
+    own = [x for x in launched if x.startswith("cupy.") or x == "get"]
+    assert not own or not alike
+    return launched
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "complex128"])
+@pytest.mark.parametrize("ops", ["NN", "NC", "TN", "CT"])
+def test_no_operand_is_copied(device, ops, dtype):
+    """Of stacks with any strides: every second matrix, those of C transposed."""
+    a, b, c = (random_stack((3,), 21, 21, dtype, seed) for seed in (1, 2, 3))
+    a[0, 3, 4], a[2, 5], b[1, 0, 0] = np.nan, 0, -np.inf
+    a, c = np.repeat(a, 2, axis=0)[::2], c.swapaxes(1, 2)
+    options = {"op_a": ops[0], "op_b": ops[1], "alpha": -2, "beta": 0.5}
+    launched = multiply(device, "gemm", a, b, c, num_moduli=4, **options)
+    if device.capability() == 90:
+        stages = "scale_and_encode", "products_mma", "decode", "fill_product"
+        assert launched == dict.fromkeys(stages, 1)
+        assert len(device.allocated) == 2  # one for the result
+
+
+@pytest.mark.parametrize("uplo", ["full", "lower", "upper"])
+@pytest.mark.parametrize(("name", "op"), [("herk", "C"), ("syrk", "T"), ("herk", "N")])
+def test_updates_of_pieces_of_a_stack(device, name, op, uplo, monkeypatch):
+    monkeypatch.setattr("twom_dist.kernels.cuda.engine.LARGEST_STACK", 2)
+    a, c = (random_stack((3,), 70, 70, "complex128", seed) for seed in (1, 2))
+    a[2, 3, 4] = np.inf
+    options = {"op": op, "uplo": uplo, "beta": 2, "num_moduli": 3}
+    launched = multiply(device, name, a, c, **options)
+    assert device.capability() == 80 or launched["decode_and_close"] == 2
+
+
+@pytest.mark.parametrize("name", ["gemm", "syrk"])
+def test_the_default_looks_at_all_matrices_by_kernels(device, name):
+    """One wait for all, another for rounding errors; open pairs of some take two."""
+    rng = np.random.default_rng(0)
+    x, y = rng.random((2, 3, 40, 40)) + 1j * rng.random((2, 3, 40, 40))
+    scales = np.ldexp(1.0, [[[5]], [[-70]], [[3]]])
+    launched = multiply(device, name, *(x * scales, y)[: 2 - (name == "syrk")])
+    for kernel in ("largest_exponents", "summarise", "error_sums", "largest_sums"):
+        assert launched[kernel] == 1
+    assert launched["fetch"] == 2
+    for t in (x, y):
+        t[::2, :20, 20:] *= 2.0**-6
+        t[::2, 20:, :20] *= 2.0**-6
+        t[1] = 1
+    given = (x, y)[: 2 - (name == "syrk")]
+    launched = multiply(device, name, *given, alike=False)
+    assert launched["fetch"] <= 1 + 1 + 2
+
+
+@pytest.mark.parametrize("kind", ["float64", "complex128"])
+@pytest.mark.parametrize("options", [{"num_moduli": 4}, {}])
+def test_a_diagonal_on_the_host_or_the_device(device, kind, options):
+    a, b = random_matrix(21, 30), random_matrix(30, 18)
+    w = random_matrix(1, 30, kind)[0]
+    for given in (w, device.adopt(w)):
+        found = td.gemm(device.adopt(a), device.adopt(b), diag=given, **options)
+        assert same_bits(found.get(), td.gemm(a, b, diag=w, **options))
+    if kind == "float64":
+        for x in (a, a.reshape(3, 7, 30)):
+            found = td.herk(device.adopt(x), diag=device.adopt(w), **options)
+            assert same_bits(found.get(), td.herk(x, diag=w, **options))
