@@ -5,32 +5,18 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.gpu.ways import WAYS, matches, take
+from tests.gpu.ways import WAYS, engine_or_skip, matches, take
 from tests.support.nonfinite import PATTERNS, make_pair
-from tests.support.strategies import SHAPES, random_matrix
-from twom_dist.errors import EngineUnavailableError, MemoryLimitError
+from tests.support.strategies import DTYPES, random_matrix
+from twom_dist.errors import MemoryLimitError
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda import tuning
-from twom_dist.kernels.cuda.encoded import CudaEncoded
-from twom_dist.moduli import residue_system, scaling_rule
 from twom_dist.run import recipes
 from twom_dist.testing import random_matrix as spread_matrix
 
 pytestmark = pytest.mark.gpu
 
-try:
-    get_engine("cuda")
-except EngineUnavailableError as error:
-    # No device, driver or CuPy: the engine's own sentence is the reason.
-    pytest.skip(str(error), allow_module_level=True)
-
-SYSTEMS = (
-    *(("2m", 2), ("2m", 16), ("2m", 22), ("3m", 15), ("3m", 49), ("4m", 11)),
-    *(("hybrid", 24), ("hybrid", 42), ("real", 2), ("real", 15), ("real", 49)),
-    *(("eisenstein", 2), ("eisenstein", 16), ("eisenstein", 23)),
-)
-DTYPES = ("float32", "float64", "complex64", "complex128")
-ROUTINES = [td.herk, td.syrk, td.her2k, td.syr2k]
+engine_or_skip()
 
 
 @pytest.fixture(autouse=True, params=WAYS)
@@ -46,73 +32,6 @@ def engine():
 @pytest.fixture(scope="module")
 def cp(engine):
     return pytest.importorskip("cupy")
-
-
-@pytest.mark.parametrize("shape", [*SHAPES, (129, 257, 1040), (1030, 70, 33)])
-@pytest.mark.parametrize("choice", SYSTEMS)
-def test_every_stage_is_that_of_the_cpu(cp, engine, choice, shape):
-    (kind, count), (m, n, k) = choice, shape
-    dtype = "float64" if kind == "real" else "complex128"
-    system, host = residue_system(kind, count), get_engine("cpu")
-    rule = scaling_rule(system, k)
-    sides = {}
-    for side, rows in (("left", m), ("right", n)):
-        x = random_matrix(rows, k, dtype, 2.0, [rows, k])
-        d = cp.asarray(x)
-        largest = host.largest_exponents(x)
-        assert matches(cp, engine.largest_exponents(d), largest)
-        sums = host.square_sums(x, largest, rule.norm_bits)
-        on_device = engine.square_sums(d, cp.asarray(largest), rule.norm_bits)
-        assert matches(cp, on_device, sums)
-        e = host.choose_exponents(largest, sums, rule)
-        found = engine.choose_exponents(cp.asarray(largest), on_device, rule)
-        assert matches(cp, found, e)
-        flip = side == "right"
-        planes = host.encode(x, e, system, conjugate=flip)
-        encoded = engine.encode(d, found, system, conjugate=flip)
-        residues = planes.residues()
-        assert matches(cp, cp.ascontiguousarray(encoded.residues()), residues)
-        sides[side] = planes, encoded, e
-    product = host.multiply(sides["left"][0], sides["right"][0], system)
-    found = engine.multiply(sides["left"][1], sides["right"][1], system)
-    own, wanted = cp.ascontiguousarray(found[..., :n]), product[..., :n].copy()
-    assert matches(cp, own, wanted)
-    exponents = sides["left"][2], sides["right"][2]
-    on_device = [cp.asarray(e) for e in exponents]
-    for words in (1, 2) if np.dtype(dtype).char in "dD" else (1,):
-        C = host.decode(product, *exponents, system, dtype, words=words)
-        decoded = engine.decode(found, *on_device, system, dtype, words=words)
-        assert matches(cp, decoded, C)
-
-
-def lay_out(cp, layout, x):
-    """Move an array to the device, with these strides."""
-    x = cp.asarray(x)
-    if layout == "fortran":
-        return cp.asfortranarray(x)
-    if layout == "strided":
-        wide = cp.zeros((2 * x.shape[0], 3 * x.shape[1]), x.dtype)
-        wide[::2, 1::3] = x
-        return wide[::2, 1::3]
-    if layout == "negative strides":
-        return cp.ascontiguousarray(x[::-1, ::-1])[::-1, ::-1]
-    return x
-
-
-@pytest.mark.parametrize("layout", ["C", "fortran", "strided", "negative strides"])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_gemm_of_every_layout(cp, dtype, layout):
-    A, B, C = (
-        random_matrix(*shape, dtype, 2.0, seed)
-        for seed, shape in enumerate([(190, 230), (170, 230), (190, 170)])
-    )
-    A[3, 5], B[2], C[1, 1] = np.nan, 0, np.inf
-    options = {"op_b": "C", "alpha": -1.5, "beta": 0.25}
-    on_device = [lay_out(cp, layout, x) for x in (A, B, C)]
-    expected = td.gemm(A, B, C, **options)
-    assert np.array_equal(
-        cp.asnumpy(td.gemm(*on_device, **options)), expected, equal_nan=True
-    )
 
 
 @pytest.mark.parametrize("at_once", [True, False])
@@ -131,12 +50,13 @@ def test_every_pattern_of_nan_and_inf(cp, dtype, pattern, at_once, monkeypatch):
     assert matches(cp, td.herk(cp.asarray(x), num_moduli=3), td.herk(x, num_moduli=3))
 
 
-@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "eisenstein", "blas"])
-@pytest.mark.parametrize("routine", ROUTINES)
+@pytest.mark.parametrize("method", ["2m", "3m", "eisenstein", "blas"])
+@pytest.mark.parametrize("routine", [td.herk, td.syr2k])
 def test_updates(cp, routine, method, monkeypatch):
+    """In tiles of 64 a side, or by the library of the device."""
     monkeypatch.setattr(tuning, "SMALLEST_UPDATE_TILE", 64)
-    two = routine in (td.her2k, td.syr2k)
-    matrices = [random_matrix(333, 129, "complex128", 1.0, s) for s in range(1 + two)]
+    matrices = [random_matrix(333, 129, "complex128", 1.0, s) for s in (0, 1)]
+    matrices = matrices[: 1 + (routine is td.syr2k)]
     on_device = [cp.asarray(x) for x in matrices]
     C0 = random_matrix(333, 333, "complex128", 1.0, 9)
     for uplo in ("full", "lower", "upper"):
@@ -145,24 +65,8 @@ def test_updates(cp, routine, method, monkeypatch):
         expected = routine(*matrices, C0, **options)
         if method == "blas":
             cp.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
-            continue
-        assert matches(cp, found, expected)
-
-
-@pytest.mark.parametrize(
-    ("dtype", "options"),
-    [
-        ("float32", {}),
-        ("float64", {}),
-        ("complex64", {"method": "3m", "num_moduli": 1}),
-    ],
-)
-@pytest.mark.parametrize("routine", ROUTINES)
-def test_updates_without_mirrors(cp, routine, dtype, options):
-    two = routine in (td.her2k, td.syr2k)
-    matrices = [random_matrix(133, 129, dtype, 1.0, s) for s in range(1 + two)]
-    found = routine(*map(cp.asarray, matrices), **options)
-    assert matches(cp, found, routine(*matrices, **options))
+        else:
+            assert matches(cp, found, expected)
 
 
 # Ten squares of 256 a side: two bands of products.cu, both with their diagonal. Of long
@@ -196,18 +100,6 @@ def test_subnormal_floats_are_kept(cp, dtype):
         found = routine(*([a, a] if two else [a]), c, **scalars)
         expected = routine(*([A, A] if two else [A]), C, **scalars)
         assert matches(cp, found, expected)
-
-
-# Beyond 2^17 the sums of the largest residues would not fit 32 bits.
-@pytest.mark.parametrize("k", [(1 << 17) + 128, 3 * (1 << 16) + 384])
-def test_sums_of_long_k_are_reduced_in_between(cp, engine, k):
-    system = residue_system("2m", 4)
-    planes = cp.full((len(system.planes), 128, k), -128, cp.int8)
-    side = CudaEncoded(70, k, planes, tuple(range(len(planes))))
-    found = engine.multiply(side, side, system)
-    for product, residues in zip(system.products, found, strict=True):
-        p = product.p
-        assert (residues == (k * 128 * 128 + p // 2) % p - p // 2).all()
 
 
 @pytest.mark.parametrize("workspace", ["24 MiB", "200 MiB", None])

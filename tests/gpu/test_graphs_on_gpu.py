@@ -3,19 +3,14 @@
 import pytest
 
 import twom_dist as td
-from tests.gpu.ways import matches
-from twom_dist.errors import EngineUnavailableError
+from tests.gpu.ways import engine_or_skip, matches
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda import tuning
 from twom_dist.testing import random_matrix as spread_matrix
 
 pytestmark = pytest.mark.gpu
 
-try:
-    get_engine("cuda")
-except EngineUnavailableError as error:
-    # No device, driver or CuPy: the engine's own sentence is the reason.
-    pytest.skip(str(error), allow_module_level=True)
+engine_or_skip()
 
 
 @pytest.fixture(scope="module")

@@ -6,20 +6,15 @@ import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.gpu.ways import engine_or_skip
 from tests.support.bits import same_bits
-from twom_dist.errors import EngineUnavailableError
-from twom_dist.kernels import get_engine
 from twom_dist.testing import random_matrix
 
 pytestmark = pytest.mark.gpu
 
 for package in ("zarr", "distributed", "dask.array"):
     pytest.importorskip(package)
-try:
-    get_engine("cuda")
-except EngineUnavailableError as error:
-    # No device, driver or CuPy: the engine's own sentence is the reason.
-    pytest.skip(str(error), allow_module_level=True)
+engine_or_skip()
 
 M, K, N = 300, 200, 260
 TILE = 64

@@ -5,22 +5,17 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.gpu.ways import WAYS, take
+from tests.gpu.ways import WAYS, engine_or_skip, take
 from tests.support.cuda.every_kernel import (
     add_sums,
     calls_of_every_kernel,
     kernels_of,
 )
-from twom_dist.errors import EngineUnavailableError
 from twom_dist.kernels import get_engine
 
 pytestmark = pytest.mark.gpu
 
-try:
-    get_engine("cuda")
-except EngineUnavailableError as error:
-    # No device, driver or CuPy: the engine's own sentence is the reason.
-    pytest.skip(str(error), allow_module_level=True)
+engine_or_skip()
 
 
 @pytest.fixture

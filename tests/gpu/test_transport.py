@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
+from tests.gpu.ways import engine_or_skip
 from tests.support.bits import same_bits
 from tests.support.jobs import HERE, addresses
 from tests.support.strategies import random_matrix
-from twom_dist.errors import EngineUnavailableError
-from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda.fill import CudaFill
 from twom_dist.run.client import ensure_plugins
 from twom_dist.tiles.moving import DeviceAccumulator
@@ -20,11 +19,7 @@ from twom_dist.tiles.transport.worker_plugin import TransportPlugin
 
 pytestmark = pytest.mark.gpu
 
-try:
-    get_engine("cuda")
-except EngineUnavailableError as error:
-    # No device, driver or CuPy: the engine's own sentence is the reason.
-    pytest.skip(str(error), allow_module_level=True)
+engine_or_skip()
 
 SIDE = 700
 GIVEN = random_matrix(SIDE, SIDE, seed=1)

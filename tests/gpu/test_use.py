@@ -5,17 +5,12 @@ import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.gpu.ways import engine_or_skip
 from tests.support.strategies import random_matrix
-from twom_dist.errors import EngineUnavailableError
-from twom_dist.kernels import get_engine
 
 pytestmark = pytest.mark.gpu
 
-try:
-    get_engine("cuda")
-except EngineUnavailableError as error:
-    # No device, driver or CuPy: the engine's own sentence is the reason.
-    pytest.skip(str(error), allow_module_level=True)
+engine_or_skip()
 
 
 def test_products_have_the_bits_of_ours():

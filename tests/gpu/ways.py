@@ -1,4 +1,4 @@
-"""Ways of multiplying that a device is made to take."""
+"""The device, or why there is none, and ways of multiplying that it is made to take."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,9 +6,19 @@ from typing import Any
 import pytest
 
 from tests.support.bits import same_bits
+from twom_dist.errors import EngineUnavailableError
+from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda.tuning import BY_CAPABILITY, Tuning, tuning_for
 
 WAYS = ("wgmma", "mma", "cublas", "float16")
+
+
+def engine_or_skip() -> Any:
+    """Return the engine of the device; without one, its own sentence is the reason."""
+    try:
+        return get_engine("cuda")
+    except EngineUnavailableError as error:
+        pytest.skip(str(error), allow_module_level=True)
 
 
 def matches(cp: Any, found: Any, expected: Any) -> bool:

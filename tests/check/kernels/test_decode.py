@@ -54,7 +54,7 @@ def test_errors_of_eisenstein_integers_are_within_the_bound(count):
 
 
 def test_errors_of_both_operands_are_bounded_together():
-    """Every entry of either is rounded from 1.5 to 2, at the smallest scale there is."""
+    """Every entry of either is rounded from 1.5 to 2, at the smallest scale."""
     x = np.full((1, 11), 1.5)
     found = ExactProduct(x, x.T).normwise_error(td.gemm(x, x.T, num_moduli=1))
     bound = error_bound(residue_system("real", 1), 11, "float64")

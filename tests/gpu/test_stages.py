@@ -1,0 +1,31 @@
+"""Every stage of a product and of stacks, and routines, by each way of multiplying."""
+
+import pytest
+
+from tests.gpu.ways import WAYS, engine_or_skip, take
+from tests.support.contract.decode import *  # noqa: F403
+from tests.support.contract.hexagonal import *  # noqa: F403
+from tests.support.contract.products import *  # noqa: F403
+from tests.support.contract.routines import *  # noqa: F403
+from tests.support.contract.stages import *  # noqa: F403
+from tests.support.contract.winograd import *  # noqa: F403
+from tests.support.cuda.beside import Beside, Call
+from twom_dist.run import recipes
+
+pytestmark = pytest.mark.gpu
+CUDA = engine_or_skip()
+
+
+@pytest.fixture(params=WAYS)
+def engine(request, monkeypatch):
+    take(request.param, CUDA.device.capability(), monkeypatch)
+    return Beside(CUDA, pytest.importorskip("cupy"))
+
+
+@pytest.fixture
+def compute(engine):
+    """A call of a routine with the device's arrays."""
+    recipes._recipes.clear()
+    return lambda routine, *given, **options: Call(engine.cupy, routine)(
+        *given, **options
+    )

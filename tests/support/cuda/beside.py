@@ -1,0 +1,117 @@
+"""An engine of a device that takes NumPy's arrays: copies there, and back again."""
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+# By stage, the positional arguments that are on the host for every engine.
+ON_HOST = {"bound_pairs": (2, 3), "find_open": (1, 2), "largest_errors": (3,)}
+OF_TASKS = ("task", "run_stack", "tile_limits")
+
+
+class Beside:
+    """Calls the stages of an engine with arrays like those it is given."""
+
+    def __init__(self, engine: Any, cupy: Any) -> None:
+        self.engine, self.cupy = engine, cupy
+
+    def __getattr__(self, name: str) -> Any:
+        """Wrap what takes arrays."""
+        found = getattr(self.engine, name)
+        if not callable(found) or name in OF_TASKS:
+            return found
+        return Call(self.cupy, found, ON_HOST.get(name, ()))
+
+    def fetch(self, arrays: Any) -> Any:
+        """Give what has been brought here."""
+        return arrays
+
+    def smallest_cosines(self, x: Any, y: Any, *known: Any) -> Any:
+        """Leave largest exponents and places on the host."""
+        of_x, of_y, bits, places = known
+        call = Call(self.cupy, self.engine.smallest_cosines, (2, 3, 5))
+        sides = ((largest, call.send(squares)) for largest, squares in (of_x, of_y))
+        return call(x, y, *sides, bits, places)
+
+
+class Call:
+    """A call of a stage, or of a routine.
+
+    Arrays lie with the same strides there. What is written to is written to here as
+    well, and what is read-only here stays as it is.
+    """
+
+    def __init__(
+        self, cupy: Any, function: Callable[..., Any], on_host: tuple[int, ...] = ()
+    ) -> None:
+        self.cupy, self.function, self.on_host = cupy, function, on_host
+        self.sent: list[tuple[np.ndarray, Any]] = []
+
+    def __call__(self, *given: Any, **options: Any) -> Any:
+        """Send, compute, and bring back."""
+        places = range(len(given))
+        own = [given[i] if i in self.on_host else self.send(given[i]) for i in places]
+        more = {name: self.send(x) for name, x in options.items()}
+        found = self.function(*own, **more)
+        for x, there in self.sent:
+            if x.flags.writeable:
+                x[...] = self.cupy.asnumpy(there)
+            else:
+                assert x.tobytes() == self.cupy.asnumpy(there).tobytes()
+        return self.bring(found)
+
+    def send(self, x: Any) -> Any:
+        """Copy arrays to the device."""
+        if isinstance(x, Encoded):
+            return x.planes
+        if isinstance(x, list | tuple):
+            own = [self.send(t) for t in x]
+            return type(x)(*own) if hasattr(x, "_fields") else type(x)(own)
+        if not isinstance(x, np.ndarray):
+            return x
+        if any(x is known for known, _ in self.sent):
+            return next(there for known, there in self.sent if x is known)
+        self.sent.append((x, self._copy(x)))
+        return self.sent[-1][1]
+
+    def _copy(self, x: np.ndarray) -> Any:
+        """Copy all the memory in which a matrix lies."""
+        if x.size == 0:
+            return self.cupy.empty(x.shape, x.dtype)
+        steps = [(n - 1) * step for n, step in zip(x.shape, x.strides, strict=True)]
+        before = -sum(min(0, step) for step in steps)
+        size = before + sum(max(0, step) for step in steps) + x.itemsize
+        memory = (ctypes.c_char * size).from_address(x.ctypes.data - before)
+        whole = self.cupy.asarray(np.frombuffer(memory, np.uint8).copy())
+        return self.cupy.ndarray(x.shape, x.dtype, whole.data + before, x.strides)
+
+    def bring(self, found: Any) -> Any:
+        """Copy results to the host."""
+        for x, there in self.sent:
+            if found is there:
+                return x
+        if isinstance(found, self.cupy.ndarray):
+            return self.cupy.asnumpy(found)
+        if hasattr(found, "residues"):
+            return Encoded(found, self.cupy)
+        if hasattr(found, "surveyed"):
+            surveyed = found.surveyed
+            return found._replace(surveyed=lambda: self.bring(surveyed()))
+        if isinstance(found, list | tuple):
+            own = [self.bring(x) for x in found]
+            return type(found)(*own) if hasattr(found, "_fields") else type(found)(own)
+        return found
+
+
+class Encoded:
+    """Encoded planes of the device, whose residues are brought here."""
+
+    def __init__(self, planes: Any, cupy: Any) -> None:
+        self.planes, self.cupy = planes, cupy
+        self.shape, self.nbytes = planes.shape, planes.nbytes
+
+    def residues(self) -> np.ndarray:
+        """Bring the residues."""
+        return np.array(self.cupy.asnumpy(self.planes.residues()))
