@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from tests.check.kernels.cuda.test_device import cupy  # noqa: F401  a fixture
 from tests.support.cuda.host_device import HostDevice
 from tests.support.expect import raises
 from twom_dist.errors import KernelError
@@ -65,7 +64,7 @@ def test_what_is_wrong_for_some_shapes_alone_is_not_taken(shape):
     assert choose_exact(Chip(float16=add_one), "float16") == "int8"
 
 
-def test_each_device_is_checked_once_and_none_that_takes_our_kernel(cupy, monkeypatch):  # noqa: F811
+def test_each_device_is_checked_once_and_none_that_takes_our_kernel(cupy, monkeypatch):
     checked, number = [], [0]
 
     def check(device, preferred):
