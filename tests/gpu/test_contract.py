@@ -7,7 +7,7 @@ from tests.support.contract.encode import *  # noqa: F403
 from tests.support.contract.fill import *  # noqa: F403
 from tests.support.contract.finished_tiles import *  # noqa: F403
 from tests.support.contract.look import *  # noqa: F403
-from tests.support.contract.pairs import *  # noqa: F403
+from tests.support.contract.octaves import *  # noqa: F403
 from tests.support.cuda.beside import Beside
 
 pytestmark = pytest.mark.gpu

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from twom_dist.tiles.look.every_pair import magnitude_bits
 
 import twom_dist as td
 from tests.gpu.ways import WAYS, engine_or_skip, take
@@ -10,7 +11,6 @@ from tests.support.stacks import assert_each_is_as_alone, random_stack
 from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.kernels import get_engine
 from twom_dist.moduli import norm_bits
-from twom_dist.tiles.look.every_pair import magnitude_bits
 
 pytestmark = pytest.mark.gpu
 CUDA = engine_or_skip()
