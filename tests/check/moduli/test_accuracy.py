@@ -303,6 +303,7 @@ def test_bounds_of_native_products_and_of_more_and_more_moduli():
     bounds = [plan(256, num_moduli=n).error_bound for n in range(2, 23)]
     assert bounds == sorted(bounds, reverse=True)
     assert bounds[-1] == pytest.approx(2.0**-52, rel=0.01)
+    assert quantisation_bound(residue_system("2m", 1), 10**6) == inf
     assert plan(1, "complex64", num_moduli=20).error_bound >= 2.0**-24
 
 

@@ -12,10 +12,12 @@ import pytest
 from distributed.protocol import deserialize, serialize
 from distributed.protocol.cuda import cuda_deserialize, cuda_serialize
 
+import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.transport import a_way, ndarray, on_device, send, with_device
 from twom_dist.kernels.cuda.fill import CudaFill
+from twom_dist.tiles import tasks
 from twom_dist.tiles.moving import DeviceAccumulator
 from twom_dist.tiles.transport.handles import Ipc, Opened
 from twom_dist.tiles.transport.leases import Lease, LeaseEndedError
@@ -73,6 +75,10 @@ def test_device_accumulators_stay_there(both, device):
     found = deserialize(header, frames)
     assert found.values is given.values
     assert found.fill.marks is given.fill.marks
+    # What tasks make there is of that kind, and weighed with all that it has.
+    native = td.plan(td.gemm, (4, 6), (6, 6), method="blas").spec
+    assert type(tasks.add_accumulators(given, given, native)) is DeviceAccumulator
+    assert sys.getsizeof(given) > VALUES.nbytes + marks.nbytes
 
 
 def test_a_block_that_the_sender_drops_too_early_is_no_block(both, device):
