@@ -9,7 +9,7 @@ import pytest
 from distributed import Client, LocalCluster
 from distributed.utils import get_mp_context
 
-from twom_dist.api.files import multiply_files
+import twom_dist as td
 from twom_dist.jobs import Progress, begin, compute
 from twom_dist.plan import Cluster
 from twom_dist.plan.memory import INTERPRETER_BYTES, SPILL, MemoryBudget
@@ -56,7 +56,7 @@ def local_workers(count, **options):
 
 def multiply(output="C.zarr", **options):
     """Multiply A and B in tiles of 16."""
-    return multiply_files("A.zarr", "B.npy", output, **{"chunks": 16, **options})
+    return td.multiply_files("A.zarr", "B.npy", output, **{"chunks": 16, **options})
 
 
 def small_cluster(tile_bytes):

@@ -11,7 +11,6 @@ from dask.utils import format_bytes
 import twom_dist as td
 from tests.support.command import make, save
 from tests.support.jobs import wait_until
-from twom_dist.api.files import update_files
 from twom_dist.jobs import driver, reads
 from twom_dist.jobs.reading import StoredTiles
 from twom_dist.jobs.reads import Reads
@@ -106,7 +105,7 @@ def test_a_tall_job_tells_of_its_reads_before_its_only_tile(
     monkeypatch.setattr(StoredTiles, "read", waiting)
     compute = driver.compute
     monkeypatch.setattr(driver, "compute", lambda *x: compute(*x, enter=told.append))
-    update_files(td.herk, "A.npy", "C.npy", op="C", chunks=16)
+    td.update_files(td.herk, "A.npy", "C.npy", op="C", chunks=16)
     status = seen[0]
     assert (status.done, status.tiles) == (0, 1)
     assert status.phase.startswith("multiplying, ")

@@ -12,7 +12,6 @@ from tests.support.bits import same_bits
 from tests.support.command import contents, read
 from tests.support.jobs import wait_until
 from tests.support.places import CLUSTER, STAND_INS
-from twom_dist.api.files import multiply_files
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
 SCRIPT = CLUSTER / "slurm.sbatch"
@@ -110,7 +109,7 @@ def test_dask_jobqueue_brings_workers(slurm, folder, monkeypatch):
         client.wait_for_workers(2, timeout=100)
         assert listening_addresses(folder) == {"127.0.0.1"}
         options = {"chunks": 32, "engine": "reference", "num_moduli": 16}
-        multiply_files("A.zarr", "B.zarr", "C.zarr", client=client, **options)
+        td.multiply_files("A.zarr", "B.zarr", "C.zarr", client=client, **options)
     # dask-jobqueue leaves them to the garbage collector.
     for credential in ("ca_file", "cert", "key"):
         getattr(cluster, f"_job_{credential}").close()

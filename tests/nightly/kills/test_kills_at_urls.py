@@ -15,7 +15,6 @@ from tests.support.buckets import remove, serve_matrices
 from tests.support.command import CommandLine
 from tests.support.expect import raises
 from tests.support.jobs import wait_until
-from twom_dist.api.files import multiply_files
 from twom_dist.errors import StoreError
 from twom_dist.store import open_matrix
 
@@ -44,7 +43,7 @@ def test_a_job_that_is_killed_continues_in_the_bucket(matrices, capsys):
     assert job.returncode == -signal.SIGKILL
     with raises(StoreError, "input-unfinished"):
         open_matrix(output)
-    assert multiply_files(*paths, output, chunks=16, num_moduli=16).resumed >= 3
+    assert td.multiply_files(*paths, output, chunks=16, num_moduli=16).resumed >= 3
     assert same_bits(open_matrix(output)[:, :], td.gemm(a, b, num_moduli=16))
     code, out, _ = CommandLine(capsys)("info", output)
     assert (code, "complete" in out) == (0, True)

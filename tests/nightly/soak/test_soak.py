@@ -7,7 +7,6 @@ import psutil
 import twom_dist as td
 from tests.support.command import make, save
 from tests.support.jobs import task_names, wait_until_gone
-from twom_dist.api.files import multiply_files, update_files
 from twom_dist.tiles.placement import plugin
 
 
@@ -32,10 +31,10 @@ def run_products(client, count):
         options |= {"num_moduli": 16} if turn % 2 else {}
         save("P.npy", make(m, k, turn))
         if turn % 4 == 3:
-            update_files(td.herk, "P.npy", output, **options)
+            td.update_files(td.herk, "P.npy", output, **options)
         else:
             save("Q.npy", make(k, n, turn))
-            multiply_files("P.npy", "Q.npy", output, **options)
+            td.multiply_files("P.npy", "Q.npy", output, **options)
         for path in ("P.npy", "Q.npy"):
             Path(path).unlink(missing_ok=True)
 

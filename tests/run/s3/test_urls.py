@@ -12,10 +12,10 @@ from fsspec.implementations.memory import MemoryFileSystem
 import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.buckets import remove, save, serve_matrices
+from tests.support.cases import cases
 from tests.support.command import CommandLine, make
 from tests.support.expect import raises
 from tests.support.jobs import at, stop_after
-from twom_dist.api.files import multiply_files, update_files
 from twom_dist.errors import PlanError, StoreError
 from twom_dist.store import open_matrix
 
@@ -43,7 +43,7 @@ def square() -> Iterator[tuple[np.ndarray, tuple[str, str, str]]]:
 # --- in the memory of this process ----------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@cases(
     ("left", "output", "kind", "code"),
     [
         ("A.zarr", "A.zarr", PlanError, "output-is-input"),
@@ -58,11 +58,11 @@ def test_a_url_that_does_not_do_is_refused(square, left, output, kind, code):
     before = dict(MemoryFileSystem.store)
     left, right, output = (f"memory://folder/{x}" for x in (left, "A.zarr", output))
     with raises(kind, code):
-        multiply_files(left, right, output)
+        td.multiply_files(left, right, output)
     assert dict(MemoryFileSystem.store) == before
 
 
-@pytest.mark.parametrize(
+@cases(
     ("url", "code"),
     [
         ("gs://bucket/A.zarr", "no-cloud"),
@@ -82,7 +82,7 @@ def test_an_address_that_cannot_be_used_is_refused(url, code, monkeypatch):
 
 def test_an_output_is_continued_as_a_file_is_and_never_replaced(square):
     a, paths = square
-    run = partial(multiply_files, *paths, chunks=16)
+    run = partial(td.multiply_files, *paths, chunks=16)
     stop_after(5, run)
     with raises(StoreError, "input-unfinished"):
         open_matrix(paths[2])
@@ -102,10 +102,10 @@ def test_what_another_run_has_made_is_neither_taken_nor_removed(square):
 
     def replace():
         remove(paths[2])
-        multiply_files(*paths, chunks=32, alpha=2)
+        td.multiply_files(*paths, chunks=32, alpha=2)
 
     with raises(StoreError, "tiles-gone"):
-        multiply_files(*paths, chunks=16, progress=at(16, replace))
+        td.multiply_files(*paths, chunks=16, progress=at(16, replace))
     assert same_bits(open_matrix(paths[2])[:, :], td.gemm(a, a, alpha=2))
 
 
@@ -122,7 +122,9 @@ def test_an_input_that_changes_in_the_bucket_is_noticed(matrices):
 
     paths = (f"{BUCKET}/D.zarr", f"{BUCKET}/E.zarr")
     with raises(StoreError, "input-changed"):
-        update_files(td.herk, *paths, chunks=16, num_moduli=16, progress=at(2, change))
+        td.update_files(
+            td.herk, *paths, chunks=16, num_moduli=16, progress=at(2, change)
+        )
     with raises(StoreError, "file-missing"):
         open_matrix(f"{BUCKET}/E.zarr")
 

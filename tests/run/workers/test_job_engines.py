@@ -13,7 +13,6 @@ import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.command import CommandLine, make, read
 from tests.support.jobs import K, N, local_workers, multiply
-from twom_dist.api.files import multiply_files
 from twom_dist.cli import workers
 from twom_dist.jobs import gpus, reading, tiles
 from twom_dist.jobs.gpus import WorkerDevice
@@ -92,7 +91,7 @@ def test_c_and_other_dtypes_are_moved_too_in_waves(client, files, moves, monkeyp
     np.save("R.npy", make(K, N, 5, "f4"))
     given = {"beta": 0.5j, "num_moduli": 16}
     options = {"c": "C0.h5", "client": client, "chunks": 16, **given}
-    summary = multiply_files("A.zarr", "R.npy", "C.zarr", **options)
+    summary = td.multiply_files("A.zarr", "R.npy", "C.zarr", **options)
     expected = td.gemm(files[0], np.load("R.npy"), files[2], **given)
     assert same_bits(read("C.zarr"), expected)
     assert summary.waves > 1

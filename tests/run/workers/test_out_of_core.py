@@ -11,7 +11,6 @@ import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.command import make
 from tests.support.jobs import local_workers
-from twom_dist.api.files import multiply_files
 from twom_dist.jobs import Job
 from twom_dist.plan.memory import INTERPRETER_BYTES, MemoryBudget
 from twom_dist.store import open_matrix
@@ -86,7 +85,7 @@ def test_matrices_four_times_the_memory(client, here, monkeypatch):
     client.run(count_reads)
     sampler = Sampler(client)
     sampler.start()
-    summary = multiply_files("A.npy", "B.npy", "C.npy", client=client, **options)
+    summary = td.multiply_files("A.npy", "B.npy", "C.npy", client=client, **options)
     sampler.ended.set()
     sampler.join()
     ((layout, cluster),) = layouts
