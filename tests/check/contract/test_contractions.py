@@ -110,6 +110,7 @@ CALLS = [
         )
     ),
 ]
+TAKE_OUT = CALLS[:-7]
 
 
 class With:
@@ -131,7 +132,7 @@ def test_axes_are_those_of_numpy(call, shapes, dtype):
         expect(call(With(method=method), a, b), expected)
     if a.size:
         expect(call(td, a.tolist(), b), call(np, a.tolist(), b))
-    if expected.ndim and isinstance(expected, np.ndarray):
+    if expected.ndim and (call, shapes) in TAKE_OUT:
         out = np.empty_like(expected)
         assert call(With(out=out, method="2m"), a, b) is out
         expect(out, expected)
