@@ -2,7 +2,6 @@
 
 import dask.array as da
 import numpy as np
-import pytest
 import xarray as xr
 
 import twom_dist as td
@@ -138,7 +137,11 @@ REFUSALS = [
     (PlanError, "dim", gemm(a, b, dim=["time", "y"])),
     (PlanError, "dim", lambda: td.plan(td.xarray.gemm, a, b, dim="x")),
     (PlanError, "dims", gemm(a, a)),
-    (PlanError, "stack", lambda: td.explain(td.xarray.gemm, stacked, BEAMS, dim="time")),
+    (
+        PlanError,
+        "stack",
+        lambda: td.explain(td.xarray.gemm, stacked, BEAMS, dim="time"),
+    ),
     (PlanError, "dims", gemm(b, stacked[:, :, 0], C=b, beta=1)),
     *(
         (PlanError, "rows", herk(stacked, **rows))
