@@ -94,8 +94,15 @@ def test_a_weight_of_the_result_takes_one_product():
         assert td.plan(td.einsum, *given, optimize=path, **OPTIONS).routine == "gemm"
 
 
-def test_a_real_weight_is_no_complex_one():
+def test_weights_are_converted_as_operands_are():
+    """Real ones are no complex ones, and integers are rounded once."""
     a, b, w = operands()
+    large = np.arange(K, dtype="uint64") + (2**63 + 1)
+    found = td.einsum("ik,k,kj->ij", a, large, b, **OPTIONS)
+    assert same_bits(found, td.gemm(a, b, diag=large.astype(float), **OPTIONS))
+    # Of the native product the operands are scaled.
+    found = td.einsum("ik,k,kj->ij", a, w, b, method="blas", **IN_ORDER)
+    assert np.allclose(found, (a * w) @ b)
     a[2, 3] = np.inf
     found = td.einsum("ik,k,kj->ij", a, w, b, **OPTIONS)
     assert same_bits(found, td.gemm(a, b, diag=w, **OPTIONS))
@@ -181,13 +188,6 @@ def test_other_vectors_multiply_as_numpy_has_it(subscripts, shapes):
                 assert found.dtype == expected.dtype
 
 
-def test_native_products_are_those_of_scaled_operands():
-    a, b, w = operands()
-    found = td.einsum("ik,k,kj->ij", a, w, b, method="blas", **IN_ORDER)
-    assert np.allclose(found, (a * w) @ b)
-    assert not same_bits(found, td.gemm(a, b, diag=w))
-
-
 def test_dask_arrays_and_blocks():
     a, b, w = operands()
     expected = td.gemm(a, b, diag=w, **OPTIONS)
@@ -201,10 +201,3 @@ def test_dask_arrays_and_blocks():
         assert not any("mul" in layer for layer in x.dask.layers)
     with dask.config.set({"twom-dist.blas-below": 0}):
         assert same_bits(td.numpy.einsum("ik,k,kj", a, w, b), td.gemm(a, b, diag=w))
-
-
-def test_integers_are_rounded_as_those_of_other_operands():
-    a, b, _ = operands()
-    w = np.arange(K, dtype="uint64") + (2**63 + 1)
-    found = td.einsum("ik,k,kj->ij", a, w, b, **OPTIONS)
-    assert same_bits(found, td.gemm(a, b, diag=w.astype(float), **OPTIONS))

@@ -14,9 +14,7 @@ from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.integers import as_parts, conjugate, full, multiply, random_integers
 from twom_dist.errors import AccuracyError, ArgumentError, PlanError
-from twom_dist.moduli import available_moduli, residue_system
-from twom_dist.problem.exact import shortest_exact
-from twom_dist.tiles.integers import working_dtype
+from twom_dist.moduli import residue_system
 
 NARROW = ("bool", "int8", "uint8", "int16", "uint16")
 # (m, n, k)
@@ -33,28 +31,28 @@ def test_products_are_those_of_python_integers(shape, left, right, pairs):
     assert (as_parts(c) == multiply(a, b, pairs)).all()
 
 
-@pytest.mark.parametrize("dtype", NARROW)
-def test_updates_of_pairs(dtype):
+@cases("dtype", NARROW)
+@cases("tile", [3, 1024])
+def test_updates_are_those_of_python_integers(dtype, tile):
     a, b = (random_integers((7, 5), dtype, True, seed) for seed in (1, 2))
-    h = multiply(a, conjugate(a), True)
-    assert (as_parts(td.integers.herk(a, pairs=True)) == h).all()
-    s = multiply(a, conjugate(b), True)
-    expected = as_parts(td.integers.her2k(a, b, pairs=True))
-    assert (expected == s + conjugate(s)).all()
-    t = multiply(a, b.swapaxes(0, 1), True)
-    twice = t + t.swapaxes(0, 1)
-    assert (as_parts(td.integers.syr2k(a, b, pairs=True)) == twice).all()
-    c = multiply(a.swapaxes(0, 1), a, True)
-    assert (as_parts(td.integers.syrk(a, pairs=True, op="T")) == c).all()
-
-
-def test_updates_of_integers():
-    a, b = (random_integers((7, 5), "int16", seed=seed) for seed in (1, 2))
-    s = multiply(a, b.T)
-    assert (as_parts(td.integers.syrk(a)) == multiply(a, a.T)).all()
-    assert (as_parts(td.integers.syr2k(a, b)) == s + s.T).all()
-    lower = as_parts(td.integers.syrk(a, uplo="lower"))
-    assert (lower == np.tril(multiply(a, a.T))).all()
+    x, y = a[..., 0], b[..., 1]
+    h, s = (multiply(a, conjugate(t), True) for t in (a, b))
+    t, u = multiply(a, b.swapaxes(0, 1), True), multiply(x, y.T)
+    space, options = td.integers, {"pairs": True}
+    with dask.config.set({"twom-dist.largest-tile": tile}):
+        for found, expected in (
+            (space.herk(a, **options), h),
+            (space.her2k(a, b, **options), s + conjugate(s)),
+            (space.syr2k(a, b, **options), t + t.swapaxes(0, 1)),
+            (
+                space.syrk(a, op="T", **options),
+                multiply(a.swapaxes(0, 1), a, True),
+            ),
+            (space.syrk(x), multiply(x, x.T)),
+            (space.syr2k(x, y), u + u.T),
+            (space.syrk(x, uplo="lower"), np.tril(multiply(x, x.T))),
+        ):
+            assert (as_parts(found) == expected).all()
 
 
 @pytest.mark.parametrize("pairs", [False, True])
@@ -85,43 +83,14 @@ def test_samples_of_8_bits_take_four_moduli():
     assert "exactly" in str(plan)
 
 
-@given(st.sampled_from(["2m", "3m", "4m", "hybrid", "real"]), st.integers(0, 150))
-def test_the_shortest_system_suffices(method, bits):
-    is_complex = method != "real"
-    for bound in (2**bits - 1, 2**bits):
-        system = shortest_exact(method, is_complex, bound, 1)
-        assert system.capacity >= bound
-        count = system.num_moduli
-        if count > 1 and method != "hybrid":
-            assert count <= len(available_moduli(method))
-            assert residue_system(method, count - 1).capacity < bound
-
-
-def test_entries_fit_even_where_their_products_are_few():
-    a, b = random_integers((2, 1), "int32"), random_integers((1, 3), "bool")
-    c = td.integers.gemm(a, b)
-    assert (as_parts(c) == multiply(a, b)).all()
-
-
-def test_single_precision_holds_no_more_than_24_bits():
-    for largest, size in ((2**24, 4), (2**24 + 1, 8)):
-        assert working_dtype("int32", largest).itemsize == size
-
-
-@pytest.mark.parametrize("method", ["3m", "4m", "hybrid"])
-def test_other_methods(method):
-    a = random_integers((6, 4), "int8", True)
-    c = td.integers.herk(a, pairs=True, method=method)
-    assert same_bits(c, td.integers.herk(a, pairs=True))
-
-
-def test_engines_agree():
-    for pairs in (False, True):
-        a = random_integers((6, 9), "int16", pairs, 1)
-        b = random_integers((9, 5), "uint8", pairs, 2)
-        c = td.integers.gemm(a, b, pairs=pairs)
-        slowly = td.integers.gemm(a, b, pairs=pairs, engine="reference")
-        assert same_bits(slowly, c)
+@cases("options", [{"method": x} for x in ("3m", "4m", "hybrid")] + [{"engine": "reference"}])
+@cases("pairs", [False, True])
+def test_other_methods_and_engines_agree(options, pairs):
+    a = random_integers((6, 9), "int16", pairs, 1)
+    b = random_integers((9, 5), "uint8", pairs, 2)
+    c = td.integers.gemm(a, b, pairs=pairs)
+    if pairs or "engine" in options:
+        assert same_bits(td.integers.gemm(a, b, pairs=pairs, **options), c)
 
 
 LAYOUTS = {
@@ -137,46 +106,36 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@cases("layout", LAYOUTS)
 def test_layouts(layout):
     a = random_integers((6, 4), "int16", True, 1)
     b = random_integers((4, 3), "int16", True, 2)
-    x, y = (LAYOUTS[layout](t) for t in (a, b))
+    x, y = (np.asarray(LAYOUTS[layout](t)) for t in (a, b))
     if layout == "lists":
-        x, y = (np.array(t, np.int16) for t in (x, y))
+        x, y = x.astype(np.int16), y.astype(np.int16)
     c = td.integers.gemm(a, b, pairs=True)
     assert same_bits(td.integers.gemm(x, y, pairs=True), c)
     turned = (np.swapaxes(t, 0, 1) for t in (x, y))
     assert same_bits(td.integers.gemm(*turned, pairs=True, op_a="T", op_b="T"), c)
 
 
-@pytest.mark.parametrize("tile", [3, 1024])
-def test_tiles_do_not_show(tile):
-    a = random_integers((11, 8), "int8", True)
-    with dask.config.set({"twom-dist.largest-tile": tile}):
-        for call in (
-            lambda: td.integers.herk(a, pairs=True),
-            lambda: td.integers.syrk(a, pairs=True),
-        ):
-            assert same_bits(call(), call())
-        found = td.integers.herk(a, pairs=True)
-    assert (as_parts(found) == multiply(a, conjugate(a), True)).all()
-
-
-@pytest.mark.parametrize("scheduler", ["sync", "threads"])
-@pytest.mark.parametrize("pairs", [False, True])
-def test_dask(pairs, scheduler):
-    a = random_integers((11, 8), "int8", pairs, 1)
-    b = random_integers((8, 7), "uint16", pairs, 2)
-    x = da.from_array(a, chunks=(4, 3, 1) if pairs else (4, 3))
-    y = da.from_array(b, chunks=5)
-    lazily = td.integers.gemm(x, y, pairs=pairs)
-    c = td.integers.gemm(a, b, pairs=pairs)
-    assert (lazily.shape, lazily.dtype) == (c.shape, c.dtype)
-    assert same_bits(lazily.compute(scheduler=scheduler), c)
-    assert same_bits(td.integers.gemm(x, b, pairs=pairs).compute(scheduler="sync"), c)
-    h = td.integers.syrk(x, pairs=pairs).compute(scheduler=scheduler)
-    assert same_bits(h, td.integers.syrk(a, pairs=pairs))
+@cases("pairs", [False, True])
+@cases("scheduler", ["sync", "threads"])
+def test_stacks_of_arrays_of_dask(pairs, scheduler):
+    a = np.array([random_integers((5, 4), "int8", pairs, i) for i in range(3)])
+    b = random_integers((4, 6), "uint16", pairs, 9)
+    x, y = da.from_array(a, chunks=(2, 3, 4, 1)[: a.ndim]), da.from_array(b, chunks=3)
+    options = {"pairs": pairs}
+    products = np.array([td.integers.gemm(t, b, **options) for t in a])
+    squares = np.array([td.integers.syrk(t, **options) for t in a])
+    found = [
+        *(td.integers.gemm(s, t, **options) for s in (a, x) for t in (b, y)),
+        *(td.integers.syrk(s, **options) for s in (a, x)),
+        td.integers.gemm(x[1], y, **options),
+    ]
+    wanted = [products] * 4 + [squares] * 2 + [products[1]]
+    for own, expected in zip(dask.compute(*found, scheduler=scheduler), wanted, strict=True):
+        assert same_bits(own, expected)
 
 
 def test_chunks_stay_integers():
@@ -210,48 +169,26 @@ def test_a_block_that_was_refilled_is_encoded_again():
         assert (as_parts(c.compute(scheduler="sync")) == expected).all()
 
 
-@pytest.mark.parametrize("lazily", [False, True])
-@pytest.mark.parametrize("pairs", [False, True])
-def test_stacks(pairs, lazily):
-    a = np.array([random_integers((5, 4), "int8", pairs, i) for i in range(3)])
-    b = random_integers((4, 6), "uint8", pairs, 9)
-    options = {"pairs": pairs}
-    expected = [td.integers.gemm(x, b, **options) for x in a]
-    squares = [td.integers.syrk(x, **options) for x in a]
-    if lazily:
-        a = da.from_array(a, chunks=(2, 3, 4, 2)[: a.ndim])
-    assert same_bits(np.asarray(td.integers.gemm(a, b, **options)), np.array(expected))
-    assert same_bits(np.asarray(td.integers.syrk(a, **options)), np.array(squares))
-
-
-@pytest.mark.parametrize("shape", [(0, 3, 4), (3, 0, 4), (3, 4, 0)])
+@cases("shape", [(0, 3, 4), (3, 0, 4), (3, 4, 0)])
 def test_nothing(shape):
     m, n, k = shape
     a, b = np.zeros((m, k, 2), np.int8), np.zeros((k, n, 2), np.int8)
-    c = td.integers.gemm(a, b, pairs=True)
-    assert same_bits(c, np.zeros((m, n), complex))
+    assert same_bits(td.integers.gemm(a, b, pairs=True), np.zeros((m, n), complex))
 
 
-def test_out_is_written_to():
+def test_places_products_and_explanations():
     a = random_integers((5, 4), "int8", True)
-    out = np.empty((5, 5), complex)
+    out, expected = np.empty((5, 5), complex), td.integers.herk(a, pairs=True)
     assert td.integers.herk(a, pairs=True, out=out) is out
-    assert same_bits(out, td.integers.herk(a, pairs=True))
-
-
-def test_products_of_one_shape():
-    a = random_integers((5, 4), "int8")
+    assert same_bits(out, expected)
     product = td.Product((5, 4), dtype="int8", routine=td.integers.syrk)
-    assert same_bits(product(a), td.integers.syrk(a))
-    with raises(ArgumentError, "pairs"):
-        td.Product((5, 4), dtype="int8", routine=td.integers.herk, pairs=True)
-
-
-def test_explain_says_that_nothing_is_rounded():
-    a = random_integers((5, 4), "int8", True)
+    assert same_bits(product(a[..., 0]), td.integers.syrk(a[..., 0]))
     found = td.explain(td.integers.herk, a, pairs=True)
     assert (found.asked, found.error_bound) == ("an exact product", 0)
+    plan = td.plan(td.integers.herk, (1024, 4096, 2), dtype="int8", pairs=True)
+    assert plan.num_moduli == 4
     assert "exactly" in str(found)
+    assert "exactly" in str(plan)
 
 
 a8, p8 = np.ones((3, 3), np.int8), np.ones((3, 3, 2), np.int8)
@@ -268,6 +205,11 @@ just = np.full((1, 1), 2**26 + 1)
         (PlanError, "pairs-shape", lambda: td.integers.herk(a8, pairs=True)),
         (PlanError, "pairs", lambda: td.integers.herk(p8, pairs="yes")),
         (PlanError, "out", lambda: td.integers.syrk(a8, out="dd")),
+        (PlanError, "op", lambda: td.integers.herk(p8, op="T", pairs=True)),
+        (
+            *(ArgumentError, "pairs"),
+            lambda: td.Product((5, 4), dtype="int8", routine=td.integers.herk, pairs=True),
+        ),
         (AccuracyError, "exact-range", lambda: td.integers.syrk(wide)),
         (AccuracyError, "exact-range", lambda: td.integers.syr2k(just, just)),
         (AccuracyError, "accuracy", lambda: td.gemm(a8, a8, accuracy="exact")),
@@ -319,15 +261,8 @@ def test_the_largest_entries_of_wide_integers_in_memory_decide():
 def test_a_transposed_product_with_a_conjugate_is_the_conjugate_of_another():
     samples = random_integers((9, 4), "int8", pairs=True)
     a = samples[..., 0] + 1j * samples[..., 1]
-    with raises(PlanError, "op"):
-        td.integers.herk(samples, op="T", pairs=True)
     found = td.integers.herk(samples, op="C", pairs=True).conj()
     assert (found == a.T @ a.conj()).all()
-
-
-def test_a_refused_range_names_what_takes_it():
-    with pytest.raises(AccuracyError, match=r"td\.integers.matmul"):
-        td.plan(td.integers.gemm, (1, 2**24), (2**24, 1), dtype="int16")
 
 
 def test_whoever_forgets_to_say_pairs_is_told():
