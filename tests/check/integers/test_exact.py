@@ -83,7 +83,10 @@ def test_samples_of_8_bits_take_four_moduli():
     assert "exactly" in str(plan)
 
 
-@cases("options", [{"method": x} for x in ("3m", "4m", "hybrid")] + [{"engine": "reference"}])
+@cases(
+    "options",
+    [{"method": x} for x in ("3m", "4m", "hybrid")] + [{"engine": "reference"}],
+)
 @cases("pairs", [False, True])
 def test_other_methods_and_engines_agree(options, pairs):
     a = random_integers((6, 9), "int16", pairs, 1)
@@ -134,7 +137,9 @@ def test_stacks_of_arrays_of_dask(pairs, scheduler):
         td.integers.gemm(x[1], y, **options),
     ]
     wanted = [products] * 4 + [squares] * 2 + [products[1]]
-    for own, expected in zip(dask.compute(*found, scheduler=scheduler), wanted, strict=True):
+    for own, expected in zip(
+        dask.compute(*found, scheduler=scheduler), wanted, strict=True
+    ):
         assert same_bits(own, expected)
 
 
@@ -208,7 +213,9 @@ just = np.full((1, 1), 2**26 + 1)
         (PlanError, "op", lambda: td.integers.herk(p8, op="T", pairs=True)),
         (
             *(ArgumentError, "pairs"),
-            lambda: td.Product((5, 4), dtype="int8", routine=td.integers.herk, pairs=True),
+            lambda: td.Product(
+                (5, 4), dtype="int8", routine=td.integers.herk, pairs=True
+            ),
         ),
         (AccuracyError, "exact-range", lambda: td.integers.syrk(wide)),
         (AccuracyError, "exact-range", lambda: td.integers.syr2k(just, just)),
