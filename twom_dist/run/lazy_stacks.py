@@ -62,9 +62,11 @@ def find_room(problem: Problem, cluster: Cluster) -> int | None:
 def _adds_pieces(spec: Spec) -> bool:
     """Tell whether products of pieces along k may be added.
 
-    The two of her2k and syr2k are scaled, and rounded, by themselves.
+    The two of her2k and syr2k are scaled, and rounded, by themselves. Sums of two
+    doubles are no longer whole where only their first words are added.
     """
-    return spec.exact and not (spec.routine.sums or spec.empty)
+    one_word = spec.exact and spec.words == 1
+    return one_word and not (spec.routine.sums or spec.empty)
 
 
 def _column_bytes(problem: Problem) -> int:
