@@ -181,6 +181,11 @@ def test_nothing(shape):
     assert same_bits(td.integers.gemm(a, b, pairs=True), np.zeros((m, n), complex))
 
 
+def test_entries_fit_even_where_their_products_are_few():
+    a, b = random_integers((2, 1), "int32"), random_integers((1, 3), "bool")
+    assert (as_parts(td.integers.gemm(a, b)) == multiply(a, b)).all()
+
+
 def test_places_products_and_explanations():
     a = random_integers((5, 4), "int8", True)
     out, expected = np.empty((5, 5), complex), td.integers.herk(a, pairs=True)

@@ -12,7 +12,6 @@ from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.integers import as_parts, random_integers
 from twom_dist.errors import AccuracyError, ArgumentError, PlanError
-from twom_dist.problem.whole import find_largest
 
 
 def as_complex(pairs, dtype="complex128"):
@@ -62,10 +61,8 @@ def test_real_numbers_meet_integers_and_complex_ones(pairs):
 
 def test_layouts_and_stacks(pairs):
     a = as_complex(pairs[0])
-    expected = td.integers.herk(a)
-    stack = np.array([a, a[::-1]])
-    turned = [np.asfortranarray(a), np.repeat(a, 2, axis=1)[:, ::2], a.astype(">c16")]
-    for x in turned:
+    expected, stack = td.integers.herk(a), np.array([a, a[::-1]])
+    for x in (np.asfortranarray(a), np.repeat(a, 2, axis=1)[:, ::2], a.astype(">c16")):
         assert same_bits(td.integers.herk(x), expected)
     found = td.integers.herk(stack)
     assert same_bits(found[0], expected)
@@ -136,18 +133,15 @@ def test_the_first_entry_that_is_not_an_integer_is_named(call, value):
     assert "[0, 1] in block (1, 0)" in caught.value.problem
 
 
-def test_strips_and_origins():
+def test_entries_are_named_by_their_place_in_the_whole():
     x = np.ones((300, 301), complex)
-    assert find_largest(x, "A", 1) == 1
     x[250, 300] = 0.5j
-    for given in (x, x.reshape(3, 100, 301), np.asfortranarray(x)):
+    for given in (x, np.asfortranarray(x)):
         with raises(PlanError, "not-integer") as caught:
-            find_largest(given, "A", 1, origin=(1000, 2000))
-        row = "1250" if given.ndim == 2 else "2, 1050"
-        assert f"A[{row}, 2300]" in caught.value.problem
-    single = bad(2**24 + 2, "f4")
+            td.integers.herk(given)
+        assert "A[250, 300]" in caught.value.problem
     with raises(PlanError, "not-integer"):
-        td.integers.herk(single)
+        td.integers.herk(bad(2**24 + 2, "f4"))
 
 
 def test_files_are_looked_at_as_they_are_read(tmp_path):
@@ -164,80 +158,66 @@ def test_files_are_looked_at_as_they_are_read(tmp_path):
     assert "A.npy[5, 6]" in caught.value.problem
 
 
-@cases(
-    ("kind", "code", "call"),
-    [
-        (
-            ArgumentError,
-            "pairs-dtype",
-            lambda: td.integers.matmul(bad(1), bad(1), pairs=True),
-        ),
-        (
-            PlanError,
-            "graph",
-            lambda: td.Product((3, 3), routine=td.integers.herk, graph=True),
-        ),
-    ],
-)
-def test_refusals(kind, code, call):
-    with raises(kind, code):
-        call()
-
-
 def test_products_of_one_shape():
     a = bad(3 + 4j)
     herk = td.Product(a.shape, routine=td.integers.herk)
     assert same_bits(herk(a), td.integers.herk(a))
     with raises(PlanError, "not-integer"):
         herk(a / 2)
+    with raises(PlanError, "graph"):
+        td.Product(a.shape, routine=td.integers.herk, graph=True)
+    with raises(ArgumentError, "pairs-dtype"):
+        td.integers.matmul(a, a, pairs=True)
+
+
+# --- results as integers ----------------------------------------------------------
+
+LEAST, MOST = -(2.0**31), 2.0**31
+# What is given, the dtype, and what becomes of it: None if it is beyond the range.
+RANGES = [
+    (MOST, "int64", 2**31),
+    (MOST, "int32", None),
+    (LEAST, "int32", -(2**31)),
+    (LEAST * (1 + 1j), "int32", [-(2**31)] * 2),
+    (LEAST - 1, "int32", None),
+    (LEAST - 1j * LEAST, "int32", None),
+    *((200.0, dtype, 200) for dtype in ("uint64", "uint8")),
+    *((x, dtype, None) for x in (-1.0, 5 - 1j) for dtype in ("uint64", "uint8")),
+    (256.0, "uint8", None),
+    (3.0, "int64", 3),
+    (3 - 4j, "int64", [3, -4]),
+]
 
 
 @cases("lazily", (False, True))
-def test_products_become_integers_and_pairs_of_them(pairs, lazily):
+@cases("shape", ((), (3,), (4, 4)))
+@cases(("value", "dtype", "expected"), RANGES)
+def test_results_become_integers_of_a_range(lazily, shape, value, dtype, expected):
+    x = np.full(shape, value)
+    x = da.from_array(x, chunks=3) if lazily else x
+    if expected is None:
+        with raises(AccuracyError, "exact-range"):
+            np.asarray(td.integers.to_integers(x, dtype=dtype))
+        return
+    lazy = td.integers.to_integers(x, dtype=dtype)
+    found = np.asarray(lazy)
+    assert lazy.dtype == found.dtype == dtype
+    assert (found == expected).all()
+    assert found.shape == (*shape, *(2,) * isinstance(expected, list))
+
+
+@cases("lazily", (False, True))
+def test_products_become_integers_and_others_none(pairs, lazily):
     def give(x):
-        return da.from_array(x, chunks=3) if lazily else x
+        return da.from_array(np.array(x), chunks=3) if lazily else x
 
     found = td.integers.gemm(*pairs, pairs=True)
     whole = td.integers.to_integers(give(found))
-    assert whole.dtype == "int64"
     assert (np.asarray(whole) == td.integers.matmul(*pairs, pairs=True)).all()
-    real = td.integers.to_integers(give(found.real / 2.0**7 // 1), dtype=np.int32)
-    assert real.dtype == "int32"
-    assert (np.asarray(real) == found.real / 2.0**7 // 1).all()
-    large = give(np.full((4, 4), 2.0**31))
-    assert np.asarray(td.integers.to_integers(large))[0, 0] == 2**31
-    with raises(AccuracyError, "exact-range"):
-        np.asarray(td.integers.to_integers(large, dtype="int32"))
-    least = np.full((4, 4), -(2.0**31))
-    for lowest, kept in ((least, least), (least * (1 + 1j), np.stack([least] * 2, -1))):
-        found = td.integers.to_integers(give(lowest), dtype="int32")
-        assert (np.asarray(found) == kept).all()
-    for beyond in (least - 1, least - 1j * least):
-        with raises(AccuracyError, "exact-range"):
-            np.asarray(td.integers.to_integers(give(beyond), dtype="int32"))
-    for dtype in ("uint64", "uint8"):
-        found = td.integers.to_integers(give(np.full((4, 4), 200.0)), dtype=dtype)
-        assert np.asarray(found).tolist() == [[200] * 4] * 4
-        assert found.dtype == np.asarray(found).dtype == dtype
-        for beyond in (-1.0, 5 - 1j, 256.0)[: 2 + (dtype == "uint8")]:
-            with raises(AccuracyError, "exact-range"):
-                x = give(np.full((4, 4), beyond))
-                np.asarray(td.integers.to_integers(x, dtype=dtype))
-    for wrong in (0.5, np.nan, np.inf, 2.0**54):
-        with raises(PlanError, "not-integer"):
-            np.asarray(td.integers.to_integers(give(np.full((4, 4), wrong))))
-
-
-@cases("lazily", (False, True))
-def test_vectors_and_numbers_become_integers(lazily):
-    def give(x):
-        return da.from_array(np.array(x)) if lazily else x
-
-    for x, own in ((3.0, 3), (3 - 4j, [3, -4]), ([1.0, -2.0], [1, -2])):
-        found = np.asarray(td.integers.to_integers(give(x)))
-        assert found.dtype == "int64"
-        assert found.tolist() == own
-    for x, place in ((0.5, "C[0]"), ([1.0, 0.5], "C[1]"), ([1j, 0.5j], "C[1]")):
+    for x, place in (
+        *((np.full((4, 4), y), "C[0, 0]") for y in (0.5, np.nan, np.inf, 2.0**54)),
+        *((0.5, "C[0]"), ([1.0, 0.5], "C[1]"), ([1j, 0.5j], "C[1]")),
+    ):
         with raises(PlanError, "not-integer") as caught:
             np.asarray(td.integers.to_integers(give(x)))
         assert place in str(caught.value)
