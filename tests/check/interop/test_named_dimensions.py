@@ -1,5 +1,7 @@
 """Roles of dimensions: rows by name, several at once, and pairs of integers."""
 
+import tracemalloc
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -24,6 +26,7 @@ complex_ = xr.DataArray(
     td.testing.random_matrix(3 * 5, 24).reshape(3, 5, 12, 2), LABELS, DIMS[:4]
 )
 # Rows of antennas, and of antennas with each polarisation.
+BY_NAME = {"dim": ["time", "pol"], "rows": "antenna", "pairs": "cplx"}
 BY_ANTENNA = INTEGERS.reshape(3, 5, 24, 2)
 BY_FEED = INTEGERS.transpose(0, 1, 3, 2, 4).reshape(3, 10, 12, 2)
 
@@ -82,34 +85,30 @@ def test_rows_and_columns_of_a_product_are_what_one_matrix_has():
     assert same_bits(again.values, expected)
 
 
-@pytest.mark.parametrize("routine", ["her2k", "syr2k"])
+@cases("routine", ["her2k", "syr2k"])
 def test_updates_of_two_matrices_of_pairs(routine):
     named, plain = getattr(td.xarray, routine), getattr(td.integers, routine)
-    options = {"dim": ["time", "pol"], "rows": "antenna", "pairs": "cplx"}
-    found = named(pairs, pairs[::-1].T.assign_coords(channel=pairs.channel), **options)
+    other = pairs[::-1].T.assign_coords(channel=pairs.channel)
+    found = named(pairs, other, **BY_NAME)
     expected = plain(BY_ANTENNA, BY_ANTENNA[::-1], pairs=True)
     assert same_bits(found.values, expected)
 
 
-def test_a_product_of_pairs():
+@cases("x", [*in_chunks(pairs)])
+@cases("op", "TC")
+def test_a_product_of_pairs_of_which_one_may_be_conjugated(x, op):
     right = pairs.rename(antenna="beam").isel(beam=slice(3))
     options = {"dim": ["time", "pol"], "pairs": "cplx"}
-    found = td.xarray.gemm(pairs, right, **options)
+    expected = td.integers.gemm(BY_ANTENNA, BY_ANTENNA[:, :3], op_b=op, pairs=True)
+    ways = ({"conj": "B"}, {"conj": "A"}) if op == "C" else ({}, {})
+    found = td.xarray.gemm(x, right, **options, **ways[0])
     assert found.dims == ("channel", "antenna", "beam")
-    expected = td.integers.gemm(BY_ANTENNA, BY_ANTENNA[:, :3], op_b="T", pairs=True)
     assert same_bits(found.values, expected)
+    turned = td.xarray.gemm(right, x, **options, **ways[1])
+    assert same_bits(turned.transpose(*found.dims).values, expected)
 
 
-def test_one_matrix_is_conjugated():
-    right = pairs.rename(antenna="beam").isel(beam=slice(3))
-    options = {"dim": ["time", "pol"], "pairs": "cplx", "conj": "B"}
-    expected = td.integers.gemm(BY_ANTENNA, BY_ANTENNA[:, :3], op_b="C", pairs=True)
-    for x in in_chunks(pairs):
-        found = td.xarray.gemm(x, right, **options)
-        assert found.dims == ("channel", "antenna", "beam")
-        assert same_bits(found.values, expected)
-        turned = td.xarray.gemm(right, x, **options | {"conj": "A"})
-        assert same_bits(turned.transpose(*found.dims).values, expected)
+def test_one_complex_matrix_is_conjugated():
     x = xr.DataArray(td.testing.random_matrix(5, 6), dims=("i", "k"))
     y = x[::-1].rename(i="j")
     found = td.xarray.gemm(x, y, dim="k", conj="A")
@@ -140,7 +139,7 @@ def test_pairs_beside_weights_are_complex_numbers(x, kind):
 
 @cases("x", [*in_chunks(pairs)])
 def test_pairs_are_scaled_and_rounded_once(x):
-    options = {"dim": ["time", "pol"], "rows": "antenna", "pairs": "cplx"}
+    options = BY_NAME
     found = td.xarray.herk(x, alpha=1 / 3, dtype="complex64", **options)
     exact = td.integers.herk(BY_ANTENNA, pairs=True)
     assert same_bits(found.values, (exact * (1 / 3)).astype("complex64"))
@@ -161,7 +160,7 @@ def test_integers_without_parts():
 
 
 def test_plans_and_explanations_of_pairs():
-    options = {"dim": ["time", "pol"], "rows": "antenna", "pairs": "cplx"}
+    options = BY_NAME
     expected = td.plan(td.integers.herk, BY_ANTENNA, pairs=True)
     assert td.plan(td.xarray.herk, pairs, **options) == expected
     single = td.plan(td.xarray.herk, pairs, **options, dtype="complex64")
@@ -193,28 +192,80 @@ def test_blocks_of_map_blocks_have_a_lazy_result_as_template():
     xr.testing.assert_identical(found.compute(), expected.compute())
 
 
+ONE = pairs[0, ..., 0, :]
+COMPLEX_C = xr.DataArray(np.ones((5, 5), complex), dims=("antenna", "antenna_2"))
+REFUSALS = [
+    # Errors list what may be named.
+    (ArgumentError, "pairs", {"pairs": None}, "pairs='pol' or pairs='cplx'"),
+    (ArgumentError, "pairs", {"pairs": True}, ""),
+    (PlanError, "pairs-shape", {"pairs": "time"}, ""),
+    (PlanError, "pairs-shape", {"pairs": "antenna"}, "pairs='cplx'"),
+    (PlanError, "pairs-shape", {"pairs": "channel"}, ""),
+    (PlanError, "pairs-shape", {"pairs": "parts"}, ""),
+    (PlanError, "pairs-shape", {"pairs": "complex"}, "pairs='cplx'"),
+    (PlanError, "pairs-shape", {"dim": ["time", "cplx"]}, "Leave 'cplx' out of dim"),
+    (PlanError, "rows", {"rows": None}, "'channel' or rows='antenna' or rows='pol'"),
+    (PlanError, "rows", {"rows": "cplx_2"}, ""),
+    (AccuracyError, "exact", {"accuracy": 1e-3}, ""),
+    (AccuracyError, "exact", {"num_moduli": 4}, ""),
+    (AccuracyError, "method", {"method": "auto"}, ""),
+    (ArgumentError, "exact-dtype", {"dtype": "float32"}, ""),
+    (ArgumentError, "dtype", {"dtype": "int32"}, ""),
+    (ArgumentError, "unknown-option", {"op": "C"}, ""),
+]
+
+
+@cases(("kind", "code", "options", "remedy"), REFUSALS)
+def test_pairs_that_are_none_are_refused(kind, code, options, remedy):
+    given = {"dim": "time", "rows": "antenna", "pairs": "cplx"} | options
+    with raises(kind, code) as caught:
+        td.xarray.herk(pairs, **given)
+    assert remedy in caught.value.remedy
+
+
+def gemm(*given, **options):
+    return lambda: td.xarray.gemm(*given, dim="time", pairs="cplx", **options)
+
+
+def herk(*given, **options):
+    return lambda: td.xarray.herk(*given, dim="time", pairs="cplx", **options)
+
+
 @cases(
-    ("kind", "code", "options"),
+    ("kind", "code", "call"),
     [
-        (ArgumentError, "pairs", {}),
-        (ArgumentError, "pairs", {"pairs": True}),
-        (PlanError, "pairs-shape", {"pairs": "time"}),
-        (PlanError, "pairs-shape", {"pairs": "antenna"}),
-        (PlanError, "pairs-shape", {"pairs": "channel"}),
-        (PlanError, "pairs-shape", {"pairs": "parts"}),
-        (PlanError, "rows", {"pairs": "cplx", "rows": None}),
-        (PlanError, "rows", {"pairs": "cplx", "rows": "cplx_2"}),
-        (AccuracyError, "exact", {"pairs": "cplx", "accuracy": 1e-3}),
-        (AccuracyError, "exact", {"pairs": "cplx", "num_moduli": 4}),
-        (AccuracyError, "method", {"pairs": "cplx", "method": "auto"}),
-        (ArgumentError, "exact-dtype", {"pairs": "cplx", "dtype": "float32"}),
-        (ArgumentError, "dtype", {"pairs": "cplx", "dtype": "int32"}),
-        (ArgumentError, "unknown-option", {"pairs": "cplx", "op": "C"}),
+        (ArgumentError, "pairs-dtype", herk(ONE * 1.0)),
+        (PlanError, "pairs-shape", gemm(ONE, pairs[0, 0, ..., 0])),
+        # Doubles would round it.
+        (PlanError, "pairs-shape", gemm(ONE.astype("i8"), pairs[0, 0, ..., 0] * 1.0)),
+        (ArgumentError, "not-labelled", gemm(pairs.to_dataset(name="v"), pairs * 1.0)),
+        (ArgumentError, "not-labelled", gemm(pairs, xr.Dataset())),
+        (
+            ArgumentError,
+            "dtype-unsafe",
+            herk(ONE, COMPLEX_C, beta=1, dtype="complex64"),
+        ),
     ],
 )
-def test_pairs_that_are_none_are_refused(kind, code, options):
+def test_other_matrices_are_no_pairs(kind, code, call):
     with raises(kind, code):
-        td.xarray.herk(pairs, **{"dim": "time", "rows": "antenna", **options})
+        call()
+
+
+@cases(
+    ("text", "call"),
+    [
+        ("td.integers.herk", lambda x: td.herk(np.zeros((4, 3, 2), np.int8))),
+        ("op_b='C'", lambda x: td.integers.gemm(x, x, pairs=True)),
+        ("op_a='N'", lambda x: td.gemm(np.ones((2, 3)), np.ones((3, 5)), op_a="T")),
+        ("td.xarray's", lambda x: td.integers.herk(x, pairs=True, alpha=0.5)),
+        ("A.isel(cplx=0)", lambda x: herk(ONE * 1.0)()),
+    ],
+)
+def test_remedies_name_dimensions_and_routines(text, call):
+    with pytest.raises(TwomError) as told:
+        call(pairs.values[0, :, 0])
+    assert text in told.value.remedy
 
 
 @cases("x", [complex_, complex_.chunk({"time": 5, "channel": 2})])
@@ -241,7 +292,7 @@ def test_vectors_have_no_rows_or_columns(x):
 
 
 def test_sums_leave_as_integers():
-    options = {"dim": ["time", "pol"], "rows": "antenna", "pairs": "cplx"}
+    options = BY_NAME
     for x in in_chunks(pairs):
         found = td.xarray.herk(x, **options)
         sums = td.integers.to_integers(found, dtype="int32", pairs="parts")
@@ -258,81 +309,24 @@ def test_sums_leave_as_integers():
         td.integers.to_integers(found.values, pairs="cplx")
 
 
-def test_remedies_name_dimensions_and_routines():
-    given = [{"pairs": "complex"}, {"dim": ["time", "cplx"]}, {"pairs": "antenna"}]
-    wanted = ["pairs='cplx'", "Leave 'cplx' out of dim", "pairs='cplx'"]
-    for options, text in zip(given, wanted, strict=True):
-        options = {"dim": "time", "rows": "antenna", "pairs": "cplx", **options}
-        with raises(PlanError, "pairs-shape") as caught:
-            td.xarray.herk(pairs, **options)
-        assert text in caught.value.remedy
-    x = pairs.values[0, :, 0]
-    cases = {
-        "td.integers.herk": lambda: td.herk(np.zeros((4, 3, 2), np.int8)),
-        "op_b='C'": lambda: td.integers.gemm(x, x, pairs=True),
-        "op_a='N'": lambda: td.gemm(np.ones((2, 3)), np.ones((3, 5)), op_a="T"),
-        "td.xarray's": lambda: td.integers.herk(x, pairs=True, alpha=0.5),
-    }
-    for text, call in cases.items():
-        with pytest.raises(TwomError) as told:
-            call()
-        assert text in told.value.remedy
+def test_no_copy_where_the_layout_allows_it():
+    wide = xr.DataArray(np.ones((3, 64, 512, 2, 2), np.int8), dims=DIMS)
+    for x in wide, wide.transpose("antenna", "channel", ...).copy():
+        x = x.transpose(*DIMS)
+        tracemalloc.start()
+        expected = td.plan(td.xarray.herk, x, **BY_NAME)
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert expected.stack == (3,)
+        assert most < x.nbytes
 
 
-def test_other_matrices_are_no_pairs():
-    options = {"dim": "time", "pairs": "cplx"}
-    with raises(ArgumentError, "pairs-dtype") as caught:
-        td.xarray.herk(pairs[0, ..., 0, :] * 1.0, **options)
-    assert "A.isel(cplx=0)" in caught.value.remedy
-    with raises(PlanError, "pairs-shape"):
-        td.xarray.gemm(pairs[0, ..., 0, :], pairs[0, 0, ..., 0], **options)
-    with raises(PlanError, "pairs-shape"):
-        wide = pairs[0, ..., 0, :].astype("int64")  # which doubles would round
-        td.xarray.gemm(wide, pairs[0, 0, ..., 0] * 1.0, **options)
-    for a, b in ((pairs.to_dataset(name="v"), pairs * 1.0), (pairs, xr.Dataset())):
-        with raises(ArgumentError, "not-labelled"):
-            td.xarray.gemm(a, b, **options)
-    with raises(ArgumentError, "dtype-unsafe"):
-        c = xr.DataArray(np.ones((5, 5), complex), dims=("antenna", "antenna_2"))
-        one = pairs[0, ..., 0, :]
-        td.xarray.herk(one, c, beta=1, dtype="complex64", **options)
-
-
-def test_errors_list_what_may_be_named():
-    with raises(PlanError, "rows") as caught:
-        td.xarray.herk(pairs, dim="time", pairs="cplx")
-    assert "rows='channel' or rows='antenna' or rows='pol'" in caught.value.remedy
-    with raises(ArgumentError, "pairs") as caught:
-        td.xarray.herk(pairs, dim="time", rows="antenna")
-    assert "pairs='pol' or pairs='cplx'" in caught.value.remedy
-
-
-@pytest.fixture
-def multiplied(monkeypatch):
-    """Matrices that are multiplied, in place of their product."""
-    seen = []
-
-    def compute(terms, a, b, c, out, diag):
-        seen.append(a)
-        return np.zeros((*a.shape[:2], a.shape[1]), complex)
-
-    monkeypatch.setattr("twom_dist.api.asking.compute_arrays", compute)
-    return seen
-
-
-def test_no_copy_where_the_layout_allows_it(multiplied):
-    options = {"dim": ["pol", "time"], "rows": "antenna", "pairs": "cplx"}
-    for x in pairs, pairs.transpose("antenna", "channel", ...):
-        td.xarray.herk(x, **options)
-        assert np.shares_memory(multiplied.pop(), INTEGERS)
-
-
-def test_chunks_grow_only_along_what_is_short(multiplied):
-    whole = da.zeros((3, 4, 2, 1000), chunks=(1, 4, 1, 10))
+def test_chunks_grow_only_along_what_is_short():
+    whole = da.zeros((4, 2, 1000), chunks=(4, 1, 10))
     dates = "time", da.zeros(1000, chunks=500)
-    x = xr.DataArray(whole, {"date": dates}, ("channel", "antenna", "pol", "time"))
-    td.xarray.herk(x, dim=["pol", "time"], rows="antenna")
-    assert multiplied[0].chunksize <= (1, 4, 20)
+    x = xr.DataArray(whole, {"date": dates}, ("antenna", "pol", "time"))
+    plan = td.plan(td.xarray.herk, x, dim=["pol", "time"], rows="antenna")
+    assert max(plan.grid.k) <= 20
 
 
 def test_several_dimensions_without_entries_are_contracted():

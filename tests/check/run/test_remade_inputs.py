@@ -194,8 +194,9 @@ def test_chunks_that_cannot_be_made_by_tasks_of_their_own_are_held():
     with dask.annotate(workers=["a"]):
         bound = x.map_blocks(np.negative)
     large = da.from_array(np.ones((100, 100)), chunks=100)
+    few = made(random_matrix(N, K), (5, 70))
     in_memory = x.persist(scheduler="sync"), large, large.map_blocks(np.copy)
-    for y in (*in_memory, bound, x.rechunk((1, 70)), x - x.mean(axis=0)):
+    for y in (*in_memory, bound, x.rechunk((1, 70)), few - few.mean(axis=0)):
         with raises(PlanError, "inputs-held"):
             td.herk(y)
         with inputs("auto"):
