@@ -11,8 +11,9 @@ from ..threads import ranges, run_each
 from ..width import take_widest
 from .norms import MASKS, NO_EXPONENT, bits_of, column_factors
 
-# Rows and columns that are turned together where rows lie across memory.
-_SQUARE = 64
+# Rows and columns that are turned together where rows lie across memory; and rows whose
+# octaves are found together there.
+_SQUARE, _WIDTH = 64, 512
 # Columns, and terms of each, of Y^T that stay in L2 while all rows of X meet them.
 _COLUMNS, _TERMS = 2048, 64
 _ENDS = np.array(COUNTED, np.uint8)
@@ -35,7 +36,7 @@ def octaves(x: Array, largest: Array, shifts: Array | None = None) -> Array:
     ups = np.where(low, real.type(2.0**up), real.type(1))
     form = mask, mask.dtype.type(info.nmant)
     given = entries, across, column_factors(shifts, 1, real), fields, ups, *form
-    least = 64 if across else 16
+    least = _WIDTH if across else 16
     run_each(
         lambda r: _octaves(*given, *r, flat),
         ranges(len(flat), smallest=least, each=x.shape[-1]),
@@ -78,27 +79,38 @@ def _octaves(x, across, columns, fields, ups, mask, shift, lo, hi, out):  # type
                     im = row[t, parts - 1]
                     to[t] = _octave(row[t, 0], im, column, up, field, mask, shift)
         return
-    # By squares: either reads or writes go from row to row.
-    square = np.empty((_SQUARE, _SQUARE), np.uint8)
+    # By parts: either reads or writes go from row to row.
+    part = np.empty((_SQUARE, _WIDTH), np.uint8)
     for matrix in range(lo // rows, -(-hi // rows)):
         start = matrix * rows
-        for first in range(max(lo - start, 0), min(hi - start, rows), _SQUARE):
-            count = min(_SQUARE, min(hi - start, rows) - first)
-            own = fields[start + first : start + first + count]
-            up = ups[start + first : start + first + count]
+        for first in range(max(lo - start, 0), min(hi - start, rows), _WIDTH):
+            count = min(_WIDTH, min(hi - start, rows) - first)
+            here = slice(start + first, start + first + count)
             for begin in range(0, out.shape[1], _SQUARE):
                 terms = min(_SQUARE, out.shape[1] - begin)
                 for t in range(terms):
-                    row, to = x[matrix, begin + t, first : first + count], square[t]
+                    row = x[matrix, begin + t, first : first + count]
                     column = columns[begin + t] if shifted else one
-                    for i in range(count):
-                        im = row[i, parts - 1]
-                        given = column, up[i], own[i], mask, shift
-                        to[i] = _octave(row[i, 0], im, *given)
+                    given = column, ups[here], fields[here], mask, shift
+                    _octaves_across(row, *given, part[t, :count])
                 for i in range(count):
                     to = out[start + first + i, begin : begin + terms]
                     for t in range(terms):
-                        to[t] = square[t, i]
+                        to[t] = part[t, i]
+
+
+@inner
+def _octaves_across(row, column, ups, fields, mask, shift, out):  # type: ignore[no-untyped-def]
+    """Find the octaves of one entry of each row; a loop of its own is made vectors."""
+    take_widest()
+    if row.shape[1] == 2:
+        for i in range(out.size):
+            given = column, ups[i], fields[i], mask, shift
+            out[i] = _octave(row[i, 0], row[i, 1], *given)
+    else:
+        for i in range(out.size):
+            given = column, ups[i], fields[i], mask, shift
+            out[i] = _octave(row[i, 0], row[i, 0], *given)
 
 
 def count_octaves(x: Array) -> Array:
