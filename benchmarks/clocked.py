@@ -93,13 +93,11 @@ class ClockedEngine(cuda.CudaEngine):
     square_sums = _clocked("square_sums", NORMS)
     column_exponents = _clocked("column_exponents", NORMS)
     choose_exponents = _clocked("choose_exponents", COPY)
-    smallest_cosines = _clocked("smallest_cosines", COPY)
     row_sums = _clocked("row_sums", COPY)
     error_sums = _clocked("error_sums", NORMS)
-    magnitudes = _clocked("magnitudes", COPY)
-    multiply_digits = _clocked("multiply_digits", COPY)
-    find_open = _clocked("find_open", COPY)
-    bound_pairs = _clocked("bound_pairs", COPY)
+    octaves = _clocked("octaves", COPY)
+    count_octaves = _clocked("count_octaves", COPY)
+    multiply_octaves = _clocked("multiply_octaves", COPY)
 
     def __init__(self) -> None:
         shared = cuda.SharedPlanes(_Current())

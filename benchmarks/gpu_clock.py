@@ -16,7 +16,7 @@ STAGES = {
     "norms": ("largest_exponents", "sums_and_extremes", "choose_exponents"),
     "moduli": (
         *("summarise", "error_sums", "largest_sums"),
-        *("magnitudes", "bound_all", "bound_pairs"),
+        *("octaves", "count_octaves", "multiply_octaves"),
     ),
     "encode": ("encode", "scale_and_encode"),
     "int8 products": ("multiply_int8", "multiply_float16", "products", "products_mma"),

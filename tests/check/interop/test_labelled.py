@@ -1,7 +1,5 @@
 """DataArrays: what dim contracts, what is stacked, and which labels stay."""
 
-from functools import partial
-
 import dask.array as da
 import numpy as np
 import xarray as xr

@@ -23,10 +23,9 @@ from tests.support.cuda.on_cpu import on_cpu
 from tests.support.integers import random_integers
 from tests.support.shifts import assert_large_entries_stay_finite
 from tests.support.strategies import DTYPES, random_matrix, spread_pair
-from twom_dist.kernels.cuda import pairs, tuning
+from twom_dist.kernels.cuda import tuning
 from twom_dist.kernels.cuda.products import deriving_pays
 from twom_dist.moduli import NAN_ROW, NONFINITE_ROW, residue_system
-from twom_dist.tiles.look import every_pair
 
 
 @EVERY_WAY
@@ -104,27 +103,14 @@ def test_other_products_go_through_their_stages_and_wait_for_nothing(cuda, monke
         assert not calls["synchronize"]
 
 
-@pytest.mark.parametrize("pairs_are_many", [False, True])
-def test_open_pairs_take_kernels_and_waits(cuda, monkeypatch, pairs_are_many):
-    """One kernel for all pairs, and the stages that are for any size."""
-    if pairs_are_many:
-        monkeypatch.setattr(pairs, "_MOST", 0)
-    for seed in (1, 3, 5):  # launched one by one, then by two scripts and a guess
-        A, B = (random_matrix(140, 140, "complex128", 1.0, seed + i) for i in (0, 1))
+@pytest.mark.parametrize(("phi", "closed_by"), [(1.0, "octaves"), (4.0, "pairs")])
+def test_what_angles_leave_open_takes_kernels_and_waits(cuda, phi, closed_by):
+    A, B = (random_matrix(140, 140, "complex128", phi, seed) for seed in (1, 2))
+    for _ in range(3):  # launched one by one, then by a script and a guess
         calls, _ = calls_of(cuda, td.gemm, A, B)
-        assert td.explain(td.gemm, A, B).closed_by == "pairs"
-        assert calls["bound_all"] == (0 if pairs_are_many else 1)
-        assert calls["find_open"] == (1 if pairs_are_many else 0)
-        assert calls["fetch"] == (3 + calls["bound_pairs"] if pairs_are_many else 2)
-
-
-def test_entries_that_meet_nowhere_take_more_products(cuda, monkeypatch):
-    monkeypatch.setattr(pairs, "_MOST", 0)
-    monkeypatch.setattr(every_pair, "_ANY", 3)
-    A = np.eye(40) + 0j
-    calls, _ = calls_of(cuda, td.gemm, A, A)
-    # One digit, two, and where neither is 0.
-    assert (calls["multiply_int8"], calls["find_open"]) == (1 + 3 + 1, 4)
+        assert td.explain(td.gemm, A, B).closed_by == closed_by
+        assert (calls["octaves"], calls["count_octaves"], calls["fetch"]) == (2, 2, 4)
+        assert calls["multiply_octaves"] == (closed_by == "pairs")
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 # By stage, the positional arguments that are on the host for every engine.
-ON_HOST = {"bound_pairs": (2, 3), "find_open": (1, 2), "largest_errors": (3,)}
+ON_HOST = {"largest_errors": (3,)}
 OF_TASKS = ("task", "run_stack", "tile_limits")
 
 
@@ -27,13 +27,6 @@ class Beside:
     def fetch(self, arrays: Any) -> Any:
         """Give what has been brought here."""
         return arrays
-
-    def smallest_cosines(self, x: Any, y: Any, *known: Any) -> Any:
-        """Leave largest exponents and places on the host."""
-        of_x, of_y, bits, places = known
-        call = Call(self.cupy, self.engine.smallest_cosines, (2, 3, 5))
-        sides = ((largest, call.send(squares)) for largest, squares in (of_x, of_y))
-        return call(x, y, *sides, bits, places)
 
 
 class Call:

@@ -49,8 +49,8 @@ def calls_of_every_kernel() -> Iterator[Call]:
     A[3, 5], C[1, 1] = np.nan, np.inf
     yield td.gemm, [A, B, C], {"alpha": 2, "beta": 0.5j, "num_moduli": 3}
     yield td.gemm, [A, B], {}
-    # Rows that are too long for bound_all.
-    R = random_matrix(2, 8300, "float64", 3.0, 5)
+    # Octaves of long rows are multiplied.
+    R = random_matrix(2, 8300, "float64", 5.0, 5)
     yield td.gemm, [R, R[::-1].T], {}
     yield multiply_by_seven, [np.resize(A, (65, 129)), np.resize(B, (129, 65))], {}
     yield td.gemm, [A, B], {"method": "eisenstein"}

@@ -1,4 +1,4 @@
-"""Magnitudes of entries: their sums, their leading digits, and products of these."""
+"""Sums of the magnitudes of entries, of their squares, and of rounding errors."""
 
 from functools import partial
 from math import prod
