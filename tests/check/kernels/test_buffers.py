@@ -23,67 +23,42 @@ def no_memory_kept():
     buffers.kept.limit(0)
 
 
+def take(size=SIZE):
+    return buffers.empty((size,), np.uint8)
+
+
 def address(x):
     return x.__array_interface__["data"][0]
 
 
+def keeping(size):
+    return dask.config.set({"twom-dist.reuse-bytes": size})
+
+
 def test_memory_comes_back_when_the_last_view_dies():
-    x = buffers.empty((SIZE,), np.uint8)
+    x = take()
     where, view = address(x), x.reshape(3, -1)[1:, ::2].view(np.int8)
     assert where % 64 == 0
     del x
-    assert address(buffers.empty((SIZE,), np.uint8)) != where
+    assert address(take()) != where
+    view = np.asarray(view).reshape(2, -1).T
+    assert type(view) is np.ndarray
     del view
     found = [buffers.empty((SIZE // 16, 2), np.float64) for _ in range(2)]
     assert where in map(address, found)
-    again = found[0]
-    assert again.shape == (SIZE // 16, 2)
-    assert again.flags.c_contiguous
-    assert again.flags.writeable
+    assert found[0].flags.c_contiguous
+    assert found[0].flags.writeable
 
 
 def test_two_arrays_never_share_memory():
-    kept = [buffers.empty((SIZE,), np.uint8) for _ in range(3)]
+    kept = [take() for _ in range(3)]
     for value, x in enumerate(kept):
         x[...] = value
     assert all((x == value).all() for value, x in enumerate(kept))
 
 
-def test_no_more_than_the_limit_is_kept():
-    with dask.config.set({"twom-dist.reuse-bytes": 2 * SIZE + SIZE // 2}):
-        kept = [buffers.empty((SIZE,), np.uint8) for _ in range(5)]
-        del kept
-        assert buffers.kept.nbytes == 2 * SIZE
-
-
-def test_memory_of_other_sizes_makes_room():
-    """Least recently used first, or one size would block the reuse of any other."""
-    with dask.config.set({"twom-dist.reuse-bytes": 4 * SIZE}):
-        blocks = [buffers.empty((SIZE,), np.uint8) for _ in range(4)]
-        where = [address(x) for x in blocks]
-        while blocks:
-            del blocks[0]
-        buffers.empty((2 * SIZE,), np.uint8)
-        assert buffers.kept.nbytes == 4 * SIZE
-        larger = buffers.empty((2 * SIZE,), np.uint8)
-        assert buffers.kept.nbytes == 2 * SIZE  # it came from there
-        rest = [buffers.empty((SIZE,), np.uint8) for _ in range(2)]
-        assert [address(x) for x in rest] == where[:1:-1]
-        del larger, rest
-
-
-def test_a_lower_limit_lets_go_of_memory():
-    buffers.empty((SIZE,), np.uint8)
-    assert buffers.kept.nbytes == SIZE
-    with dask.config.set({"twom-dist.reuse-bytes": 2 * SIZE}):
-        other = buffers.empty((2 * SIZE,), np.uint8)
-    del other
-    assert buffers.kept.nbytes == 2 * SIZE
-
-
 def test_the_next_product_finds_all_memory():
-    A = td.testing.random_matrix(300, 300)
-    found = []
+    A, found = td.testing.random_matrix(300, 300), []
     for _ in range(3):
         td.herk(A, num_moduli=16)
         td.gemm(A, A, num_moduli=16)
@@ -93,18 +68,44 @@ def test_the_next_product_finds_all_memory():
     assert found[0] == found[1] == found[2] != set()
 
 
-def test_a_task_of_dask_keeps_less():
-    with threads.run_task():
-        buffers.empty((SIZE,), np.uint8)
-        assert buffers.kept._limit == buffers.TASK_REUSE_BYTES
-    buffers.empty((SIZE,), np.uint8)
-    assert buffers.kept._limit == buffers.REUSE_BYTES
+def test_memory_of_other_sizes_makes_room():
+    """Least recently used first, or one size would block the reuse of any other."""
+    with keeping(4 * SIZE):
+        blocks = [take() for _ in range(4)]
+        where = [address(x) for x in blocks]
+        while blocks:
+            del blocks[0]
+        take(2 * SIZE)
+        assert buffers.kept.nbytes == 4 * SIZE
+        larger = take(2 * SIZE)
+        assert buffers.kept.nbytes == 2 * SIZE  # it came from there
+        rest = [take() for _ in range(2)]
+        assert [address(x) for x in rest] == where[:1:-1]
+        del larger, rest
 
 
-def test_nothing_is_kept_where_nothing_may_be():
-    with dask.config.set({"twom-dist.reuse-bytes": 0}):
-        buffers.empty((SIZE,), np.uint8)
+def test_no_more_than_the_limit_is_kept():
+    """What is in use counts."""
+    with keeping(2 * SIZE + SIZE // 2):
+        kept = [take() for _ in range(5)]
+        del kept
+        assert buffers.kept.nbytes == 2 * SIZE
+    with keeping(2 * SIZE):
+        used = [take()]
+        take(2 * SIZE)
+        assert buffers.kept.nbytes == 0
+        take()
+        assert buffers.kept.nbytes == SIZE
+        del used
+        assert buffers.kept.nbytes == 2 * SIZE
+    with keeping(0):
+        take()
     assert not buffers.kept.nbytes
+    with threads.run_task():
+        take()
+        assert buffers.kept._limit == buffers.TASK_REUSE_BYTES
+    take()
+    assert buffers.kept._limit == buffers.REUSE_BYTES
 
 
 def test_planes_of_a_product_at_once_are_gone_before_its_result():
@@ -120,33 +121,10 @@ def test_planes_of_a_product_at_once_are_gone_before_its_result():
     assert planes + residues < peak < planes + residues + C.nbytes
 
 
-def test_what_is_in_use_counts():
-    with dask.config.set({"twom-dist.reuse-bytes": 2 * SIZE}):
-        used = [buffers.empty((SIZE,), np.uint8)]
-        buffers.empty((2 * SIZE,), np.uint8)
-        assert buffers.kept.nbytes == 0
-        buffers.empty((SIZE,), np.uint8)
-        assert buffers.kept.nbytes == SIZE
-        del used
-        assert buffers.kept.nbytes == 2 * SIZE
-
-
 def test_no_code_that_a_signal_may_end_runs_when_memory_comes_back():
-    ran = []
-    x = buffers.empty((SIZE,), np.uint8)
+    ran, x = [], take()
     sys.setprofile(lambda frame, event, _: ran.append(event))
     del x
     sys.setprofile(None)
     assert "call" not in ran
     assert buffers.kept.nbytes == SIZE
-
-
-def test_an_array_made_of_a_view_keeps_the_memory():
-    x = buffers.empty((SIZE,), np.uint8)
-    where, view = address(x), np.asarray(x[64:]).reshape(-1, 64).T
-    assert type(x) is type(view) is np.ndarray
-    del x
-    gc.collect()
-    assert not buffers.kept.nbytes
-    del view
-    assert address(buffers.empty((SIZE,), np.uint8)) == where

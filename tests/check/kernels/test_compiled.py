@@ -9,7 +9,6 @@ from numba.core.caching import IndexDataCacheFile
 import twom_dist
 from twom_dist.kernels.cpu import compiled
 from twom_dist.kernels.cpu.compiled import CodeFiles
-from twom_dist.kernels.cpu.look import norms
 from twom_dist.kernels.cpu.width import take_widest
 
 PACKAGE = Path(twom_dist.__file__).parent
@@ -36,10 +35,6 @@ def test_no_process_takes_the_code_of_another(tmp_path, monkeypatch):
     assert race(CodeFiles, tmp_path / "own", monkeypatch) == ("their code", None)
     # If this fails, Numba does better by now, and `CodeFiles` may go.
     assert race(IndexDataCacheFile, tmp_path, monkeypatch) == ("our code", None)
-
-
-def test_kernels_are_kept_so():
-    assert isinstance(norms.largest_bits_inner._cache._cache_file, CodeFiles)
 
 
 def test_data_of_other_sources_are_not_taken(tmp_path):
