@@ -54,13 +54,23 @@ def has_device():
         lambda x: td.syr2k(x, x, uplo="lower"),
         lambda x: td.gemm(x, x, op_b="C", alpha=0),
         lambda x: td.gemm(x, x, op_b="C", engine="cuda", method="blas"),
+        # Promoted on the device.
+        lambda _: td.zgemm(lazy("complex64"), lazy("complex64"), op_b="C"),
     ],
 )
 def test_a_client_without_a_gpu_builds_the_graph(build):
     product = build(lazy())
+    assert product.dtype == "complex128"
     assert product.shape == (64, 64)
     assert isinstance(product._meta, cupy.ndarray)
     assert count_stages(product).total() >= 16
+
+
+def test_a_plan_of_cupy_blocks_is_that_of_their_product():
+    x = lazy()
+    plan = td.plan(td.herk, x)
+    assert plan.spec.engine == "cuda"
+    assert plan.num_tasks == count_stages(td.herk(x)).total()
 
 
 def large(chunks=2000):
@@ -101,12 +111,6 @@ def test_tasks_side_by_side_are_no_more_than_tiles(monkeypatch):
     assert planned.memory.temporaries == alone.memory.temporaries
 
 
-def test_blocks_are_promoted_on_the_device():
-    product = td.zgemm(lazy("complex64"), lazy("complex64"), op_b="C")
-    assert product.dtype == "complex128"
-    assert isinstance(product._meta, cupy.ndarray)
-
-
 @pytest.mark.parametrize(
     ("error", "code", "call"),
     [
@@ -120,13 +124,6 @@ def test_blocks_are_promoted_on_the_device():
 def test_families_do_not_mix(error, code, call):
     with raises(error, code):
         call(lazy())
-
-
-def test_a_plan_of_cupy_blocks_is_that_of_their_product():
-    x = lazy()
-    plan, product = td.plan(td.herk, x), td.herk(x)
-    assert plan.spec.engine == "cuda"
-    assert plan.num_tasks == count_stages(product).total()
 
 
 def test_arrays_of_two_devices_are_refused():

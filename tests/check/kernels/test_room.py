@@ -107,12 +107,6 @@ def cupy(monkeypatch, pool):
     return module
 
 
-def test_what_a_pool_keeps_is_given_up_for_an_array(cupy, pool):
-    pool.held = 400
-    assert room.empty(cupy, (100,), np.float64).nbytes == 800
-    assert pool.held == 0
-
-
 def test_memory_of_a_product_is_not_given_up(cupy, pool):
     own = room.OwnMemory()
     pool.held = 400
@@ -132,12 +126,9 @@ def test_encoded_tiles_are_given_up_for_an_array(cupy, monkeypatch):
     assert len(encoded_tiles) == encoded_tiles.nbytes == 0
 
 
-def test_a_full_device_says_so(cupy):
+def test_a_full_device_says_so_and_a_full_host_raises_its_own_error(cupy):
     with raises(MemoryLimitError, "device-memory"):
         room.empty(cupy, (2000,), np.int8)
-
-
-def test_a_full_host_raises_its_own_error():
     with pytest.raises(MemoryError):
         room.empty(np, (1 << 60,), np.int8)
 
@@ -215,23 +206,26 @@ class OutOfMemoryError(MemoryError):
     __module__ = "cupy.cuda.memory"
 
 
-def test_a_full_device_is_tried_once_more_with_half_of_what_was_needed():
-    product = Attempts(500)
-    assert room.try_with_less(product).shape == (3,)
-    assert product.taken == [1600, 500]
+@pytest.mark.parametrize(
+    ("least", "code", "taken"),
+    [
+        (500, None, [1600, 500]),
+        (499, "device-memory", [1600, 500]),
+        (0, "workspace", [1600]),
+    ],
+)
+def test_a_full_device_is_tried_once_more_with_half_of_what_was_needed(
+    least, code, taken
+):
+    product = Attempts(least, code or "device-memory")
+    if code is None:
+        assert room.try_with_less(product).shape == (3,)
+    else:
+        error = PlanError if code == "workspace" else MemoryLimitError
+        with raises(error, code):
+            room.try_with_less(product)
+    assert product.taken == taken
     assert room.workspace_share() == 1
-
-
-def test_a_device_that_stays_full_is_tried_no_more():
-    product = Attempts(499)
-    with raises(MemoryLimitError, "device-memory"):
-        room.try_with_less(product)
-    assert product.taken == [1600, 500]
-    assert room.workspace_share() == 1
-    other = Attempts(0, "workspace")
-    with raises(PlanError, "workspace"):
-        room.try_with_less(other)
-    assert other.taken == [1600]
 
 
 def test_temporaries_of_cupy_that_do_not_fit_are_told_alike():
