@@ -8,10 +8,7 @@ import numpy as np
 import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.strategies import random_matrix
-from twom_dist.problem.problem import of_arrays
-from twom_dist.run.stacks import compute_stack
 from twom_dist.tiles.routine import ROUTINES
-from twom_dist.tiles.spec import Spec
 
 
 def random_stack(
@@ -24,22 +21,6 @@ def random_stack(
         for i in range(count)
     ]
     return np.array(drawn, dtype).reshape(*stack, m, k)
-
-
-def spec_of(name: str, a: Any, b: Any = None, c: Any = None, **options: Any) -> Spec:
-    """Pose the problem of one of the products."""
-    given = {"A": a, "C": c} | ({} if b is None else {"B": b})
-    return of_arrays(*getattr(td, name).ask(**given, **options)[:4]).spec
-
-
-def compute(name: str, *given: np.ndarray | None, out: Any = None, **options: Any):
-    """Compute the products of stacks A, B and C."""
-    a, b, c = (*given, None, None)[:3]
-    alone = (None if x is None else x[(0,) * (x.ndim - 2)] for x in (a, b, c))
-    spec = spec_of(name, *alone, **options)
-    found = compute_stack(a, a if b is None else b, spec, c, out)
-    assert found.alone == []
-    return found.values
 
 
 def assert_each_is_as_alone(
