@@ -220,6 +220,8 @@ def pair_of(kind):
         a, b = (random_matrix(*x.shape, phi=4.0, seed=3) for x in (a, b))
     elif kind == "identity":
         a, b = (np.eye(*x.shape) + 1e-5 * x for x in (a, b))
+    elif kind == "far":  # squares of what is tiny underflow
+        a[:, ::2], b[1::2] = 1e-200 * a[:, ::2], 1e-200 * b[1::2]
     elif kind == "errors":
         a, b = gaussian(50, 500), gaussian(500, 40, seed=1)
     else:
@@ -252,7 +254,7 @@ def test_moduli_and_rho_do_not_depend_on_the_cut(kind, monkeypatch):
         assert (found.num_moduli, found.rho) == (expected.num_moduli, expected.rho)
 
 
-@cases("kind", ["hidden", "spread", "errors"])
+@cases("kind", ["hidden", "spread", "errors", "far"])
 def test_tasks_of_several_pairs_find_the_same(kind):
     """As on GPUs, whose turns are of more than one tile."""
     a, b = pair_of(kind)
