@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import time
+from contextlib import ExitStack
 from functools import lru_cache, partial
 
 import dask
@@ -157,6 +158,13 @@ def mortal():
         yield client
 
 
+@pytest.fixture
+def stack():
+    """Keep files open while a test reads them."""
+    with ExitStack() as opened:
+        yield opened
+
+
 def hold_last(x, gate):
     """Have the last tile wait for the gate."""
     last = x.blocks[-1:, -1:].map_blocks(partial(block_behind, gate), meta=x._meta)
@@ -166,7 +174,7 @@ def hold_last(x, gate):
     return da.block([[x[:m, :n], x[:m, n:]], [x[m:, :n], last]])
 
 
-def among_products(folder, gate):
+def among_products(folder, gate, stack):
     """Twenty of 25 tiles are there: the last row waits."""
     a, b = drawn(80, 5, 5), drawn(81, 5, 5)
     given = (x.compute(scheduler="sync") for x in (a, b))
@@ -174,7 +182,7 @@ def among_products(folder, gate):
     return lazy, td.gemm(*given, num_moduli=16), "twom-product", 20
 
 
-def among_sums(folder, gate):
+def among_sums(folder, gate, stack):
     """The last part waits for its last tile; the others are done."""
     # Integers, whose rows nobody has to see before any of them is multiplied.
     a = (100 * drawn(80, 1, 12, 64).real).astype(np.int16)
@@ -182,13 +190,14 @@ def among_sums(folder, gate):
     return td.integers.syrk(hold_last(a, gate)), expected, "twom-reduce", 1
 
 
-def among_reads(folder, gate):
+def among_reads(folder, gate, stack):
     """Until the gate opens no product has all that it needs."""
     a, b = (random_matrix(60, 75, seed=seed) for seed in (1, 2))
     zarr.create_array(folder / "A.zarr", data=a, chunks=(20, 25))
     with h5py.File(folder / "B.h5", "w") as file:
         file["B"] = b
-    y = da.from_array(h5py.File(folder / "B.h5")["B"], chunks=(20, 25))
+    file = stack.enter_context(h5py.File(folder / "B.h5"))
+    y = da.from_array(file["B"], chunks=(20, 25))
     last = y.blocks[2:].map_blocks(partial(block_behind, gate), meta=y._meta)
     y = da.concatenate([y.blocks[:2], last])
     with dask.config.set({"twom-dist.inputs": "stream"}):
@@ -197,9 +206,9 @@ def among_reads(folder, gate):
 
 
 @pytest.mark.parametrize("make", [among_products, among_sums, among_reads])
-def test_a_worker_that_dies_costs_time_and_no_bits(mortal, tmp_path, make):
+def test_a_worker_that_dies_costs_time_and_no_bits(mortal, tmp_path, stack, make):
     gate = tmp_path / "gate"
-    lazy, expected, stage, count = make(tmp_path, gate)
+    lazy, expected, stage, count = make(tmp_path, gate, stack)
     tasks = mortal.cluster.scheduler.tasks
     pids = mortal.run(os.getpid)
     product = mortal.persist(lazy)
