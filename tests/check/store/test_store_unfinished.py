@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.stored import (
     NAMES,
@@ -268,15 +269,10 @@ def test_who_only_asks_for_a_lock_does_not_keep_a_run_out():
 # --- what is not ours -----------------------------------------------------------------
 
 
-def lay_out_as_a_job_does():
-    """Make the hidden folder of C.npy as a stopped job leaves it."""
-    with begun("C.npy", np.eye(4)):
-        pass
-
-
 def hidden(kind):
     """Turn what a job has left into what somebody else may have put there."""
-    lay_out_as_a_job_does()
+    with begun("C.npy", np.eye(4)):
+        pass
     (metadata,) = FOLDER.glob("*.zarr/zarr.json")
     target, lock = Path("target"), FOLDER / "lock"
     if kind.startswith("open"):
@@ -318,7 +314,8 @@ def test_what_others_may_have_written_is_not_continued(here, call, kind):
 
 def test_a_file_system_may_show_all_files_as_those_of_one_user(monkeypatch):
     """And none of them is a mark of another run; as NFS does that squashes users."""
-    lay_out_as_a_job_does()
+    with begun("C.npy", np.eye(4)):
+        pass
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
     with find_unfinished("C.npy").lock():
         assert find_unfinished("C.npy").find() is not None
@@ -336,15 +333,13 @@ def test_what_is_unfinished_is_for_its_user_alone():
     assert os.stat("C.zarr").st_mode & 0o777 == 0o777
 
 
-TEXTS = ['{"attributes": null}', "null", "[1]", "[" * 10**5, ""]
-
-
-@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+@cases("text", ['{"attributes": null}', "null", "[1]", "[" * 10**5, ""])
 def test_whatever_calls_itself_a_store_is_looked_at(here, call, text):
     folder = FOLDER / "0123456789ab.zarr"
-    folder.mkdir(parents=True, mode=0o700)
+    folder.mkdir(parents=True, exist_ok=True)
     FOLDER.chmod(0o700)
     (FOLDER / "lock").touch()
+    (folder / "zarr.json").unlink(missing_ok=True)
     if text:
         (folder / "zarr.json").write_text(text)
     else:
