@@ -140,21 +140,6 @@ def test_c_is_a_matrix_like_others():
         td.plan(td.herk, a, c)
 
 
-@pytest.mark.parametrize("name", ["zgemm", "twofold.gemm", "integers.gemm"])
-def test_every_kind_of_routine_is_planned_explained_and_prepared(name):
-    routine = td
-    for part in name.split("."):
-        routine = getattr(routine, part)
-    a = np.random.default_rng(0).integers(-9, 9, (12, 12)).astype(np.int8)
-    dtype = "int8" if "integers" in name else "complex128"
-    a = a.astype(dtype)
-    plan = td.plan(routine, a.shape, a.shape, dtype=dtype)
-    explained = td.explain(routine, a.shape, a.shape, dtype=dtype)
-    assert plan.num_moduli == explained.num_moduli
-    found = td.Product(a.shape, a.shape, dtype, routine=routine)(a, a)
-    assert same_bits(np.array(found), np.array(routine(a, a)))
-
-
 def test_files_are_multiplied_by_the_routine_that_is_given(here):
     a = np.random.default_rng(0).integers(-99, 99, (12, 12)).astype(np.int16)
     np.save("A.npy", a)

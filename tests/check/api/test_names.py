@@ -7,7 +7,6 @@ from inspect import signature
 
 import dask.array as da
 import numpy as np
-import pytest
 from scipy.linalg.blas import zgemm
 
 import twom_dist as td
@@ -51,15 +50,6 @@ def arguments(name):
     if "gemm" in name or name == "matmul":
         return [(40, 30), (30, 20)], options
     return [(40, 30)] * (2 if "2k" in name else 1), options
-
-
-def test_all_routines_are_there():
-    updates = [x + y for x in "cz" for y in ("herk", "her2k")]
-    updates += [x + y for x in "sdcz" for y in ("syrk", "syr2k")]
-    names = {"gemm", "herk", "syrk", "her2k", "syr2k"}
-    of_blas = {*["sgemm", "dgemm", "cgemm", "zgemm"], *updates}
-    spaced = {f"{space}.{x}" for space in SPACES if space for x in names}
-    assert {*ROUTINES} >= names | of_blas | spaced | {"matmul"}
 
 
 @cases("way", WAYS)
@@ -140,25 +130,3 @@ def test_a_partial_object_is_its_function_with_all_arguments(way):
     with raises(PlanError, "routine") as caught:
         td.update_files(partial(td.herk), "A.npy", "C.npy")
     assert caught.value.problem.startswith("functools.partial of herk is not one")
-
-
-def test_matmul_is_explained_as_the_routine_that_it_calls():
-    A = np.random.default_rng(0).standard_normal((60, 50))
-    for options in ({}, {"num_moduli": 12}, {"accuracy": 1e-9}, {"method": "2m"}):
-        given = {"method": "auto"} | options
-        own = td.explain(td.matmul, A, 2 * A.T, **options)
-        assert own == td.explain(td.gemm, A, 2 * A.T, **given)
-    for way in WAYS.values():
-        with raises(PlanError, "dtype"):
-            way(td.matmul, np.eye(2, dtype=int), np.eye(2, dtype=int))
-
-
-@pytest.mark.parametrize("routine", [td.gemm, td.herk, td.syrk, td.her2k])
-def test_a_tile_on_the_diagonal_takes_fewer_products_if_both_sides_are_one(routine):
-    count = 2 if routine in (td.gemm, td.her2k) else 1
-    found = td.explain(routine, *[(40, 40)] * count)
-    half = routine is td.herk
-    assert found.num_diagonal_products == found.num_products // (2 if half else 1)
-    assert ("on the diagonal" in str(found)) == half
-    plan = td.plan(routine, *[(40, 40)] * count)
-    assert plan.num_int8_gemms == found.num_diagonal_products

@@ -17,9 +17,9 @@ from tests.support.strategies import random_matrix
 from tests.support.tilings import TILINGS, K, M, N
 from twom_dist.errors import PlanError
 from twom_dist.tiles.cache import encoded_tiles
-from twom_dist.tiles.graph import PANEL, PRODUCT
 from twom_dist.tiles.task_spec import Alias
 
+PRODUCT, PANEL = "twom-product", "twom-panel"
 OPTIONS = {"alpha": 0.5 - 2j, "beta": -1.5}
 
 
