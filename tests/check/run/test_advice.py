@@ -1,8 +1,7 @@
 """Advice in plans of jobs and on stderr: another method, another op, one tile."""
 
-import pytest
-
 import twom_dist as td
+from tests.support.cases import cases
 from twom_dist.crossover import chips
 from twom_dist.crossover.chips import Chip
 
@@ -29,7 +28,7 @@ def test_a_plan_of_a_job_says_that_the_native_product_is_faster(monkeypatch):
     assert notes(SLOW, monkeypatch, (100, 100)) == ()
 
 
-@pytest.mark.parametrize("routine", [td.herk, td.syrk])
+@cases("routine", [td.herk, td.syrk])
 def test_a_plan_says_how_large_the_result_is_with_the_other_op(routine, monkeypatch):
     op = "C" if routine is td.herk else "T"
     [note, *_] = notes(SLOW, monkeypatch, TALL, routine=routine, method="blas")

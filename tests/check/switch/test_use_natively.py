@@ -3,9 +3,9 @@
 import dask
 import dask.array as da
 import numpy as np
-import pytest
 
 import twom_dist as td
+from tests.support.cases import cases
 
 
 def tasks_of(x):
@@ -26,8 +26,8 @@ NATIVE_CALLS = {
 }
 
 
-@pytest.mark.parametrize("call", NATIVE_CALLS.values(), ids=NATIVE_CALLS)
-@pytest.mark.parametrize("options", [{}, {"method": "blas"}])
+@cases("call", NATIVE_CALLS.values())
+@cases("options", [{}, {"method": "blas"}])
 def test_native_products_are_dasks_own(call, options):
     """Its graph, chunks and bits, whose number does not grow with the rows."""
     x = da.ones((4000, 8), chunks=(1000, 8))

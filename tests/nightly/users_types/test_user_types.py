@@ -138,14 +138,12 @@ def findings(tmp_path_factory):
     return found
 
 
-@pytest.mark.parametrize("expression", TYPES)
-def test_results_have_the_type_of_the_inputs(findings, expression):
-    assert f'Revealed type is "{TYPES[expression]}' in findings[expression].replace(
-        "twom_dist.plan.record.", ""
-    )
-    assert "error:" not in findings[expression]
+def test_results_have_the_type_of_the_inputs(findings):
+    for expression, wanted in TYPES.items():
+        found = findings[expression].replace("twom_dist.plan.record.", "")
+        assert f'Revealed type is "{wanted}' in found, expression
+        assert "error:" not in found, expression
 
 
-@pytest.mark.parametrize("expression", MISTAKES)
-def test_mistakes_are_found(findings, expression):
-    assert "error:" in findings[expression]
+def test_mistakes_are_found(findings):
+    assert [x for x in MISTAKES if "error:" not in findings[x]] == []
