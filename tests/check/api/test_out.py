@@ -103,7 +103,7 @@ def strided(*steps, shape=(23, 23)):
         (read_only(), PlanError),
         (strided(0, 16), PlanError),
         (strided(16, 16), PlanError),
-        (strided(5 * 16, 16), PlanError),
+        (strided(22 * 16, 16), PlanError),
         (np.ma.masked_all((23, 23), complex), ArgumentError),
         (np.empty((23, 23), complex).view(Subclass), ArgumentError),
         (da.zeros((23, 23), dtype=complex), ArgumentError),
