@@ -1,7 +1,9 @@
 """Results in arrays of the caller, and products that are computed again and again."""
 
 import os
+import sys
 from functools import partial
+from types import SimpleNamespace
 
 import dask
 import dask.array as da
@@ -14,6 +16,7 @@ from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.strategies import random_matrix
 from twom_dist.errors import ArgumentError, PlanError
+from twom_dist.problem.matrices import check_place, set_apart
 
 
 def matrices(dtype="complex128", k=17):
@@ -169,6 +172,31 @@ def test_blocks_of_one_matrix_are_read_and_written(blocks):
             assert out.tobytes() == expected.tobytes(), name
             (kept.T if turn else kept)[blocks[2]] = expected
             assert whole.tobytes() == kept.tobytes(), name
+
+
+def test_blocks_on_a_device_are_told_apart_on_the_host(monkeypatch):
+    # CuPy compares whole spans; its exact test is a kernel, for which the host waits.
+    class OnDevice:
+        def __init__(self, x):
+            self.shape, self.strides, self.dtype = x.shape, x.strides, x.dtype
+            self.device = SimpleNamespace(id=0)
+            self.__cuda_array_interface__ = x.__array_interface__
+
+    OnDevice.__module__ = "cupy"
+    cupy = SimpleNamespace(
+        may_share_memory=lambda x, y: True,
+        copy=lambda x: "a copy",
+        cuda=SimpleNamespace(Device=lambda: SimpleNamespace(id=0)),
+    )
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    whole = random_matrix(60, 60)
+    for blocks in BLOCKS.values():
+        a, b, out = (OnDevice(whole[x]) for x in blocks)
+        check_place(out, (a, b))
+        with raises(PlanError, "out"):
+            check_place(out, (a, OnDevice(whole[blocks[2]].T[1:, 1:])))
+        assert set_apart(OnDevice(whole[blocks[2]]), out) == "a copy"
+        assert set_apart(a, out) is a
 
 
 def halves(path, mode="r+"):

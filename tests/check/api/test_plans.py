@@ -179,9 +179,11 @@ def test_memory_that_a_stack_lacks_is_advised():
     assert make(memory_limit=enough).memory.total == caught.value.needed
     with raises(MemoryLimitError, "memory"):
         make(memory_limit=enough - 2**20)
+    large = partial(td.plan, td.gemm, (5, 4000, 200), (200, 300))
     for chunks in ((1, 2, 3, 4), 0, "large", ((64, 64), 300, 200)):
-        with raises(PlanError, "chunks"):
-            make(chunks=chunks)
+        for call in (make, large):
+            with raises(PlanError, "chunks"):
+                call(chunks=chunks)
 
 
 def test_large_matrices_of_a_stack_are_planned_one_by_one():

@@ -109,6 +109,8 @@ def test_what_is_no_single_product_is_refused(way):
         way(td.einsum, "ij,jk->ik", A, B, accurac=1e-3)
     with raises(ArgumentError, "out"):
         way(td.einsum, "ij,jk->ik", A, B, out=np.empty((60, 40), complex))
+    with raises(PlanError, "dtype"):
+        way(td.matmul, np.eye(2, dtype=int), np.eye(2, dtype=int))
     with raises(PlanError, "letter-sizes"):
         way(td.einsum, "ij,jk->ik", A, A)
     # Nothing is left behind.

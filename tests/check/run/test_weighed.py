@@ -51,5 +51,6 @@ def test_decisions_are_those_of_tiles(dtype):
             if routine is td.gemm:
                 assert same_bits(td.gemm(*given, engine="reference"), found)
                 out = np.empty_like(found)
-                assert same_bits(td.gemm(*given, out=out), found)
+                for _ in range(2):
+                    assert same_bits(td.gemm(*given, out=out), found)
     assert closed >= {"sums", "pairs"}
