@@ -18,6 +18,7 @@ from tests.support.families import hard_pairs
 from tests.support.hidden import largest_errors
 from tests.support.strategies import random_matrix, spread_pair
 from twom_dist.errors import AccuracyError, AccuracyWarning, ArgumentError
+from twom_dist.store import open_matrix
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -159,3 +160,15 @@ def test_no_tile_is_measured_twice(decades, passes):
     # For each row of tiles one more combines what its tiles have.
     for stage in ("twom-largest", "twom-sums"):
         assert stages[stage] == passes * ((2 + 3) * 4 + 2 + 3)
+
+
+def test_files_are_explained_and_jobs_keep_what_they_found(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    a = random_matrix(40, 30, "complex128", 2, 1)
+    np.save("A.npy", a)
+    expected = td.explain(td.gemm, a, a, op_b="C")
+    assert td.explain(td.gemm, "A.npy", "A.npy", op_b="C") == expected
+    summary = td.multiply_files("A.npy", "A.npy", "C.zarr", op_b="C", chunks=16)
+    assert summary.explanation == expected
+    kept = open_matrix("C.zarr").provenance()["accuracy"]
+    assert (kept["rho"], kept["num_moduli"]) == (expected.rho, expected.num_moduli)
