@@ -135,8 +135,12 @@ def test_stacks_of_arrays_of_dask(pairs, scheduler):
         *(td.integers.gemm(s, t, **options) for s in (a, x) for t in (b, y)),
         *(td.integers.syrk(s, **options) for s in (a, x)),
         td.integers.gemm(x[1], y, **options),
+        # The tiles of one cell have different sizes.
+        td.integers.syr2k(x[0].rechunk({0: (2, 3)}), x[1], **options),
+        td.integers.syr2k(x[0], x[1], uplo="lower", **options),
     ]
     wanted = [products] * 4 + [squares] * 2 + [products[1]]
+    wanted += [td.integers.syr2k(*a[:2], uplo=x, **options) for x in ("full", "lower")]
     for own, expected in zip(
         dask.compute(*found, scheduler=scheduler), wanted, strict=True
     ):
@@ -184,6 +188,14 @@ def test_nothing(shape):
 def test_entries_fit_even_where_their_products_are_few():
     a, b = random_integers((2, 1), "int32"), random_integers((1, 3), "bool")
     assert (as_parts(td.integers.gemm(a, b)) == multiply(a, b)).all()
+    # Single precision holds no more than 24 bits.
+    for largest in (2**24, 2**24 + 1):
+        a = np.array([[largest]], "int32")
+        for x in (a, da.from_array(a)):
+            assert (
+                np.asarray(td.integers.gemm(x, np.ones((1, 2), "int8")))[0, 1]
+                == largest
+            )
 
 
 def test_places_products_and_explanations():

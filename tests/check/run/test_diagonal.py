@@ -13,6 +13,7 @@ from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.oracle import exact
+from tests.support.splits import force_split, look_in_strips, order_at_random
 from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.errors import ArgumentError, KernelError, PlanError
 from twom_dist.run import eager
@@ -154,6 +155,22 @@ def test_the_bound_holds_of_exact_sums(kind, options):
     least = sizes[0] @ sizes[1] if not options else least
     error = exact(found) - exact(a) @ exact(np.diag(w)) @ exact(b)
     assert (abs(error.rounded()) <= explained.error_bound * least).all()
+
+
+@cases(("inputs", "options"), [("hold", {}), ("stream", {}), ("stream", OPTIONS[1])])
+def test_tiles_in_any_order_along_k(inputs, options, monkeypatch):
+    """Held and made again; workers that share k take what they hold first."""
+    a, b, w = random_matrix(M, K), random_matrix(K, N), weights("float64")
+    left, right = (x.map_blocks(np.copy) for x in (cut(a, 10, 5), cut(b, 5, 7)))
+    force_split(monkeypatch, 3, 2)
+    look_in_strips(monkeypatch, 5)
+    order_at_random(monkeypatch, 5)
+    with dask.config.set({"twom-dist.inputs": inputs}):
+        found = td.gemm(left, right, diag=w, **options).compute(scheduler="sync")
+        assert same_bits(found, td.gemm(a, b, diag=w, **options))
+        found = td.herk(left, diag=cut(w, 9), **options).compute(scheduler="sync")
+        assert same_bits(found, td.herk(a, diag=w, **options))
+    monkeypatch.undo()
 
 
 def test_an_update_halves_the_tiles_and_looks_as_a_product_does():
