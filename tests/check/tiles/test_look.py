@@ -83,23 +83,6 @@ def test_one_pair_of_more_rows_than_are_looked_at_together_decides(row):
         assert (found.closed_by, found.num_moduli > 20) == ("pairs", True)
 
 
-def test_of_very_many_open_pairs_the_worst_decides():
-    """The largest rho of all is that of the block of rows and columns that has it."""
-    rng, n = np.random.default_rng(0), 90
-    A, B = (np.eye(n, 64, x) + np.eye(n, 64, x - 64) for x in (0, 3))
-    A, B = (x + 1e-5 * rng.uniform(0.5, 1, x.shape) for x in (A, B))
-    B[70, 5] = 1e-8
-    found = td.explain(td.gemm, A, B, op_b="T", equilibrate=False)
-    halves = slice(n // 2), slice(n // 2, n)
-    blocks = [
-        td.explain(td.gemm, A[x], B[y], op_b="T", equilibrate=False).rho
-        for x in halves
-        for y in halves
-    ]
-    assert len({*blocks}) == 4
-    assert (found.rho, found.closed_by) == (max(blocks), "pairs")
-
-
 def test_each_matrix_of_a_stack_takes_what_it_takes_alone():
     stacks = [random_matrix(4, 20, "float64", 3, seed) for seed in range(300)]
     wide = [random_matrix(5, 50, "complex64", seed % 4, seed) for seed in range(40)]
