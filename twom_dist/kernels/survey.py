@@ -229,6 +229,7 @@ class Looks(Protocol):
         Returns
         -------
         (..., rows, k) uint8
+            Octaves, or one of these two values.
         """
         ...
 
