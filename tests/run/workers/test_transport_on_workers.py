@@ -19,7 +19,6 @@ from tests.support.cases import sample
 from tests.support.jobs import HERE, IN_PROCESS, addresses, forked_workers, wait_until
 from tests.support.strategies import random_matrix
 from tests.support.transport import files_in_memory
-from tests.support.workers import PATIENT
 from twom_dist.run.client import ensure_plugins
 from twom_dist.tiles.accumulator import Accumulator
 from twom_dist.tiles.transport import leases, passage, serialiser, worker_plugin
@@ -33,6 +32,12 @@ pytestmark = [
 ]
 
 SIDE = 300  # blocks of 1.4 MB
+PATIENT = {
+    # Else a cluster gives up a worker that dies soon after another.
+    "distributed.deploy.lost-worker-timeout": "10 minutes",
+    # Every two seconds dask drops copies, while a test looks at them.
+    "distributed.scheduler.active-memory-manager.start": False,
+}
 
 
 @contextmanager
@@ -64,10 +69,14 @@ def take_all():
 def client(request):
     with start_workers(True if request.param == "tls" else None) as client:
         assert client.scheduler.address.startswith(request.param)
-        # TCP is left what it carries as well.
-        move(client, 0)
-        assert carried(client) == (request.param == "tls") * make(0).nbytes
         client.run(take_all)
+        yield client
+
+
+@pytest.fixture
+def tls():
+    """Workers to harm."""
+    with start_workers() as client:
         yield client
 
 
@@ -175,6 +184,12 @@ def test_others_are_left_to_dask(client):
     assert carried(client) == before
 
 
+def test_tcp_is_left_what_it_carries_as_well():
+    with start_workers(None) as client:
+        move(client, 1)
+        assert carried(client) == 0
+
+
 def test_one_setting_leaves_all_to_dask():
     """Workers of this process: they are asked for their plugins alone."""
     for choice, expected in (("dask", False), ("auto", True)):
@@ -191,31 +206,33 @@ def test_one_setting_leaves_all_to_dask():
 # --- what goes wrong ------------------------------------------------------------------
 
 
+def live_elsewhere():
+    """Have this process look where another host or container would: beside them."""
+    leases.Ticket.path = property(lambda self: "/proc/self/fd/1000000")
+
+
 def lack():
     raise ModuleNotFoundError("No module named 'twom_dist'")
+
+
+def test_a_plugin_that_cannot_be_read_stops_nothing(monkeypatch):
+    monkeypatch.setattr(TransportPlugin, "__reduce__", lambda self: (lack, ()))
+    with LocalCluster(n_workers=1, **IN_PROCESS) as cluster, Client(cluster):
+        ensure_plugins()
 
 
 async def take_long(plugin, worker):
     await asyncio.sleep(5)
 
 
-def test_a_plugin_that_cannot_be_read_or_comes_late_stops_nothing(monkeypatch):
-    with LocalCluster(n_workers=1, **IN_PROCESS) as cluster:
-        with Client(cluster), monkeypatch.context() as patch:
-            patch.setattr(TransportPlugin, "__reduce__", lambda self: (lack, ()))
-            ensure_plugins()
-        monkeypatch.setattr(TransportPlugin, "setup", take_long)
-        monkeypatch.setattr(TransportPlugin, "teardown", lambda self, worker: None)
-        monkeypatch.setattr("twom_dist.run.answers.ANSWER_SECONDS", 0.1)
-        with Client(cluster):
-            begin = time.monotonic()
-            ensure_plugins()
-            assert time.monotonic() - begin < 4
-
-
-def live_elsewhere():
-    """Have this process look where another host or container would: beside them."""
-    leases.Ticket.path = property(lambda self: "/proc/self/fd/1000000")
+def test_a_silent_worker_gets_it_later(monkeypatch):
+    monkeypatch.setattr(TransportPlugin, "setup", take_long)
+    monkeypatch.setattr(TransportPlugin, "teardown", lambda self, worker: None)
+    monkeypatch.setattr("twom_dist.run.answers.ANSWER_SECONDS", 0.1)
+    with LocalCluster(n_workers=1, **IN_PROCESS) as cluster, Client(cluster):
+        begin = time.monotonic()
+        ensure_plugins()
+        assert time.monotonic() - begin < 4
 
 
 def fail_to_take():
@@ -225,21 +242,21 @@ def fail_to_take():
     passage.map_lease = fail
 
 
-def test_who_cannot_take_a_block_gets_it_from_dask():
-    with start_workers() as client:
-        one, other = addresses(client)
-        # Another host is sent everything by dask.
-        client.run(live_elsewhere, workers=[other])
-        move(client, 1)
-        assert carried(client) == 0
-        move(client, 2, one=1)
-        assert carried(client) == make(2).nbytes
-        client.run(fail_to_take, workers=[one])
-        for seed in (3, 4):
-            move(client, seed, one=1)
-        assert [*client.run(works).values()].count(False) == 1
-        # The first, and the one that failed.
-        assert carried(client) == 2 * make(1).nbytes
+def test_another_host_is_sent_everything_by_dask(tls):
+    tls.run(live_elsewhere, workers=addresses(tls)[1:])
+    move(tls, 1)
+    assert carried(tls) == 0
+    move(tls, 2, one=1)
+    assert carried(tls) == make(2).nbytes
+
+
+def test_a_receiver_that_cannot_take_a_block_gets_it_from_dask(tls):
+    move(tls, 1)
+    tls.run(fail_to_take, workers=addresses(tls)[1:])
+    for seed in (2, 3):
+        move(tls, seed)
+    assert [*tls.run(works).values()].count(False) == 1
+    assert carried(tls) == 2 * make(1).nbytes  # the first, and the one that failed
 
 
 def hang_in_taking():
@@ -260,19 +277,20 @@ def hang_in_lending():
     leases.Lease.write = hang
 
 
-@pytest.mark.parametrize("client", ["tls"], indirect=True)
 @sample("victim", [0, 1], [1])
-def test_a_worker_that_dies_in_the_middle_leaves_nothing(client, victim, tmp_path):
-    names = addresses(client)
-    client.run(os.chdir, str(tmp_path))
-    move(client, 1)
-    processes = client.run(os.getpid)
+def test_a_worker_that_dies_in_the_middle_leaves_nothing(
+    tls, victim, tmp_path, monkeypatch
+):
+    names = addresses(tls)
+    tls.run(os.chdir, str(tmp_path))
+    move(tls, 1)
+    processes = tls.run(os.getpid)
     harm = [hang_in_lending, hang_in_taking][victim]
-    client.run(harm, workers=[names[victim]])
+    tls.run(harm, workers=[names[victim]])
     # Both are made again, by whatever is left.
-    block = client.submit(make, 2, workers=names[:1], allow_other_workers=True)
-    client.gather(client.submit(len, block, workers=names[:1], pure=False))
-    found = client.submit(
+    block = tls.submit(make, 2, workers=names[:1], allow_other_workers=True)
+    tls.gather(tls.submit(len, block, workers=names[:1], pure=False))
+    found = tls.submit(
         as_bytes, block, workers=names[1:], allow_other_workers=True, pure=False
     )
     wait_until((tmp_path / "hangs").exists)
