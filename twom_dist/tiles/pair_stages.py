@@ -136,4 +136,4 @@ def settle_by_pairs(spec: Spec, settled: Spec, found: Sequence[float]) -> Spec:
     largest = max(found, default=0.0)
     if settled.asks_for_errors:
         return settle.settle_by_errors(settled, largest)
-    return settle.settle_by_ratio(settled, largest)
+    return settle.settle_by_pairs(settled, largest)

@@ -7,6 +7,7 @@ whose columns may be shifted, or whose pairs stay open, take a second look.
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import sqrt
 from typing import Any
 
 from ...kernels.family import convert
@@ -25,7 +26,7 @@ from .settle import (
     decide_by_angles,
     decide_by_errors,
     decide_by_octaves,
-    decide_by_ratio,
+    decide_by_pairs,
     fewest_of,
 )
 
@@ -81,7 +82,7 @@ def decide(operands: Sequence[Array], weighed: Weighed, spec: Spec) -> Decision:
         own = slice(lo, lo + _ROWS)
         least = engine.multiply_octaves(x[own], y)
         largest = bound_by_terms(least, left.take(own), right, spec.k, largest)
-    return decide_by_ratio(spec, min(ratio, largest))
+    return decide_by_pairs(spec, sqrt(ratio), largest)
 
 
 def measure(rows: Sequence[Row], found: Sequence[Surveyed]) -> dict[Line, Measured]:

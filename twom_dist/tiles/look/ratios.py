@@ -27,7 +27,7 @@ an entry in octave o of a row whose norm is at most ``2^(e + s/8)`` is at level 
 o) + s``, and above ``2^(-level/8)`` of the norm.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from itertools import pairwise
 from math import inf, isqrt, ldexp, prod, sqrt
@@ -184,11 +184,3 @@ def _weigh_rows(measured: Measured, k: int) -> tuple[Array, Array]:
     """Return the steps of the norms of rows, and which have entries that are far."""
     squares, counts = (convert(x, "numpy") for x in measured.known_octaves())
     return norm_steps(squares, k).astype(np.int16), counts[:, -1] > counts[:, -2]
-
-
-def least_sums(parts: Iterable[Any]) -> Any:
-    """Combine the least sums of parts along k."""
-    first, *others = parts
-    for x in others:
-        first = np.minimum(first, x)
-    return first

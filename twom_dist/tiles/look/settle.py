@@ -158,10 +158,14 @@ def decide_by_ratio(spec: Spec, ratio: float) -> Decision:
     return Decision(None, sqrt(least), "beyond")
 
 
-def settle_by_ratio(settled: Spec, ratio: float) -> Spec:
+def decide_by_pairs(spec: Spec, rho: float, ratio: float) -> Decision:
+    """Decide by the smaller of both bounds: of rho by octaves, of rho^2 by pairs."""
+    return decide_by_ratio(spec, min(ratio, rho * rho))
+
+
+def settle_by_pairs(settled: Spec, ratio: float) -> Spec:
     """Settle the moduli by the largest rho^2 of pairs.
 
     `settled`: what `settle_by_octaves` has returned.
     """
-    bound = settled.rho * settled.rho
-    return settled.settle(*decide_by_ratio(settled, min(ratio, bound)))
+    return settled.settle(*decide_by_pairs(settled, settled.rho, ratio))
