@@ -84,9 +84,8 @@ def idle_device() -> Iterator[None]:
 
 
 # Numbers of matrices whose moduli the sums of their rows decide, or pairs of rows.
-_SUMS = 0.8, 0.8, 1 << 42, 1 << 42, 1 << 42
-_OPEN = 0.5, *_SUMS[1:]
-_weighed = [_SUMS]
+_COSINES = 0.8, 0.5
+_open = [False]
 # Kernels of a few entries whose results decide what comes next.
 _REAL = {"read_exponents", "rule_exponents", "split_powers", "_replace_sentinels"}
 
@@ -101,7 +100,7 @@ def _idle_kernel(kernel: Any) -> Any:
 
 
 @numba.njit(nogil=True)
-def _idle_look(x, a, b, bits, form, largest, sums, ends, lo, hi, place):  # type: ignore[no-untyped-def]
+def _idle_measure(x, a, b, of_all, largest, sums, ends, lo, hi, place):  # type: ignore[no-untyped-def]
     """Find numbers below 1."""
     largest[:] = 0
 
@@ -119,6 +118,11 @@ def _idle_count(x, ends, lo, hi, out):  # type: ignore[no-untyped-def]
     out[...] = x.shape[1] * (ends > 2)
 
 
+def _idle_reduce(*given: Any) -> None:
+    """Find numbers that angles decide by, or not; no columns that gain anything."""
+    given[-2][...], given[-1][...] = _COSINES[_open[0]], 1 << 42
+
+
 @contextmanager
 def idle_cpu(vnni: bool) -> Iterator[None]:
     """Let the kernels of the CPU do nothing."""
@@ -131,10 +135,10 @@ def idle_cpu(vnni: bool) -> Iterator[None]:
         "has_vnni": lambda: vnni,
         "get_gemm": lambda: gemm,
         "_LOOPS": gemm,
-        "_summarise": lambda *given: _weighed[0],
+        "_reduce": _idle_reduce,
         "_count": _idle_count,
-        "_look_along": _idle_look,
-        "_look_across": _idle_look,
+        "_measure_along": _idle_measure,
+        "_measure_across": _idle_measure,
         "_weigh_packed": _idle_weigh,
         "_weigh_groups": _idle_weigh,
     }
@@ -169,7 +173,7 @@ def bench(report: Report, on: str, n: int, calls: int) -> None:
         cases["matmul by default"] = lambda: td.matmul(A, B, method="2m")
         cases["gemm by default, octaves"] = lambda: td.gemm(A, B)
     for name, call in cases.items():
-        _weighed[0] = _OPEN if name.endswith("octaves") else _SUMS
+        _open[0] = name.endswith("octaves")
         call()
         call()
         best = float("inf")

@@ -27,8 +27,8 @@ from twom_dist.kernels.cpu.products.multiply import own_products
 from twom_dist.run import eager
 
 STAGES = (
-    *("largest_exponents", "square_sums", "row_sums", "column_exponents"),
-    *("weigh", "error_sums", "choose_exponents", "encode", "multiply", "decode"),
+    *("measure", "analyse", "error_sums", "choose_exponents"),
+    *("encode", "multiply", "decode"),
     *("close_diagonal", "mirror_tile"),
 )
 # Functions that the engine calls inside a stage.

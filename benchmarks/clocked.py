@@ -51,13 +51,6 @@ def clock(address: str = "") -> Clock:
         return _clocks.setdefault(name, Clock(**_how))
 
 
-class _Current:
-    """The device of whoever asks."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(clock(), name)
-
-
 def reset() -> None:
     """Begin anew: no counts, nothing encoded."""
     with _lock:
@@ -89,19 +82,14 @@ class ClockedEngine(cuda.CudaEngine):
     """The CUDA engine on `Clock`s, for NumPy blocks."""
 
     family = "numpy"
-    largest_exponents = _clocked("largest_exponents", NORMS)
-    square_sums = _clocked("square_sums", NORMS)
-    column_exponents = _clocked("column_exponents", NORMS)
+    measure = _clocked("measure", NORMS)
     choose_exponents = _clocked("choose_exponents", COPY)
-    row_sums = _clocked("row_sums", COPY)
     error_sums = _clocked("error_sums", NORMS)
     octaves = _clocked("octaves", COPY)
-    count_octaves = _clocked("count_octaves", COPY)
     multiply_octaves = _clocked("multiply_octaves", COPY)
 
     def __init__(self) -> None:
-        shared = cuda.SharedPlanes(_Current())
-        self.task, self.share, self.keep = shared.task, shared.share, shared.keep
+        """Have no device of its own."""
 
     @property
     def device(self) -> Any:

@@ -15,8 +15,8 @@ from twom_dist.tiles import spec as spec_module
 STAGES = {
     "norms": ("largest_exponents", "sums_and_extremes", "choose_exponents"),
     "moduli": (
-        *("summarise", "error_sums", "largest_sums"),
-        *("octaves", "count_octaves", "multiply_octaves"),
+        *("analyse", "find_errors", "error_sums"),
+        *("octaves", "multiply_octaves"),
     ),
     "encode": ("encode", "scale_and_encode"),
     "int8 products": ("multiply_int8", "multiply_float16", "products", "products_mma"),

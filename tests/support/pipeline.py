@@ -22,8 +22,7 @@ def run_stages(
     stages: dict[str, np.ndarray] = {}
     encoded = {}
     for side, z in (("left", x), ("right", y)):
-        largest = engine.largest_exponents(z)
-        sums = engine.square_sums(z, largest, rule.norm_bits)
+        largest, sums = engine.measure(z, rule.norm_bits, ("squares",)).scales()
         exponents = engine.choose_exponents(largest, sums, rule)
         flip = conjugate and side == "right"
         tile = engine.encode(z, exponents, system, conjugate=flip)

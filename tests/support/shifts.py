@@ -34,12 +34,13 @@ def make_shifted(dtype: Any) -> tuple[np.ndarray, np.ndarray]:
 def find_stages(engine: Any, x: Any, shifts: Any, methods: Any) -> dict[str, Any]:
     """Find what each stage makes of rows whose columns are shifted."""
     given = {} if shifts is None else {"shifts": shifts}
-    largest = engine.largest_exponents(x, **given)
-    sums = engine.square_sums(x, largest, norm_bits(K), **given)
-    squares, totals = engine.row_sums(x, largest, norm_bits(K), **given)
+    asks = ("squares", "totals", "octaves")
+    known = engine.measure(x, norm_bits(K), asks, **given)
+    largest, sums = known.scales()
+    one = engine.measure(x, norm_bits(K), ("squares",), largest=largest, **given)
     octaves = engine.octaves(x, largest, **given)
-    found = {"largest": largest, "sums": sums, "octaves": octaves}
-    found |= {"squares": squares, "totals": totals}
+    found = {"largest": largest, "sums": one.squares, "octaves": octaves}
+    found |= {"squares": sums, "totals": known.totals, "counts": known.octaves}
     for method, count in methods:
         system = residue_system(method, count)
         rule = scaling_rule(system, K)

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels.statistics import RowStatistics
 from ..moduli.system import make_system
 from ..tiles.grid import Grid
 from ..tiles.interpreter import Found, Line
-from ..tiles.look.measured import Measured
 from ..tiles.spec import SIDES, Spec
 
 _FIELDS = "largest", "squares", "totals"
@@ -51,13 +51,13 @@ def unpack(data: bytes, spec: Spec, grid: Grid) -> Found | None:
         system = make_system(method, choice) if choice else None
         spec = spec.settle(system, rho, closed_by)
     shifts: Any = arrays.get("shifts")
-    measured: dict[Line, Measured] = {}
+    measured: dict[Line, RowStatistics] = {}
     for side, sizes in zip(SIDES, (grid.m, grid.n), strict=True):
         if f"{side}-largest" not in arrays:
             continue
         parts = [_cut(arrays.get(f"{side}-{x}"), sizes) for x in _FIELDS]
         for i, values in enumerate(zip(*parts, strict=True)):
-            measured[side, i] = Measured(*values)
+            measured[side, i] = RowStatistics(*values)
     shifts = None if shifts is None else _cut(shifts, grid.k)
     return Found(spec, shifts, measured or None)
 

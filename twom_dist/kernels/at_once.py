@@ -5,23 +5,7 @@ from typing import Any, Protocol
 
 from ..moduli import ResidueSystem, ScalingRule
 from ..typing import Array, Uplo
-
-
-class Known(Protocol):
-    """Findings of a look at the rows of an operand.
-
-    An engine may recognise its own, which say more.
-    """
-
-    @property
-    def largest(self) -> Array:
-        """Return largest exponents, as `Engine.choose_exponents` takes them."""
-        ...
-
-    @property
-    def squares(self) -> Array:
-        """Return sums of squares, likewise."""
-        ...
+from .statistics import RowStatistics
 
 
 class AtOnce(Protocol):
@@ -44,7 +28,7 @@ class AtOnce(Protocol):
         hermitian: bool = False,
         out: Array | None = None,
         shifts: Sequence[Array] | None = None,
-        known: Sequence[Known] | None = None,
+        known: Sequence[RowStatistics] | None = None,
     ) -> Array:
         """Compute ``alpha X Y^T + beta c`` from operands that hold all of k.
 
@@ -63,7 +47,8 @@ class AtOnce(Protocol):
         alpha, beta : number
         c : (m, n), optional
         twin : tuple of int, optional
-            Where y is x, the plane of X that is each plane of Y, as for `reorder`.
+            Where y is x, the plane of X that is each plane of Y: see
+            `Encoded.reordered`.
         uplo : {"full", "lower", "upper"}, optional
             Of a square product that one triangle determines, as for `close_diagonal`.
         hermitian : bool
@@ -71,9 +56,8 @@ class AtOnce(Protocol):
         out : (m, n), optional
             Where it is written, C-contiguous; overlaps none of the others.
         shifts : ((k,) int32, (k,) int32), optional
-            Exponents of the columns of x and of y, as for `Engine.largest_exponents`;
-            none for stacks.
-        known : one or two of Known, optional
+            Exponents of the columns of x and of y, see `Engine`; none for stacks.
+        known : one or two of RowStatistics, optional
             Of x, and of y; an engine may find it again.
         """
         ...

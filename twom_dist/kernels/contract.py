@@ -12,19 +12,18 @@ References
 .. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices".
 """
 
-from collections.abc import Callable, Hashable
-from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from ..moduli import ResidueSystem, ScalingRule
 from ..typing import Array, Uplo
+from .analysis import Analyses
+from .defaults import Defaults
 from .family import Family
 from .limits import Shape, TileLimits, Update
 from .operands import Encoded, Fill
-from .survey import Looks
 
 
-class Engine(Looks, Protocol):
+class Engine(Analyses, Defaults, Protocol):
     """One implementation of the pipeline; stateless apart from caches and threads.
 
     Arrays are of the engine's family (NumPy, CuPy) and never written to, except
@@ -33,10 +32,8 @@ class Engine(Looks, Protocol):
     The stages of a product take *stacks* too: matrices of one shape along axes in
     front, the same for all operands. Then x is (..., rows, k), exponents are (...,
     rows), residues (products, ..., m, n or more), and a result is (..., m, n), each
-    matrix bit for bit what it is alone. These stages are `largest_exponents`,
-    `column_exponents`, `square_sums`, `choose_exponents`, `encode`, `reorder`,
-    `multiply`, `find_fill`, `apply_fill`, `decode`, `scale_and_add`, `mirror_tile` and
-    `close_diagonal`.
+    matrix bit for bit what it is alone. Stages that do not say (..., rows, k) or the
+    like do it, too, but for `multiply_octaves` and `add_residues`.
 
     Stages that take `shifts` read column l as ``x[:, l] 2^shifts[l]``: the parts are
     multiplied as they are loaded, and the stage gives the bits that it gives for a
@@ -56,20 +53,6 @@ class Engine(Looks, Protocol):
 
     name: str
     family: Family
-    # Whether `out` may be a part of a larger array, whose rows lie apart.
-    writes_parts: bool
-
-    def task(self) -> AbstractContextManager[None]:
-        """Scope of one dask task: its share of threads; device work done on exit."""
-        ...
-
-    def share(self, encoded: Encoded) -> Encoded:
-        """Return an encoded tile that other threads may take from here on."""
-        ...
-
-    def keep(self, encoded: Encoded) -> Encoded:
-        """Return a shared tile once it is made, kept until the task has ended."""
-        ...
 
     def tile_limits(
         self, system: ResidueSystem, shape: Shape, update: Update | None = None
@@ -77,81 +60,9 @@ class Engine(Looks, Protocol):
         """Choose the largest tiles of a product, or update, of arrays in memory."""
         ...
 
-    def variant(self) -> Hashable:
-        """Return what limits depend on beside shapes and settings: this device."""
-        ...
-
-    def run_stack(
-        self,
-        compute: Callable[[slice], object],
-        count: int,
-        system: ResidueSystem,
-        shape: Shape,
-    ) -> None:
-        """Call `compute` for pieces of a stack of matrices, in turn or side by side."""
-        ...
-
-    def largest_exponents(self, x: Array, shifts: Array | None = None) -> Array:
-        """Find the smallest e with ``|Re|, |Im| < 2^e`` for each row of x.
-
-        Parameters
-        ----------
-        x : (rows, k) float32, float64, complex64 or complex128, any strides
-        shifts : (k,) int32, optional
-            Here, in `square_sums`, `encode` and `magnitudes`: see above. Stacks take
-            none.
-
-        Returns
-        -------
-        (rows,) int32
-            `ZERO_ROW` for a row of zeros, `NAN_ROW` where any part is NaN, otherwise
-            `NONFINITE_ROW` where any is infinite. Those of tiles combine by maximum.
-        """
-        ...
-
-    def column_exponents(self, x: Array, largest: Array) -> Array:
-        """Find the extreme exponents of the parts of each column that are not 0.
-
-        With e the smallest of ``|t| < 2^e`` for a part t.
-
-        Parameters
-        ----------
-        x : (rows, k)
-        largest : (rows,) int32
-            Of the whole rows: those that are not finite are left out.
-
-        Returns
-        -------
-        (..., 3, k) int32
-            The largest e less that of the row, where subnormal numbers count as the
-            smallest normal one; the largest e; the largest -e. `ZERO_ROW` in all where
-            the column is 0. Those of tiles combine by maximum.
-        """
-        ...
-
-    def square_sums(
-        self, x: Array, largest: Array, norm_bits: int, shifts: Array | None = None
+    def choose_exponents(
+        self, largest: Array, squares: Array, rule: ScalingRule
     ) -> Array:
-        """Sum ``ceil(|t| 2^(norm_bits - e))^2`` over the parts t of each row.
-
-        Parameters
-        ----------
-        x : (rows, k)
-        largest : (rows,) int32
-            Of the whole rows, all tiles together.
-        norm_bits : int
-            At most 20; the sum over all tiles stays below 2^63.
-        shifts : (k,) int32, optional
-            As for `largest_exponents`.
-
-        Returns
-        -------
-        (rows,) int64
-            Exact; 0 for zero rows and those that are not finite. Sums of tiles add.
-        """
-        ...
-
-    def choose_exponents(self, largest: Array, sums: Array, rule: ScalingRule) -> Array:
         """Apply ``rule.exponent`` to each row: (rows,) int32."""
         ...
 
@@ -182,10 +93,6 @@ class Engine(Looks, Protocol):
         4. g and h take the signs of the parts, those of zeros included: so conjugation
            and negation commute with this, also half-way between two points.
         """
-        ...
-
-    def reorder(self, encoded: Encoded, planes: tuple[int, ...]) -> Encoded:
-        """Take planes[l] for plane l, without a copy: of X, those of its conjugate."""
         ...
 
     def multiply(

@@ -1,6 +1,7 @@
 """Families of arrays: NumPy, and CuPy without importing it."""
 
 import sys
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -68,6 +69,13 @@ def empty_block(family: Family, dtype: Any) -> Any:
 def namespace(x: Any) -> Any:
     """Return the module whose functions take x: numpy, or cupy."""
     return sys.modules["cupy"] if family_of(x) == "cupy" else np
+
+
+def join(parts: Sequence[Any]) -> Any:
+    """Put arrays side by side along their last axis."""
+    if len(parts) == 1:
+        return parts[0]
+    return namespace(parts[0]).concatenate(parts, axis=-1)
 
 
 def address_of(x: Any) -> int:

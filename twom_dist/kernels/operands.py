@@ -18,6 +18,10 @@ class Encoded(Protocol):
         """Bytes held."""
         ...
 
+    def reordered(self, planes: tuple[int, ...]) -> "Encoded":
+        """Take planes[l] for plane l, without a copy: of X, those of its conjugate."""
+        ...
+
     def residues(self) -> Array:
         """(planes, ..., rows, k) int8 symmetric residues: for tests, not for speed."""
         ...

@@ -10,11 +10,11 @@ from ..errors import AccuracyError, shown
 from . import (
     ResidueSystem,
     available_moduli,
+    first_system,
     log2_product,
     norm_bits,
     residue_system,
     scaling_rule,
-    shortest_system,
     smallest_num_moduli,
 )
 
@@ -138,9 +138,9 @@ def _shortest_within(
 ) -> ResidueSystem | None:
     """Return the shortest system with at least `bits` bits and an allowed error."""
     for method in dict.fromkeys([kind, _longest(kind)]):
-        system = shortest_system(method, bits)
+        system = first_system(method, bits)
         while system is not None and quantisation_bound(system, k) > allowed:
-            system = shortest_system(method, system.modulus_bits + 1)
+            system = first_system(method, system.modulus_bits + 1)
         if system is not None:
             return system
     return None
@@ -214,7 +214,7 @@ def fewest_systems(method: str, k: int, u: float) -> list[tuple[ResidueSystem, f
         found.append((system, largest_ratio(system, k, u)))
         bits = system.modulus_bits
         kinds = dict.fromkeys([method, _longest(method)])
-        following = (shortest_system(kind, bits + 2.0**-20) for kind in kinds)
+        following = (first_system(kind, bits + 2.0**-20) for kind in kinds)
         system = next((x for x in following if x is not None), None)
     return found
 

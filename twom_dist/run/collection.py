@@ -6,12 +6,12 @@ from typing import Any
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
+from ..kernels.statistics import RowStatistics
 from ..tiles import program
 from ..tiles.blocks import result_meta
 from ..tiles.graph import Graph, Operands, build_layer, result_name
 from ..tiles.grid import Grid
 from ..tiles.interpreter import Found, Line
-from ..tiles.look.measured import Measured
 from ..tiles.remade import Chunks, RemadeGraph
 from ..tiles.spec import Spec
 from ..tiles.task_spec import List
@@ -112,7 +112,7 @@ class _Passes(Graph):
         self._inputs = [x for x in (a, b, diag) if hasattr(x, "dask")]
         self._compute, self._passes = compute, 0
         self._shifts: Any = None
-        self._measured: dict[Line, Measured] | None = None
+        self._measured: dict[Line, RowStatistics] | None = None
 
     def look(self) -> Found:
         """Run the look of the program."""
@@ -175,4 +175,4 @@ def _bring_to_host(spec: Spec, found: Sequence[Any]) -> list[Any]:
 
 
 def _on_host(x: Any) -> Any:
-    return x.on_host() if isinstance(x, Measured) else x
+    return x._replace(columns=None).on_host() if isinstance(x, RowStatistics) else x

@@ -4,26 +4,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..kernels.family import namespace
+from ..kernels.analysis import Analysis
+from ..kernels.family import join, namespace
 from ..kernels.limits import TileLimits, Update, host_limits
 from ..kernels.room import empty
-from ..kernels.survey import Weighed
+from ..kernels.statistics import RowStatistics
 from ..plan.explanation import warn_of_native
 from ..problem.problem import Problem
 from ..tiles import program, tasks
 from ..tiles.blocks import cast
-from ..tiles.choice_of_moduli import choose_moduli
 from ..tiles.diagonal import as_entries, scale_stored
 from ..tiles.grid import Chunks, Grid, cut, cut_inner, offsets, whole
 from ..tiles.interpreter import Found, Line, lines
-from ..tiles.look.in_memory import (
-    decide,
-    may_shift,
-    measure,
-    plan_weighing,
-    survey_matrices,
-)
-from ..tiles.look.measured import Measured, join
+from ..tiles.look.in_memory import choose_shifts, decide, may_shift, plan_analysis
 from ..tiles.routine import Meeting
 from ..tiles.rows import Row, shifts_of_both
 from ..tiles.spec import Spec, is_straight, load_engine
@@ -33,19 +26,19 @@ from ..typing import Array, Cell, Side
 _SCALED_ENTRIES = 2**22
 
 
-def compute(problem: Problem, weighed: Weighed | None = None) -> Any:
+def compute(problem: Problem, analysis: Analysis | None = None) -> Any:
     """Compute the result of a problem whose matrices are arrays in memory.
 
-    `weighed`: what `plan_weighing` has found of these.
+    `analysis`: what `plan_analysis` has found of these.
     """
-    found = _compute_words(problem, weighed)
+    found = _compute_words(problem, analysis)
     if problem.out is not None and found is not problem.out:
         problem.out[...] = found
         return problem.out
     return tuple(found) if problem.spec.words == 2 else found
 
 
-def _compute_words(problem: Problem, weighed: Weighed | None) -> Array:
+def _compute_words(problem: Problem, analysis: Analysis | None) -> Array:
     dtype, spec, shape = problem.dtype, problem.spec, problem.shape
     c = None if problem.c is None else cast(problem.c, dtype)
     if spec.empty:
@@ -57,7 +50,7 @@ def _compute_words(problem: Problem, weighed: Weighed | None) -> Array:
     b = left.tiles[0] if spec.twins else as_tiles(problem.b, "right", spec)
     found, rows = Found(spec), (left, Row("right", [b]))
     if spec.looks:
-        found = look(rows, spec, shape, weighed)
+        found = look(rows, spec, shape, analysis)
         for row in rows:
             row.shifts = found.shifts
     if spec.by_entries:
@@ -69,9 +62,6 @@ def _compute_words(problem: Problem, weighed: Weighed | None) -> Array:
     at_once = _multiply_at_once(problem, rows, c, limits, found.measured)
     if at_once is not None:
         return at_once
-    measures = found.measured is None and not (spec.native or spec.exact)
-    if measures and load_engine(spec).waits:
-        found = look(rows, spec, shape)
     return _multiply(problem, rows, c, found, limits)
 
 
@@ -80,7 +70,7 @@ def _multiply_at_once(
     rows: tuple[Row, Row],
     c: Array | None,
     limits: TileLimits,
-    measured: Mapping[Line, Measured] | None,
+    measured: Mapping[Line, RowStatistics] | None,
 ) -> Array | None:
     """Compute a product of one tile by one call of an engine that has it."""
     spec = problem.spec
@@ -133,37 +123,39 @@ def look(
     rows: tuple[Row, Row],
     spec: Spec,
     shape: tuple[int, ...],
-    weighed: Weighed | None = None,
+    analysis: Analysis | None = None,
 ) -> Found:
     """Look at whole matrices, or at a few columns at a time where these are scaled.
 
-    `weighed`: what `plan_weighing` has found of them.
+    `analysis`: what `plan_analysis` has found of them.
     """
-    given, known = rows[: len(spec.sides)], None
-    scaled = rows[0].diag is not None
-    if spec.looks and not scaled:
-        if weighed is None:
-            weighed = plan_weighing(spec)([row.view(0, spec) for row in given])
-        known = weighed.surveyed()
-        if not may_shift(weighed, spec.k):
-            measured = measure(given, known)
-            if not spec.by_entries:
-                return Found(spec, None, measured)
-            views = [row.view(0, spec) for row in given]
-            decision = decide(views, weighed, spec)
-            return Found(spec.settle(*decision), None, measured)
-    (a,), (b,) = (row.tiles for row in rows)
-    # So many columns are scaled at a time.
-    kb = max(64, _SCALED_ENTRIES // shape[0]) if scaled else None
-    ex = Views(a, b, whole(shape, kb), spec, rows[0].diag)
-    if scaled:
-        found = program.look(ex, spec)
-        shifts = found.shifts and [join(found.shifts)]
-        return found._replace(shifts=shifts)
-    shifts, measured, on_host = survey_matrices(given, spec, known)
+    if rows[0].diag is not None:
+        return _look_in_turn(rows, spec, shape)
+    own = rows[: len(spec.sides)]
+    views, both, shifts = [row.view(0, spec) for row in own], None, None
+    analyse = plan_analysis(spec)
+    if analysis is None:
+        analysis = analyse(views)
+    if may_shift(analysis, spec.k):
+        shifts = choose_shifts(analysis, spec)
+    if shifts is not None:
+        for row in own:
+            row.shifts = [shifts]
+        both = shifts_of_both(own, spec)
+        analysis = analyse(views, columns=False, shifts=both)
+    statistics = zip(own, analysis.statistics(), strict=True)
+    measured = {(row.side, 0): x for row, x in statistics}
     if spec.by_entries:
-        spec = choose_moduli(ex, spec, shifts, on_host)
-    return Found(spec, shifts, measured)
+        spec = spec.settle(*decide(views, analysis, spec, both))
+    return Found(spec, None if shifts is None else [shifts], measured)
+
+
+def _look_in_turn(rows: tuple[Row, Row], spec: Spec, shape: tuple[int, ...]) -> Found:
+    """Look at so many columns of op(A) at a time as are scaled together."""
+    (a,), (b,) = (row.tiles for row in rows)
+    grid = whole(shape, max(64, _SCALED_ENTRIES // shape[0]))
+    found = program.look(Views(a, b, grid, spec, rows[0].diag), spec)
+    return found._replace(shifts=found.shifts and [join(found.shifts)])
 
 
 def _multiply(
@@ -301,7 +293,7 @@ class Eager(Views):
         program.multiply(self, self._spec, Found(spec, shifts, measured))
         return self.out
 
-    def _cut(self, line: Line, measured: Mapping[Line, Measured]) -> Measured:
+    def _cut(self, line: Line, measured: Mapping[Line, RowStatistics]) -> RowStatistics:
         side, i = line
         return measured[side, 0].take((..., self._slices[side][i]))
 

@@ -13,15 +13,15 @@ from ..kernels.at_once import AtOnce
 from ..kernels.family import deliver, namespace
 from ..kernels.limits import Shape
 from ..kernels.room import empty
-from ..moduli import norm_bits
+from ..kernels.statistics import RowStatistics
 from ..problem.problem import Problem
 from ..tiles.blocks import cast
 from ..tiles.diagonal import as_entries, scale_stored
 from ..tiles.grid import whole
 from ..tiles.integers import gather
-from ..tiles.interpreter import Found, Line, lines, strips
+from ..tiles.interpreter import Found, Line
 from ..tiles.look.certain import certain_systems
-from ..tiles.look.measured import Measured
+from ..tiles.look.in_memory import plan_analysis
 from ..tiles.spec import SIDES, Spec, as_rows, load_engine
 from ..tiles.tasks import call_at_once
 from ..typing import Array, Side
@@ -174,14 +174,16 @@ def _compute_piece(
     if at_once is not None and not spec.by_entries:
         _multiply_at_once(at_once, a, b, c, spec, out, {})
         return []
-    ex = eager.Views(a, b, whole((*out.shape[1:], spec.k)), spec, None)
-    measured = _measure(ex, spec)
     if not spec.by_entries:
-        _multiply(a, b, c, spec, measured, out)
+        _multiply(a, b, c, spec, None, out)
         return []
     found = defaultdict(list)
-    systems = certain_systems(a, b, [*measured.values()], spec)
-    for place, system in enumerate(systems):
+    sides = zip((a, b), spec.sides, strict=False)
+    analysis = plan_analysis(spec)([as_rows(x, s, spec.op(s)) for x, s in sides])
+    measured: dict[Line, RowStatistics] = {
+        (side, 0): x for side, x in zip(spec.sides, analysis.statistics(), strict=True)
+    }
+    for place, system in enumerate(certain_systems(analysis, spec)):
         found[system].append(place)
     alone = found.pop(None, [])
     for system, places in found.items():
@@ -209,7 +211,7 @@ def _multiply_at_once(
     c: Array | None,
     spec: Spec,
     out: Array,
-    measured: dict[Line, Measured],
+    measured: dict[Line, RowStatistics],
 ) -> None:
     """Compute products of one residue system by one call."""
     x, y = (as_rows(t, s, spec.op(s)) for t, s in zip((a, b), SIDES, strict=True))
@@ -217,22 +219,12 @@ def _multiply_at_once(
     call_at_once(at_once, spec)(x, y, c=c, out=out, known=known)
 
 
-def _measure(ex: eager.Views, spec: Spec) -> dict[Line, Measured]:
-    """Measure the rows of a stack, and its columns if they decide about anything."""
-    own = [*lines(ex, spec)]
-    rows = [strips(ex, x, None)[0].view(0, spec) for x in own]
-    bits, totals = norm_bits(spec.k), spec.by_entries
-    survey, columns = load_engine(spec).survey, spec.equilibrate
-    found = survey(rows, bits, totals=totals, columns=columns)
-    return {x: Measured(*y) for x, y in zip(own, found, strict=True)}
-
-
 def _multiply(
     a: Array,
     b: Array,
     c: Array | None,
     spec: Spec,
-    measured: dict[Line, Measured] | None,
+    measured: dict[Line, RowStatistics] | None,
     out: Array,
 ) -> None:
     """Compute products of one residue system, or of the BLAS."""

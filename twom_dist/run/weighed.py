@@ -14,7 +14,7 @@ from ..errors import MemoryLimitError
 from ..moduli import ResidueSystem
 from ..problem.matrices import check_place
 from ..problem.problem import Problem
-from ..tiles.look.in_memory import decide, may_shift, plan_weighing
+from ..tiles.look.in_memory import decide, may_shift, plan_analysis
 from ..tiles.spec import Spec, load_engine, turned
 from ..typing import Array
 from . import eager
@@ -29,8 +29,9 @@ class WeighedRecipe:
     def __init__(self, problem: Problem) -> None:
         self.spec, self.adds = problem.spec, problem.c is not None
         self.turned = turned(problem.spec)
-        self._twins, self._weigh = problem.spec.twins, plan_weighing(problem.spec)
-        self._guesses = load_engine(problem.spec).waits and max(problem.shape) < BELOW
+        self._twins, self._analyse = problem.spec.twins, plan_analysis(problem.spec)
+        self._waits = load_engine(problem.spec).waits
+        self._guesses = self._waits and max(problem.shape) < BELOW
         # One reference, which threads may replace.
         self._last: tuple[ResidueSystem | None, Callable[..., Array] | None]
         self._last = None, None
@@ -74,18 +75,21 @@ class WeighedRecipe:
                     found = multiply(x, y, c=c)
 
         given = [x] if self._twins else [x, y]
-        weighed = self._weigh(given, meanwhile=launch if self._guesses else None)
-        decision = None if may_shift(weighed, spec.k) else decide(given, weighed, spec)
+        analysis = self._analyse(given, meanwhile=launch if self._guesses else None)
+        decision = None
+        if not may_shift(analysis, spec.k):
+            decision = decide(given, analysis, spec)
         if decision is None or decision.system is None:
-            return eager.compute(pose(), weighed)
+            return eager.compute(pose(), analysis)
         if decision.system is not last:
             multiply = _find_multiply(pose(), spec.settle(decision.system))
             self._last, found = (decision.system, multiply), None
         if multiply is None:
-            return eager.compute(pose(), weighed)
+            return eager.compute(pose(), analysis)
         if found is not None:
             return found
-        return multiply(x, y, c=c, out=out, known=weighed.known or None)
+        known = None if self._waits else analysis.statistics()
+        return multiply(x, y, c=c, out=out, known=known)
 
 
 def _find_multiply(problem: Problem, settled: Spec) -> Callable[..., Array] | None:

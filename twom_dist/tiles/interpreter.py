@@ -28,7 +28,7 @@ class Found(NamedTuple):
         The spec with its moduli.
     shifts : Shifts
     measured : mapping, or None
-        `Measured` of each line; None where nobody has looked.
+        `RowStatistics` of each line; None where nobody has looked.
     """
 
     spec: Value

@@ -11,19 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.family import convert
+from ..kernels.family import convert, join
+from ..kernels.statistics import RowStatistics
 from ..moduli import norm_bits, scaling_rule
 from ..typing import Array, Cell
 from .look import settle
 from .look.angles import bound_ratio, smallest_cosine
-from .look.measured import Measured, join
 from .look.ratios import bound_by_octaves, bound_by_terms
 from .rows import Row, Steps, Stream
 from .spec import Spec, load_engine
 
 
 def settle_by_rows(
-    spec: Spec, left: Sequence[Measured], *right: Sequence[Measured]
+    spec: Spec, left: Sequence[RowStatistics], *right: Sequence[RowStatistics]
 ) -> Spec:
     """Choose the moduli by the sums and octaves of all rows, where these suffice.
 
@@ -39,7 +39,7 @@ def settle_by_rows(
 
 
 def look_closer(
-    spec: Spec, row: Row, measured: Measured, settled: Spec
+    spec: Spec, row: Row, measured: RowStatistics, settled: Spec
 ) -> Sequence[Array]:
     """Take what is asked for: sums of rounding errors, or octaves, tile by tile.
 
@@ -100,8 +100,8 @@ def bound_parts(
     settled: Spec,
     pairs: Sequence[Cell],
     parts: Sequence[list[Array]],
-    of_left: Sequence[Measured],
-    of_right: Sequence[Measured],
+    of_left: Sequence[RowStatistics],
+    of_right: Sequence[RowStatistics],
 ) -> float:
     """Find the largest bound of rho^2 of pairs, or the largest sum of errors.
 

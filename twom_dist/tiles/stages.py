@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.family import convert, namespace
+from ..kernels.family import convert, join, namespace
+from ..kernels.statistics import Ask, RowStatistics
 from ..moduli import norm_bits, scaling_rule
 from ..typing import Array
 from . import cells, tasks
@@ -20,22 +21,24 @@ from .accumulator import Accumulator
 from .blocks import unlike_chunks
 from .grid import Chunks
 from .look import equilibration
-from .look.measured import Measured, join
 from .rows import Row
 from .spec import Spec, load_engine
 
 # --- what is known of rows ------------------------------------------------------------
 
 
-def largest_exponents(spec: Spec, row: Row, before: Measured | None = None) -> Array:
+def largest_exponents(
+    spec: Spec, row: Row, before: RowStatistics | None = None
+) -> Array:
     """Find the largest exponent of each row.
 
     `before`: measurements of the stored tiles, which hold if nothing is shifted.
     """
     if before is not None and row.shifts_of(0, spec) is None:
         return before.largest
-    find = load_engine(spec).largest_exponents
-    return combine_largest([find(*row.shifted(s, spec)) for s in row.steps])
+    measure, bits = load_engine(spec).measure, norm_bits(spec.k)
+    each = (row.shifted(step, spec) for step in row.steps)
+    return combine_largest([measure(x, bits, shifts=e).largest for x, e in each])
 
 
 def combine_largest(parts: Sequence[Array]) -> Array:
@@ -46,52 +49,49 @@ def combine_largest(parts: Sequence[Array]) -> Array:
 
 
 def row_sums(
-    spec: Spec, row: Row, largest: Array | None, before: Measured | None = None
-) -> Measured:
-    """Sum the rows' squares, and their magnitudes if these choose moduli: exactly.
+    spec: Spec, row: Row, largest: Array | None, before: RowStatistics | None = None
+) -> RowStatistics:
+    """Sum the rows' squares, and what else chooses moduli, if these are open: exactly.
 
     `largest`: exponents over all of k; None if the row is all of it.
     """
     if before is not None and row.shifts_of(0, spec) is None:
         return before._replace(columns=None)
-    if largest is None:
-        largest = largest_exponents(spec, row)
-    bits, engine = norm_bits(spec.k), load_engine(spec)
+    asks = _BY_ENTRIES if spec.by_entries else _BY_MODULI
+    return add_sums(_measure_tiles(spec, row, largest, asks))
 
-    def sums(step: int) -> Measured:
+
+_BY_MODULI: tuple[Ask, ...] = ("squares",)
+_BY_ENTRIES: tuple[Ask, ...] = ("squares", "totals", "octaves")
+
+
+def _measure_tiles(
+    spec: Spec, row: Row, largest: Array | None, asks: tuple[Ask, ...]
+) -> list[RowStatistics]:
+    """Measure the tiles of a row, one by one."""
+    if largest is None and len(row.steps) > 1:
+        largest = largest_exponents(spec, row)
+    measure, bits = load_engine(spec).measure, norm_bits(spec.k)
+
+    def one(step: int) -> RowStatistics:
         # Nothing refers to a tile of a stream once its sums are known.
         x, e = row.shifted(step, spec)
-        if spec.by_entries:
-            return _sum_all(spec, x, largest, e)
-        return Measured(largest, engine.square_sums(x, largest, bits, e))
+        return measure(x, bits, asks, largest=largest, shifts=e)
 
-    return add_sums([*map(sums, row.steps)])
+    return [*map(one, row.steps)]
 
 
-def _sum_all(spec: Spec, x: Array, largest: Array, shifts: Any = None) -> Measured:
-    """Sum squares and magnitudes of the rows of a tile, and count their octaves."""
-    engine = load_engine(spec)
-    sums = engine.row_sums(x, largest, norm_bits(spec.k), shifts)
-    octaves = engine.count_octaves(engine.octaves(x, largest, shifts))
-    return Measured(largest, *sums, octaves=octaves)
-
-
-def scan_strip(spec: Spec, row: Row, largest: Array | None, before: None) -> Measured:
-    """Sum as `row_sums` does, and find the extreme exponents of each column."""
-    if largest is None:
-        largest = largest_exponents(spec, row)
-    find = load_engine(spec).column_exponents
-
-    def scan(step: int) -> Measured:
-        x = row.view(step, spec)
-        return _sum_all(spec, x, largest)._replace(columns=find(x, largest))
-
-    found = [*map(scan, row.steps)]
+def scan_strip(
+    spec: Spec, row: Row, largest: Array | None, before: None
+) -> RowStatistics:
+    """Find the extreme exponents of each column, and what sums choose moduli."""
+    asks: tuple[Ask, ...] = _BY_ENTRIES if spec.by_entries else ()
+    found = _measure_tiles(spec, row, largest, (*asks, "columns"))
     columns = join([x.columns for x in found if x.columns is not None])
     return add_sums(found)._replace(columns=columns)
 
 
-def add_sums(parts: Sequence[Measured]) -> Measured:
+def add_sums(parts: Sequence[RowStatistics]) -> RowStatistics:
     """Add the sums of all strips."""
 
     def total(name: str) -> Any:
@@ -99,17 +99,20 @@ def add_sums(parts: Sequence[Measured]) -> Measured:
         return reduce(add, own) if own else None
 
     sums = {name: total(name) for name in ("squares", "totals", "octaves")}
-    return Measured(parts[0].largest, **sums)
+    return RowStatistics(parts[0].largest, **sums)
 
 
-def combine_columns(parts: Sequence[Measured]) -> Measured:
+def combine_columns(parts: Sequence[RowStatistics]) -> RowStatistics:
     """Combine the exponents of columns of all strips above one another."""
     columns: list[Any] = [x.columns for x in parts]
     return parts[0]._replace(columns=reduce(np.maximum, columns))
 
 
 def choose_shifts(
-    spec: Spec, sizes: Chunks, left: Sequence[Measured], *right: Sequence[Measured]
+    spec: Spec,
+    sizes: Chunks,
+    left: Sequence[RowStatistics],
+    *right: Sequence[RowStatistics],
 ) -> Sequence[Array] | None:
     """Choose the shifts of each tile along k; None where they gain nothing.
 
@@ -125,13 +128,10 @@ def take_shifts(spec: Spec, shifts: Sequence[Array] | None, step: int) -> Array 
     return None if shifts is None else shifts[step]
 
 
-# --- moduli ---------------------------------------------------------------------------
-
-
 # --- the product ----------------------------------------------------------------------
 
 
-def choose_exponents(spec: Spec, measured: Measured) -> Array | None:
+def choose_exponents(spec: Spec, measured: RowStatistics) -> Array | None:
     """Choose a power of two for each row; None if the product became native."""
     if spec.native:
         return None

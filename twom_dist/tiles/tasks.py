@@ -53,7 +53,7 @@ def encode_tile(row: Row, step: int, exponents: Array, spec: Spec) -> Encoded:
     engine, side = load_engine(spec), row.side
     if side == "right" and spec.twin_order is not None:
         left = encode_tile(Row("left", row.tiles), step, exponents, spec)
-        return engine.reorder(left, spec.twin_order)
+        return left.reordered(spec.twin_order)
     block, op = row.tiles[step], spec.op(side)
 
     def encode() -> Encoded:
@@ -160,7 +160,7 @@ def _encode_pair(
     engine = load_engine(spec)
     x = encode_tile(left, step, rows, spec)
     if left.tiles is right.tiles and spec.twin_order is not None:
-        y = engine.reorder(x, spec.twin_order)
+        y = x.reordered(spec.twin_order)
     else:
         y = encode_tile(right, step, columns, spec)
     return engine.keep(x), engine.keep(y)

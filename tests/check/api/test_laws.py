@@ -137,8 +137,7 @@ def half_digit_operands(num_moduli):
 
     def exponent(row):
         x = np.array([row])
-        largest = engine.largest_exponents(x)
-        sums = engine.square_sums(x, largest, rule.norm_bits)
+        largest, sums = engine.measure(x, rule.norm_bits, ("squares",)).scales()
         return int(engine.choose_exponents(largest, sums, rule)[0])
 
     b = system.digit_bits

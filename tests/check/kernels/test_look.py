@@ -5,11 +5,11 @@ import pytest
 from tests.support.contract.look import *  # noqa: F403
 from tests.support.contract.octaves import *  # noqa: F403
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.cpu.look import survey
+from twom_dist.kernels.cpu.look import rows
 
 
 @pytest.fixture(params=["reference", "cpu", "pieces"])
 def engine(request, monkeypatch):
     if request.param == "pieces":
-        monkeypatch.setattr(survey, "_ENTRY", 10**6)
+        monkeypatch.setattr(rows, "_ENTRY", 10**6)
     return get_engine("reference" if request.param == "reference" else "cpu")

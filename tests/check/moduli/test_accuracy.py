@@ -223,8 +223,7 @@ def worst_error(count, k):
     rule = scaling_rule(residue_system("2m", count), k)
     for amplitude in np.linspace(1, 2, 33):
         a = np.full((1, k), amplitude * (1 + 1j))
-        largest = engine.largest_exponents(a)
-        sums = engine.square_sums(a, largest, rule.norm_bits)
+        largest, sums = engine.measure(a, rule.norm_bits, ("squares",)).scales()
         (s,) = engine.choose_exponents(largest, sums, rule).tolist()
         q = (floor(amplitude * 2.0**s) + 0.4999) * 2.0**-s
         a = np.full((1, k), q * (1 + 1j))
@@ -312,3 +311,15 @@ def test_a_large_product_has_a_small_residual(dtype, few):
     A, B = (random_matrix(*x, dtype, 1.0, 1) for x in ((700, 600), (600, 530)))
     assert residual(td.gemm(A, B), A, B) < 4 * U
     assert residual(td.gemm(A, B, num_moduli=few), A, B) > 4 * U
+
+
+@cases("method", [m for m in METHODS if m != "4m"])
+def test_a_number_of_moduli_names_the_system_that_an_accuracy_takes(method):
+    for accuracy in 10.0 ** -np.arange(3.0, 33.0, 0.5):
+        found = plan(1000, method=method, accuracy=float(accuracy))
+        again = plan(1000, method=found.method, num_moduli=found.num_moduli)
+        assert again.modulus_bits == found.modulus_bits
+    A, B = (random_matrix(20, 20, "complex128", 3.0 + s, s) for s in (1, 4))
+    found = td.explain(td.gemm, A, B, method=method)
+    options = {"method": found.method, "num_moduli": found.num_moduli}
+    assert (td.gemm(A, B, **options) == td.gemm(A, B, method=method)).all()

@@ -56,8 +56,7 @@ def two_to(e: int) -> Fraction:
 
 def exponents(engine, x: np.ndarray, system, k: int | None = None) -> list[int]:
     rule = scaling_rule(system, k or x.shape[1])
-    largest = engine.largest_exponents(x)
-    sums = engine.square_sums(x, largest, rule.norm_bits)
+    largest, sums = engine.measure(x, rule.norm_bits, ("squares",)).scales()
     return engine.choose_exponents(largest, sums, rule).tolist()
 
 
@@ -119,17 +118,17 @@ def test_exponents_at_the_ends_of_the_format(engine, dtype, end):
 
 def test_largest_exponents_of_rows_of_every_kind(engine):
     x = np.array([[1, 0.5], [0.999, -0.1], [0, -0.0], [-5e-324, 0], [-1.79e308, 3]])
-    largest = engine.largest_exponents(x)
+    largest = engine.measure(x, 20).largest
     assert largest.dtype == np.int32
     assert largest.tolist() == [1, 0, ZERO_ROW, -1073, 1024]
-    assert engine.largest_exponents(x[:4] * (1 - 4j))[0] == 3
+    assert engine.measure(x[:4] * (1 - 4j), 20).largest[0] == 3
     x = np.zeros((6, 3), complex)
     x[1, 2], x[2, 0], x[3, 1] = np.nan, np.inf, complex(1, -np.inf)
     x[4, 1], x[5] = complex(np.nan, np.inf), [1e308, np.inf, 5e-324]
     bad = {1: NAN_ROW, 4: NAN_ROW, **dict.fromkeys([2, 3, 5], NONFINITE_ROW)}
-    largest = engine.largest_exponents(x)
+    largest, squares = engine.measure(x, 20, ("squares",)).scales()
     assert largest.tolist() == [bad.get(i, ZERO_ROW) for i in range(6)]
-    assert engine.square_sums(x, largest, 20).tolist() == [0] * 6
+    assert squares.tolist() == [0] * 6
     system = residue_system("2m", 16)
     assert exponents(engine, x, system) == [bad.get(i, 0) for i in range(6)]
 
@@ -146,13 +145,12 @@ def test_square_sums_are_exact(engine):
     x = random_matrix(5, 7, "complex128", 4.0)
     # Far below what else is in its row, and yet it counts.
     x[0, 0], x[0, 1] = 5e-324, 1e300
-    largest = engine.largest_exponents(x)
+    largest, found = engine.measure(x, 20, ("squares",)).scales()
     expected = []
     for row, e in zip(x, largest, strict=True):
         parts = [Fraction(float(t)) for z in row for t in (z.real, z.imag)]
         scaled = [-(-abs(t) * two_to(20 - e) // 1) for t in parts]
         expected.append(sum(int(t) ** 2 for t in scaled))
-    found = engine.square_sums(x, largest, 20)
     assert found.dtype == np.int64
     assert found.tolist() == expected
 

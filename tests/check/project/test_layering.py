@@ -21,9 +21,14 @@ PACKAGE = "twom_dist"
 LAYERS = (
     ("errors", "typing", "config"),
     ("moduli",),
-    ("kernels.family", "kernels.at_once", "kernels.operands", "kernels.survey"),
+    ("kernels.family", "kernels.operands"),
+    ("kernels.statistics",),
+    ("kernels.at_once", "kernels.analysis"),
     ("kernels.room",),
-    ("kernels.limits", "kernels.contract", "kernels.registry"),
+    (
+        *("kernels.limits", "kernels.defaults", "kernels.contract"),
+        "kernels.registry",
+    ),
     ("kernels",),
     ("tiles",),
     ("crossover",),

@@ -145,9 +145,9 @@ def test_rounding_errors_bound_those_of_the_encoded_rows(engine, count):
     """With few moduli errors have more bits than are summed."""
     x = random_matrix(5, 40, "complex128", 2.0, 1)
     x[1], x[2, 3], x[3] = 0, np.nan, 2.0 ** np.arange(40) if count > 3 else 0
-    largest = engine.largest_exponents(x)
+    largest, squares = engine.measure(x, 20, ("squares",)).scales()
     rule = scaling_rule(residue_system("2m", count), 40)
-    e = engine.choose_exponents(largest, engine.square_sums(x, largest, 20), rule)
+    e = engine.choose_exponents(largest, squares, rule)
     found = engine.error_sums(x, e, 20)
     assert found[[1, 2, 3]].tolist() == [0, 0, 0]
     for row, s, total in zip(x[[0, 4]], e[[0, 4]], found[[0, 4]], strict=True):

@@ -8,20 +8,18 @@ import numpy as np
 from tests.check.tiles.test_look import exact_square
 from tests.support.families import hard_pairs
 from twom_dist.kernels import get_engine
+from twom_dist.kernels.statistics import RowStatistics
 from twom_dist.moduli import norm_bits
-from twom_dist.tiles.look.measured import Measured
 from twom_dist.tiles.look.ratios import bound_by_octaves, bound_by_terms, norm_steps
 
 REFERENCE = get_engine("reference")
 
 
-def octaves_of(x: np.ndarray) -> tuple[np.ndarray, Measured]:
+def octaves_of(x: np.ndarray) -> tuple[np.ndarray, RowStatistics]:
     """Octaves of a matrix, and what is known of its rows."""
-    largest, k = REFERENCE.largest_exponents(x), x.shape[1]
-    octaves = REFERENCE.octaves(x, largest)
-    sums = REFERENCE.row_sums(x, largest, norm_bits(k))
-    counts = REFERENCE.count_octaves(octaves)
-    return octaves, Measured(largest, *sums, octaves=counts)
+    asks = ("squares", "totals", "octaves")
+    found = REFERENCE.measure(x, norm_bits(x.shape[1]), asks)
+    return REFERENCE.octaves(x, found.largest), found
 
 
 def test_steps_of_norms_are_the_least_that_are_large_enough():
@@ -47,7 +45,8 @@ def test_octaves_bound_every_pair():
         parts = [left.take(slice(i, i + 2)) for i in range(0, len(a), 2)]
         assert bound_by_octaves(parts, [right], k)[0] == by_rows
         stack = [
-            Measured(*(t if t is None else t[None] for t in s)) for s in (left, right)
+            RowStatistics(*(t if t is None else t[None] for t in s))
+            for s in (left, right)
         ]
         assert bound_by_octaves(stack[:1], stack[1:], k).tolist() == [by_rows]
 

@@ -89,8 +89,8 @@ def test_the_second_call_is_a_script_that_launches_the_same(cuda, runs, name):
         cuda.device.launched.clear()
         assert_as_on_cpu(routine, *matrices, num_moduli=8, **options)
         launched.append(Counter(cuda.device.launched))
-        # The look is a script, too.
-        assert runs["run"] == n * (1 + (name == "equilibrated"))
+        # The looks are scripts, too: without shifts, and with them.
+        assert runs["run"] == n * (1 + 2 * (name == "equilibrated"))
     assert launched[0] == launched[1] == launched[2]
 
 

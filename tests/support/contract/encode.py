@@ -59,8 +59,7 @@ def assert_planes_agree(engine, x, exponents, system, **options) -> np.ndarray:
 def scaled_exponents(x, system) -> np.ndarray:
     rule = scaling_rule(system, x.shape[1])
     assert rule is not None
-    largest = REFERENCE.largest_exponents(x)
-    sums = REFERENCE.square_sums(x, largest, rule.norm_bits)
+    largest, sums = REFERENCE.measure(x, rule.norm_bits, ("squares",)).scales()
     return REFERENCE.choose_exponents(largest, sums, rule)
 
 
@@ -99,7 +98,7 @@ def test_shifts_are_exact_in_every_stage(engine, dtype):
 def test_nearly_all_the_bits_that_there_are(engine, choice, shape):
     system = residue_system(*choice)
     x = random_matrix(*shape, dtype_for(choice[0]), 4.0, 1)
-    largest = REFERENCE.largest_exponents(x)
+    largest = REFERENCE.measure(x, 20).largest
     exponents = np.int32(system.part_bits - 2 - system.hexagonal) - largest
     for own in (x, np.asfortranarray(x)):
         assert_planes_agree(engine, own, exponents, system)

@@ -13,7 +13,7 @@ from twom_dist.moduli import NAN_ROW, NONFINITE_ROW, ZERO_ROW
 
 def assert_fill(engine, x, y, conjugate, **scalars):
     """Compare what is filled with native products of all signs, and leave the rest."""
-    largest = (engine.largest_exponents(t) for t in (x, y))
+    largest = (engine.measure(t, 20).largest for t in (x, y))
     # Scaling exponents: those of zeros are 0, and those of no numbers say so.
     rows, columns = (np.where(e == ZERO_ROW, np.int32(0), e) for e in largest)
     fill = engine.find_fill(x, y, rows, columns, conjugate)
@@ -47,12 +47,12 @@ def test_a_nan_is_told_from_an_inf(engine, dtype):
     x[3, :2], x[4, :2] = [np.inf, np.nan], [np.nan, -np.inf]
     if x.dtype.kind == "c":
         x[1, 1], x[4, 0] = complex(0, np.inf), complex(0, -np.nan)
-    found = engine.largest_exponents(x)
+    found = engine.measure(x, 20).largest
     expected = [NAN_ROW, *[NONFINITE_ROW] * 2, *[NAN_ROW] * 2, 1]
     assert found.tolist() == expected
     # Tiles, and shifts that make numbers infinite.
-    cut = [engine.largest_exponents(t) for t in (x[:, :1], x[:, 1:])]
+    cut = [engine.measure(t, 20).largest for t in (x[:, :1], x[:, 1:])]
     assert np.maximum(*cut).tolist() == expected
     x[5, 0] = np.finfo(dtype).max
     shifts = np.full(5, 9, np.int32)
-    assert engine.largest_exponents(x, shifts)[:5].tolist() == expected[:5]
+    assert engine.measure(x, 20, shifts=shifts).largest[:5].tolist() == expected[:5]

@@ -8,7 +8,6 @@ from tests.support.cases import cases
 from tests.support.cuda.operands import LAYOUTS, OPERAND_SHAPES, extreme_matrix
 from tests.support.strategies import DTYPES, random_matrix, spread_matrix
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.survey import Surveyed
 from twom_dist.moduli import (
     NAN_ROW,
     NONFINITE_ROW,
@@ -39,24 +38,29 @@ def rule_for(count, k):
     return scaling_rule(residue_system("real", count), k)
 
 
-def look_at(engine, x, largest=None) -> dict[str, np.ndarray]:
+ALL = ("squares", "totals", "columns", "octaves")
+
+
+def look_at(engine, x) -> dict[str, np.ndarray]:
     """Find all that an engine knows of rows and columns."""
-    found = {"largest": engine.largest_exponents(x)}
-    largest = found["largest"] if largest is None else largest
-    for bits in (20, 11):
-        squares, totals = engine.row_sums(x, largest, bits)
-        assert same_bits(engine.square_sums(x, largest, bits), squares)
-        found |= {f"squares {bits}": squares, f"totals {bits}": totals}
+    found = engine.measure(x, 20, ALL)
+    largest, squares = found.scales()
+    assert same_bits(engine.measure(x, 20).largest, largest)
+    less = engine.measure(x, 20, ("squares",), largest=largest)
+    assert same_bits(less.squares, squares)
+    assert less.totals is less.columns is less.octaves is None
+    every = found._asdict()
+    coarse = engine.measure(x, 11, ALL)
+    every |= {"squares 11": coarse.squares, "totals 11": coarse.totals}
     for count in (3, 15):
         rule = rule_for(count, x.shape[1])
-        e = engine.choose_exponents(largest, found["squares 20"], rule)
-        found |= {
+        e = engine.choose_exponents(largest, squares, rule)
+        every |= {
             f"exponents {count}": e,
             f"errors {count}": engine.error_sums(x, e, 20),
             f"errors {count}, 11": engine.error_sums(x, e, 11),
         }
-    found["columns"] = engine.column_exponents(x, largest)
-    return found | {"octaves": engine.octaves(x, largest)}
+    return every
 
 
 def assert_looks_agree(engine, x, layouts) -> None:
@@ -81,23 +85,33 @@ def test_looks_of_every_shape(engine, shape):
 
 @cases("shape", [(3, 0), (0, 3)])
 def test_looks_without_entries(engine, shape):
-    x = np.zeros(shape, complex)
-    largest = engine.largest_exponents(x)
-    assert largest.tolist() == [ZERO_ROW] * shape[0]
-    assert not engine.square_sums(x, largest, 20).any()
-    assert engine.octaves(x, largest).shape == shape
-    found = engine.column_exponents(x, largest)
-    assert found.shape == (3, shape[1])
-    assert (found == ZERO_ROW).all()
+    found = engine.measure(np.zeros(shape, complex), 20, ALL)
+    assert found.largest.tolist() == [ZERO_ROW] * shape[0]
+    assert not found.squares.any()
+    assert not found.octaves.any()
+    assert found.columns.shape == (3, shape[1])
+    assert (found.columns == ZERO_ROW).all()
 
 
 def test_tiles_add_and_take_the_maximum(engine):
     x = random_matrix(5, 90, "complex128", 4.0)
-    largest, tiles = engine.largest_exponents(x), [x[:, :31], x[:, 31:]]
-    parts = [engine.largest_exponents(tile) for tile in tiles]
-    assert same_bits(np.maximum(*parts), largest)
-    sums = [engine.square_sums(tile, largest, 20) for tile in tiles]
-    assert same_bits(sum(sums), engine.square_sums(x, largest, 20))
+    e = np.arange(90, dtype=np.int32) % 7 - 3
+    for shifts in (None, e):
+        whole = engine.measure(x, 20, ALL, shifts=shifts)
+        pieces = slice(None, 31), slice(31, None)
+        given = [(x[:, t], None if shifts is None else shifts[t]) for t in pieces]
+        parts = [engine.measure(t, 20, shifts=f).largest for t, f in given]
+        largest = np.maximum(*parts)
+        assert same_bits(largest, whole.largest)
+        for asks in (("squares",), ("squares", "totals"), ALL):
+            parts = [
+                engine.measure(t, 20, asks, largest=largest, shifts=f) for t, f in given
+            ]
+            for name in {*asks} - {"columns"}:
+                one, other = (getattr(part, name) for part in parts)
+                assert same_bits(one + other, getattr(whole, name)), name
+        columns = np.concatenate([part.columns for part in parts], axis=1)
+        assert same_bits(columns, whole.columns)
 
 
 @cases("choice", [("2m", 1), ("2m", 16), ("hybrid", 49), ("real", 9)])
@@ -116,80 +130,14 @@ def test_exponents_follow_the_rule(engine, choice):
 
 def test_exponents_of_columns_leave_out_rows_that_are_not_finite(engine):
     x = np.array([[0.75, 0, 2.0**-1074], [5, 0, 3], [np.nan, 9, 9], [1, -np.inf, 9]])
-    found = engine.column_exponents(x, engine.largest_exponents(x))
+    found = engine.measure(x, 20, ("columns",)).columns
     assert found.dtype == np.int32
     assert found.tolist() == [[0, ZERO_ROW, -1], [3, ZERO_ROW, 2], [0, ZERO_ROW, 1073]]
     e = np.array([0, 3], np.int32)
-    tiles = [engine.column_exponents(x[[i]], e[[i]]) for i in (0, 1)]
+    tiles = [
+        engine.measure(x[[i]], 20, ("columns",), largest=e[[i]]).columns for i in (0, 1)
+    ]
     assert np.maximum(*tiles).tolist() == found.tolist()
-
-
-# --- all at once --------------------------------------------------------------------
-
-
-def survey(x, columns, shifts=None) -> Surveyed:
-    """What the reference finds stage by stage."""
-    largest = REFERENCE.largest_exponents(x, shifts)
-    sums = REFERENCE.row_sums(x, largest, 20, shifts)
-    ends = REFERENCE.column_exponents(x, largest) if columns else None
-    return Surveyed(largest, *sums, ends)
-
-
-def assert_surveyed(engine, found, expected) -> None:
-    """Compare what one fetch brings."""
-    given = [x for own in found for x in own if x is not None]
-    wanted = [x for own in expected for x in own if x is not None]
-    for one, other in zip(engine.fetch(given), wanted, strict=True):
-        assert same_bits(np.asarray(one), np.asarray(other))
-
-
-@cases("shape", [(1, 1), (19, 35), (300, 5), (6, 900)])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_a_survey_is_its_stages(engine, dtype, shape):
-    spread, y = spread_matrix(*shape, dtype), random_matrix(*shape, dtype, 4.0)
-    e = np.arange(shape[-1], dtype=np.int32) % 7 - 3
-    for x, shifts in ((spread, None), (y[::-1], [e, -e])):
-        given = {"totals": True, "columns": shifts is None, "shifts": shifts}
-        own = shifts or (None, None)
-        expected = [
-            survey(t, shifts is None, f) for t, f in zip((x, y), own, strict=True)
-        ]
-        for lay in (np.ascontiguousarray, np.asfortranarray):
-            found = engine.survey([lay(x), y], 20, **given)
-            assert_surveyed(engine, found, expected)
-    assert_surveyed(
-        engine, engine.survey([y], 20, totals=True, columns=False), [survey(y, False)]
-    )
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_looks_at_stacks(engine, dtype):
-    """Surveys and their summary, and rounding errors, of each matrix as alone."""
-    x, y = (
-        np.stack([spread_matrix(rows + i, 35, dtype)[i:] for i in range(3)])
-        for rows in (5, 66)
-    )
-    x[1, 1], x[1, :, 3], y[1, 2, 3], y[2] = 0, 0, np.nan, 0
-    for operands in ([x], [y, turned(x)]):
-        found = engine.survey(operands, 20, totals=True, columns=True)
-        expected = [survey(t, True) for t in operands]
-        assert_surveyed(engine, found, expected)
-        own = engine.summarise(found, 35)
-        wanted = REFERENCE.summarise(expected, 35)
-        assert same_bits(own.cosines, wanted.cosines)
-        assert same_bits(own.columns, wanted.columns)
-        assert own.cosines.min() < 0.9
-    exponents = []
-    for t in (x, y):
-        largest = REFERENCE.largest_exponents(t)
-        own = np.where(largest == ZERO_ROW, 0, 7 - largest)
-        exponents.append(np.where(largest >= NONFINITE_ROW, largest, own))
-    for i in ([0], [0, 1], [1, 0]):
-        given = [(x, y)[j] for j in i], [exponents[j].astype(np.int32) for j in i], 20
-        every = REFERENCE.largest_errors(*given, np.arange(3))
-        for places in (np.arange(3), np.array([1]), np.array([0, 2])):
-            found = engine.largest_errors(*given, places)
-            assert found.tolist() == every[places].tolist()
 
 
 # --- the numbers that mostly decide -------------------------------------------------
@@ -213,23 +161,49 @@ def operands(dtype):
     yield plain[:1, :1].copy(), plain[:2, :1].copy()
 
 
+def assert_analysed(found, expected, places) -> None:
+    """Compare all that an analysis says."""
+    assert same_bits(found.cosines, expected.cosines)
+    if expected.columns is None:
+        assert found.columns is None
+    else:
+        assert same_bits(found.columns, expected.columns)
+    own = found.largest_errors(places), expected.largest_errors(places)
+    assert own[0].tolist() == own[1].tolist()
+    pairs = [*zip(found.statistics(), expected.statistics(), strict=True)]
+    octaves = found.count_octaves(places), expected.count_octaves(places)
+    for x, y in [*pairs, *zip(*octaves, strict=True)]:
+        for name, value in y._asdict().items():
+            own = getattr(x, name)
+            assert own is None if value is None else same_bits(own, value), name
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_operands_are_weighed_as_the_reference_does(engine, dtype):
+def test_operands_are_analysed_as_by_the_reference(engine, dtype):
     method = "2m" if np.dtype(dtype).kind == "c" else "real"
     for x, y in operands(dtype):
-        bits = norm_bits(x.shape[1])
-        rule = scaling_rule(residue_system(method, 8), x.shape[1])
-        for own in ([x, y], [y]):
-            expected = REFERENCE.weigh(own, bits, columns=True, rule=rule)
+        k = x.shape[1]
+        rule = scaling_rule(residue_system(method, 8), k)
+        e = np.arange(k, dtype=np.int32) % 7 - 3
+        shifted = [random_matrix(rows, k, dtype, 4.0, rows) for rows in (3, 20)]
+        for own, shifts in (([x, y], None), ([y], None), (shifted, [e, -e])):
+            options = {"columns": shifts is None, "rule": rule, "shifts": shifts}
+            expected = REFERENCE.analyse(own, norm_bits(k), **options)
             for lay in (np.ascontiguousarray, np.asfortranarray):
-                given = [lay(t) for t in own]
-                found = engine.weigh(given, bits, columns=True, rule=rule)
-                assert found.cosines == expected.cosines
-                assert [*found.columns] == [*expected.columns]
-                assert found.largest_error() == expected.largest_error()
-                pairs = zip(found.surveyed(), expected.surveyed(), strict=True)
-                for one, other in pairs:
-                    assert (one.largest_exponents == other.largest_exponents).all()
-                    assert (one.squares == other.squares).all()
-                found = engine.weigh(given, bits, columns=False, rule=rule)
-                assert (found.cosines, found.columns) == (expected.cosines, None)
+                found = engine.analyse([lay(t) for t in own], norm_bits(k), **options)
+                assert_analysed(found, expected, np.zeros(1, int))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_stacks_are_analysed_matrix_by_matrix(engine, dtype):
+    x, y = (
+        np.stack([spread_matrix(rows + i, 35, dtype)[i:] for i in range(3)])
+        for rows in (5, 66)
+    )
+    x[1, 1], x[1, :, 3], y[1, 2, 3], y[2] = 0, 0, np.nan, 0
+    for own in ([x], [y, turned(x)]):
+        options = {"columns": True, "rule": rule_for(8, 35)}
+        expected = REFERENCE.analyse(own, 20, **options)
+        assert expected.cosines.min() < 0.9
+        for places in (np.arange(3), np.array([1]), np.array([0, 2])):
+            assert_analysed(engine.analyse(own, 20, **options), expected, places)

@@ -15,13 +15,13 @@ REFERENCE = get_engine("reference")
 @cases("dtype", DTYPES)
 def test_octaves_of_every_layout(engine, dtype):
     for x in (extreme_matrix(dtype), spread_matrix(70, 67, dtype)):
-        largest = REFERENCE.largest_exponents(x)
+        largest = REFERENCE.measure(x, 20).largest
         expected = REFERENCE.octaves(x, largest)
         for layout in LAYOUTS.values():
             assert same_bits(engine.octaves(layout(x), largest), expected)
         assert engine.octaves(x[:0], largest[:0]).shape == (0, x.shape[1])
     stack = np.stack([random_matrix(5, 9, dtype, 4.0, seed) for seed in range(3)])
-    largest = REFERENCE.largest_exponents(stack)
+    largest = REFERENCE.measure(stack, 20).largest
     expected = [REFERENCE.octaves(*t) for t in zip(stack, largest, strict=True)]
     for own in (stack, np.ascontiguousarray(stack.swapaxes(1, 2)).swapaxes(1, 2)):
         assert same_bits(engine.octaves(own, largest), np.array(expected))
@@ -29,20 +29,26 @@ def test_octaves_of_every_layout(engine, dtype):
 
 def test_octaves_are_those_of_the_larger_part(engine):
     x = np.array([[1, 0.5j, 0.75 + 2j, 3.9, 0, 2.0**-61, 2.0**-62, 1e-310]])
-    largest = engine.largest_exponents(x)
+    largest = engine.measure(x, 20).largest
     found = engine.octaves(x, largest)
     assert found.tolist() == [[1, 2, 0, 0, NONE, 62, FAR, FAR]]
     tiny = np.array([[2.0**-1040, 2.0**-1030], [np.nan, 1], [np.inf, 1], [0, 0]])
-    found = engine.octaves(tiny, engine.largest_exponents(tiny))
+    found = engine.octaves(tiny, engine.measure(tiny, 20).largest)
     assert found.tolist() == [[10, 0], *[[NONE, NONE]] * 3]
 
 
 def test_counts_are_those_down_to_each_octave(engine):
     rng = np.random.default_rng(0)
-    for shape in ((1, 1), (9, 300), (3, 5, 70), (2, 0)):
-        x = rng.choice([*range(63), FAR, NONE], shape).astype(np.uint8)
-        expected = np.stack([(x <= end).sum(axis=-1) for end in COUNTED], axis=-1)
-        assert same_bits(engine.count_octaves(x), expected.astype(np.int32))
+    for shape in ((1, 1), (9, 300), (40, 70), (3, 5, 70)):
+        x = np.ldexp(1.5, -rng.integers(0, 80, shape))
+        x *= rng.random(shape) < 0.9
+        for own in (x, np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)):
+            found = engine.measure(own, 20, ("squares", "totals", "octaves"))
+            octaves = engine.octaves(own, found.largest)
+            expected = np.stack(
+                [(octaves <= end).sum(axis=-1) for end in COUNTED], axis=-1
+            )
+            assert same_bits(found.octaves, expected.astype(np.int32))
 
 
 @cases("shape", [(1, 1, 1), (2, 3, 5), (70, 3, 33), (65, 130, 100), (3, 4, 0)])

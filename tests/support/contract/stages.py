@@ -172,11 +172,13 @@ def test_exponents_of_columns_of_stacks(engine, dtype):
     x = np.stack([spread_matrix(5, 9, dtype), random_matrix(5, 9, dtype)] * 2)
     x = x.reshape(2, 2, 5, 9)
     x[1, 0, 2, 3], x[0, 0, :, 1] = np.nan, 0
-    largest = engine.largest_exponents(x)
+    largest = engine.measure(x, 20).largest
     for given in (x, STACKED["transposed"](x)):
-        found = engine.column_exponents(given, largest)
+        found = engine.measure(given, 20, ("columns",), largest=largest).columns
         for place in np.ndindex(2, 2):
-            alone = engine.column_exponents(x[place], largest[place])
+            alone = engine.measure(
+                x[place], 20, ("columns",), largest=largest[place]
+            ).columns
             assert same_bits(found[place], alone)
 
 

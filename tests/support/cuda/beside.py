@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-# By stage, the positional arguments that are on the host for every engine.
-ON_HOST = {"largest_errors": (3,)}
 OF_TASKS = ("task", "run_stack", "tile_limits")
 
 
@@ -22,11 +20,7 @@ class Beside:
         found = getattr(self.engine, name)
         if not callable(found) or name in OF_TASKS:
             return found
-        return Call(self.cupy, found, ON_HOST.get(name, ()))
-
-    def fetch(self, arrays: Any) -> Any:
-        """Give what has been brought here."""
-        return arrays
+        return Call(self.cupy, found)
 
 
 class Call:
@@ -36,16 +30,13 @@ class Call:
     well, and what is read-only here stays as it is.
     """
 
-    def __init__(
-        self, cupy: Any, function: Callable[..., Any], on_host: tuple[int, ...] = ()
-    ) -> None:
-        self.cupy, self.function, self.on_host = cupy, function, on_host
+    def __init__(self, cupy: Any, function: Callable[..., Any]) -> None:
+        self.cupy, self.function = cupy, function
         self.sent: list[tuple[np.ndarray, Any]] = []
 
     def __call__(self, *given: Any, **options: Any) -> Any:
         """Send, compute, and bring back."""
-        places = range(len(given))
-        own = [given[i] if i in self.on_host else self.send(given[i]) for i in places]
+        own = [self.send(x) for x in given]
         more = {name: self.send(x) for name, x in options.items()}
         found = self.function(*own, **more)
         for x, there in self.sent:
@@ -89,13 +80,27 @@ class Call:
             return self.cupy.asnumpy(found)
         if hasattr(found, "residues"):
             return Encoded(found, self.cupy)
-        if hasattr(found, "surveyed"):
-            surveyed = found.surveyed
-            return found._replace(surveyed=lambda: self.bring(surveyed()))
+        if hasattr(found, "largest_errors"):
+            return Analysis(found, self.bring)
         if isinstance(found, list | tuple):
             own = [self.bring(x) for x in found]
             return type(found)(*own) if hasattr(found, "_fields") else type(found)(own)
         return found
+
+
+class Analysis:
+    """An analysis whose statistics are brought here."""
+
+    def __init__(self, found: Any, bring: Callable[[Any], Any]) -> None:
+        self.found, self._bring = found, bring
+
+    def __getattr__(self, name: str) -> Any:
+        """Give what is on the host."""
+        return getattr(self.found, name)
+
+    def statistics(self) -> Any:
+        """Bring those of each operand."""
+        return self._bring(self.found.statistics())
 
 
 class Encoded:
@@ -104,6 +109,10 @@ class Encoded:
     def __init__(self, planes: Any, cupy: Any) -> None:
         self.planes, self.cupy = planes, cupy
         self.shape, self.nbytes = planes.shape, planes.nbytes
+
+    def reordered(self, planes: Any) -> Any:
+        """Reorder the planes there."""
+        return Encoded(self.planes.reordered(planes), self.cupy)
 
     def residues(self) -> np.ndarray:
         """Bring the residues."""

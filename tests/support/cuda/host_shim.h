@@ -67,6 +67,9 @@ template <class T> static inline T atomicMin(T* address, T value) {
   return old;
 }
 
+// Blocks run one after the other.
+static inline void __threadfence() {}
+
 template <class T> static inline T atomicAdd(T* address, T value) {
   T old = *address;
   *address = old + value;

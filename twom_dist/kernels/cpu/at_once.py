@@ -9,8 +9,8 @@ import numpy as np
 
 from ...moduli import ResidueSystem, ScalingRule
 from ...typing import Array, Uplo
-from ..at_once import Known
 from ..nonfinite import apply_fill, find_fill
+from ..statistics import RowStatistics
 from .buffers import take_bytes
 from .decode.closing import row_closer
 from .decode.decode import decode_tile
@@ -40,7 +40,7 @@ def multiply_at_once(
     hermitian: bool = False,
     out: Array | None = None,
     shifts: Sequence[Array] | None = None,
-    known: Sequence[Known] | None = None,
+    known: Sequence[RowStatistics] | None = None,
 ) -> Array:
     """Compute ``alpha X Y^T + beta c``; see `kernels.at_once`."""
     plan = _plan(x.shape, y.shape, twin is None, system)
@@ -64,7 +64,7 @@ def multiply_at_once(
         encoded = encode_rows(operands, system, rule)
         left, right = encoded[0], encoded[-1]
         if twin is not None:
-            right = engine.reorder(left, twin)
+            right = left.reordered(twin)
         residues: Array = np.ndarray(shape, BYTE, take_bytes(nbytes))
         multiply_planes(left, right, system, residues, None, few, triangle)
         # Bands of rows are derived, decoded and closed while they are at hand, if they

@@ -1,6 +1,6 @@
 """The int8 planes of one operand, in the layout that the products read."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -63,6 +63,10 @@ class CpuEncoded:
     def nbytes(self) -> int:
         """Bytes held."""
         return int(self.planes.nbytes)
+
+    def reordered(self, planes: tuple[int, ...]) -> "CpuEncoded":
+        """Take the planes in another order; the memory is the same."""
+        return replace(self, order=tuple(self.order[plane] for plane in planes))
 
     def residues(self) -> Array:
         """(planes, ..., rows, k) int8 symmetric residues."""

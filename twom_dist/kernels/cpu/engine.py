@@ -2,17 +2,15 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from ...moduli import NONFINITE_ROW, ZERO_ROW, ResidueSystem, ScalingRule
+from ...moduli import ResidueSystem, ScalingRule
 from ...typing import Array, Uplo
-from .. import stack_summary
-from ..at_hand import fetch, variant
+from ..defaults import Defaults
 from ..family import Family
 from ..finish import scale_and_add
 from ..limits import Shape, TileLimits, Update, host_limits
@@ -28,20 +26,19 @@ from .encoded import GROUP, SIDES, CpuEncoded
 from .fingerprint import fingerprint_words
 from .layout import (
     as_parts,
-    flat_parts,
     listed,
     read_only,
     straighten,
-    tall,
     whole_rows,
 )
-from .look import norms, sums
-from .look.magnitudes import error_sums, row_sums, sum_squares
-from .look.octaves import count_octaves, multiply_octaves, octaves
-from .look.survey import survey
-from .look.weigh import weigh
+from .look import norms
+from .look.analysis import analyse
+from .look.errors import error_sums
+from .look.octaves import multiply_octaves, octaves
+from .look.rows import measure
 from .products.multiply import may_take_quarters, multiply_planes, name_kernel
-from .threads import ranges, run_each, run_pieces, run_task
+from .products.residues import add_residues
+from .threads import run_pieces, run_task
 from .tuning import (
     QUARTERED,
     SMALLEST_STRIP,
@@ -52,22 +49,15 @@ from .tuning import (
 from .units import has_vnni
 
 
-class CpuEngine:
+class CpuEngine(Defaults):
     """The contract on Numba's kernels; see `twom_dist.kernels.contract`."""
 
     name = "cpu"
     family: Family = "numpy"
-    writes_parts = True
-    waits = False
-    weigh, survey = staticmethod(weigh), staticmethod(survey)
-    fetch, variant = staticmethod(fetch), staticmethod(variant)
-    row_sums = staticmethod(row_sums)
-    error_sums = staticmethod(error_sums)
-    summarise = staticmethod(stack_summary.summarise)
-    largest_errors = staticmethod(partial(stack_summary.largest_errors, error_sums))
-    octaves = staticmethod(octaves)
-    count_octaves = staticmethod(count_octaves)
+    measure, analyse = staticmethod(measure), analyse
+    error_sums, octaves = staticmethod(error_sums), staticmethod(octaves)
     multiply_octaves = staticmethod(multiply_octaves)
+    add_residues = staticmethod(add_residues)
     find_fill = staticmethod(find_fill)
     apply_fill = staticmethod(apply_fill)
     scale_and_add = staticmethod(scale_and_add)
@@ -75,14 +65,6 @@ class CpuEngine:
     def task(self) -> AbstractContextManager[None]:
         """Bound threads and kept memory to a task's share."""
         return run_task()
-
-    def share(self, encoded: Any) -> Any:
-        """Nothing runs on when a call has returned."""
-        return encoded
-
-    def keep(self, encoded: Any) -> Any:
-        """Nothing runs on when a call has returned."""
-        return encoded
 
     def tile_limits(
         self, system: ResidueSystem, shape: Shape, update: Update | None = None
@@ -141,87 +123,11 @@ class CpuEngine:
             close_tiles(tile, conjugate, uplo)
         return tile
 
-    def largest_exponents(self, x: Array, shifts: Array | None = None) -> Array:
-        """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""
-        real = x.real.dtype.newbyteorder("=")
-        integer = np.dtype(f"i{real.itemsize}")
-        mask = integer.type(np.iinfo(integer).max)
-        source, swapped = straighten(x)
-        flat = flat_parts(source)
-        rows, length = x.shape[:-1], flat.shape[-1]
-        if not swapped:
-            out = np.zeros(prod(rows), integer)
-            columns = norms.column_factors(shifts, 1 + np.iscomplexobj(x), real)
-            given = tall(flat), columns, mask
-            run_each(
-                lambda r: norms.largest_bits_inner(*given, *r, out),
-                ranges(len(out), smallest=16, each=length // 6),
-            )
-            out = out.reshape(rows)
-        else:
-            lanes = np.zeros(prod(rows[:-1]) * length, integer)
-            given = listed(flat), norms.column_factors(shifts, 1, real), mask
-            run_each(
-                lambda r: norms.largest_bits_outer(*given, *r, lanes),
-                ranges(len(lanes), smallest=256, each=flat.shape[-2] // 6),
-            )
-            out = lanes.reshape(*rows, -1).max(axis=-1, initial=0)
-        return norms.largest_exponents_from_bits(out, real)
-
-    def column_exponents(self, x: Array, largest: Array) -> Array:
-        """Find the extreme exponents of the parts of each column that are not 0."""
-        real = x.real.dtype.newbyteorder("=")
-        integer, info = np.dtype(f"i{real.itemsize}"), np.finfo(real)
-        mask = integer.type(np.iinfo(integer).max)
-        source, across = straighten(x.swapaxes(-1, -2))
-        bits = listed(flat_parts(source).view(integer))
-        largest = largest.reshape(len(bits), -1)
-        kept = np.where(largest >= NONFINITE_ROW, integer.type(0), mask)
-        # Exponents as numbers store them: 1 for the smallest normal ones.
-        fields = np.maximum(np.asarray(largest, integer) - info.minexp, 1)
-        if across:
-            lanes, kernel, least = bits.shape[2], norms.extreme_bits_outer, 256
-            within: tuple[int, ...] = ()
-        else:
-            lanes, kernel, least = bits.shape[1], norms.extreme_bits_inner, 16
-            within = 0, bits.shape[2]
-            parts = bits.shape[2] // max(1, kept.shape[1])
-            kept, fields = (np.repeat(t, parts, axis=1) for t in (kept, fields))
-        lanes *= len(bits)
-        relative = np.full(lanes, norms.NO_EXPONENT, integer)
-        high, low = np.zeros(lanes, integer), np.full(lanes, mask)
-        given = bits, kept, fields, mask, integer.type(info.nmant)
-        run_each(
-            lambda r: kernel(*given, *r, *within, relative, high, low),
-            ranges(lanes, smallest=least, each=2 * bits.size // max(1, lanes)),
-        )
-        columns = (*x.shape[:-2], x.shape[-1], -1) if lanes else (*x.shape[:-2], 0, 1)
-        relative, high = (
-            t.reshape(columns).max(axis=-1, initial=norms.NO_EXPONENT)
-            for t in (relative, high)
-        )
-        low = low.reshape(columns).min(axis=-1, initial=mask)
-        some = low != mask
-        highest, lowest = (
-            norms.largest_exponents_from_bits(t, real)
-            for t in (np.maximum(high, 0), np.where(some, low + 1, 0))
-        )
-        found = np.stack((relative.astype(np.int32), highest, -lowest), axis=-2)
-        return np.where(some[..., np.newaxis, :], found, np.int32(ZERO_ROW))
-
-    def square_sums(
-        self, x: Array, largest: Array, norm_bits: int, shifts: Array | None = None
+    def choose_exponents(
+        self, largest: Array, squares: Array, rule: ScalingRule
     ) -> Array:
-        """Sum ceil(|t| 2^(norm_bits - e))^2 over the parts of each row."""
-        sentinel = norms.is_sentinel(largest)
-        shift = np.where(sentinel, NONFINITE_ROW, norm_bits - largest)
-        out = sum_squares(x, norms.power_factors(shift), shifts)
-        out[sentinel] = 0
-        return out
-
-    def choose_exponents(self, largest: Array, sums: Array, rule: ScalingRule) -> Array:
         """Apply the rule to each row."""
-        return norms.choose_exponents(largest, sums, rule)
+        return norms.choose_exponents(largest, squares, rule)
 
     def fingerprint(self, x: Array) -> int:
         """Sum mixed words, each weighted by its place."""
@@ -243,11 +149,6 @@ class CpuEngine:
         """Quantise and write the planes in the layout of the side."""
         rows = x, exponents.reshape(-1), conjugate, shifts, None
         return encode_rows([rows], system)[0]
-
-    def reorder(self, encoded: CpuEncoded, planes: tuple[int, ...]) -> CpuEncoded:
-        """Take the planes in another order; the memory is the same."""
-        order = tuple(encoded.order[plane] for plane in planes)
-        return replace(encoded, order=order)
 
     def multiply(
         self,
@@ -274,10 +175,6 @@ class CpuEngine:
         if hermitian:
             fill_mirrors(system, every, SIDES[triangle])
         return residues
-
-    def add_residues(self, x: Array, y: Array, system: ResidueSystem) -> Array:
-        """Add bytes, 64 at a time."""
-        return sums.add_residues(x, y, system)
 
     def decode(
         self,

@@ -1,6 +1,6 @@
 """The int8 planes of one operand on a device."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -46,6 +46,10 @@ class CudaEncoded:
     def nbytes(self) -> int:
         """Bytes held."""
         return int(self.planes.nbytes)
+
+    def reordered(self, planes: tuple[int, ...]) -> "CudaEncoded":
+        """Take the planes in another order; the memory is the same."""
+        return replace(self, order=tuple(self.order[plane] for plane in planes))
 
     def residues(self) -> Array:
         """(planes, ..., rows, k) int8 symmetric residues."""

@@ -1,20 +1,21 @@
 """The CUDA engine: launches the kernels and the int8 products of one tile.
 
-Nothing here waits for the device but `fetch` and `fingerprint`; see `kept` for tasks.
+Nothing here waits for the device but `analyse`, what its findings fetch, and
+`fingerprint`; see `kept` for tasks.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ...moduli import ResidueSystem, ScalingRule
 from ...typing import Array, Uplo
-from ..at_once import Known
+from ..defaults import Defaults
 from ..family import Family
 from ..limits import Shape, TileLimits, Update
-from . import finish, norms, tuning
+from ..statistics import RowStatistics
+from . import finish, tuning
 from .at_once import fits, multiply_at_once
 from .decode import decode_residues
 from .device import open_device
@@ -34,10 +35,10 @@ from .launch import (
     stack_stride,
     strip_grid,
 )
-from .look import CudaLook
 from .multiply import add_residues
 from .quarters import choose_levels
 from .residues import multiply_planes
+from .rows import CudaRows
 from .scripts import Recorder, Scripts, outline_all
 from .sources import module_for
 from .workspace import (
@@ -49,7 +50,7 @@ from .workspace import (
 )
 
 
-class CudaEngine(CudaLook):
+class CudaEngine(CudaRows, SharedPlanes, Defaults):
     """The contract on CuPy and cuBLAS; see `twom_dist.kernels.contract`."""
 
     name = "cuda"
@@ -59,8 +60,6 @@ class CudaEngine(CudaLook):
     def __init__(self, device: Device) -> None:
         self.device = device
         self.scripts = Scripts()
-        shared = SharedPlanes(device)
-        self.task, self.share, self.keep = shared.task, shared.share, shared.keep
 
     def run_stack(
         self,
@@ -99,24 +98,6 @@ class CudaEngine(CudaLook):
             own = self.multiply_at_once
             return TileLimits(*tile, limits.cache_bytes, own, steady)
         return limits
-
-    def largest_exponents(self, x: Array, shifts: Array | None = None) -> Array:
-        """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""
-        return norms.largest_exponents(self.device, x, shifts)
-
-    def column_exponents(self, x: Array, largest: Array) -> Array:
-        """Find the extreme exponents of the parts of each column that are not 0."""
-        return norms.column_exponents(self.device, x, largest)
-
-    def square_sums(
-        self, x: Array, largest: Array, norm_bits: int, shifts: Array | None = None
-    ) -> Array:
-        """Sum ceil(|t| 2^(norm_bits - e))^2 over the parts of each row."""
-        return norms.square_sums(self.device, x, largest, norm_bits, shifts)
-
-    def choose_exponents(self, largest: Array, sums: Array, rule: ScalingRule) -> Array:
-        """Apply the rule to each row."""
-        return norms.choose_exponents(self.device, largest, sums, rule)
 
     def fingerprint(self, x: Array) -> int:
         """Sum mixed words, each weighted by its place; waits for the device."""
@@ -158,11 +139,6 @@ class CudaEngine(CudaLook):
             grid = grid[0], matrices, 1
             self.device.launch(module, "encode", grid, block, args)
         return CudaEncoded(rows, k, planes, tuple(range(count)), tuple(stack))
-
-    def reorder(self, encoded: CudaEncoded, planes: tuple[int, ...]) -> CudaEncoded:
-        """Take the planes in another order; the memory is the same."""
-        order = tuple(encoded.order[plane] for plane in planes)
-        return replace(encoded, order=order)
 
     def multiply(
         self,
@@ -275,7 +251,7 @@ class CudaEngine(CudaLook):
         hermitian: bool = False,
         out: Array | None = None,
         shifts: Sequence[Array] | None = None,
-        known: Sequence[Known] | None = None,
+        known: Sequence[RowStatistics] | None = None,
     ) -> Array:
         """Compute a product in four launches or three, and two allocations."""
         e, f = shifts or (None, None)

@@ -13,34 +13,39 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from .encoded import CudaEncoded
 from .launch import Device
 
 # Planes of others that a task may keep before it waits: those of two products.
 MOST_KEPT = 4
 
 
+class _Task(threading.local):
+    """Planes of others that the task of this thread reads; None outside of tasks."""
+
+    kept: list[Any] | None = None
+
+
 class SharedPlanes:
-    """Planes that the threads of a device share."""
+    """Planes that the threads of a device share: tasks, as an engine has them."""
 
-    def __init__(self, device: Device) -> None:
-        self._device, self._task = device, _Task()
+    device: Device
+    _task = _Task()
 
-    def share(self, encoded: CudaEncoded) -> CudaEncoded:
+    def share(self, encoded: Any) -> Any:
         """Let other streams know when the planes are made."""
-        made = self._device.stream_id(), self._device.record()
+        made = self.device.stream_id(), self.device.record()
         return replace(encoded, made=made)
 
-    def keep(self, encoded: CudaEncoded) -> CudaEncoded:
+    def keep(self, encoded: Any) -> Any:
         """Wait on the device for planes of another stream, and keep them."""
         stream, event = encoded.made or (None, None)
-        if encoded.made is None or stream == self._device.stream_id():
+        if encoded.made is None or stream == self.device.stream_id():
             return encoded
-        self._device.wait_for(event)
+        self.device.wait_for(event)
         kept = self._task.kept
         if kept is not None:
             if len(kept) >= MOST_KEPT:
-                self._device.synchronize()
+                self.device.synchronize()
                 kept.clear()
             kept.append(encoded)
         return encoded
@@ -53,22 +58,16 @@ class SharedPlanes:
         """
         outer, self._task.kept = self._task.kept, []
         try:
-            with self._device.stream():
+            with self.device.stream():
                 try:
                     yield
                 except BaseException as error:
                     try:
-                        self._device.synchronize()
+                        self.device.synchronize()
                     except Exception as later:  # of what the block launched before
                         raise error from later
                     raise
                 else:
-                    self._device.synchronize()
+                    self.device.synchronize()
         finally:
             self._task.kept = outer
-
-
-class _Task(threading.local):
-    """Planes of others that the task of this thread reads; None outside of tasks."""
-
-    kept: list[Any] | None = None

@@ -1,6 +1,9 @@
 // The norm of a row in integers: its largest exponent, its square sum, its exponent.
 #include "elements.cuh"
 
+// Octaves that are counted: see kernels/octaves.py.
+#define COUNTED 25
+
 // The smallest e with |part| < 2^e, as frexp gives it, from the bits of a double above 0.
 __device__ __forceinline__ int32 exponent_of(uint64 bits) {
   int32 field = (int32)(bits >> 52);
@@ -64,4 +67,109 @@ __device__ __forceinline__ int32 choose_exponent(int32 e, int64 sum, int32 power
   int32 a = (63 - __clzll(sum)) >> 1;
   bool fits = (uint64)sum << (2 * (31 - a)) <= leading;
   return power - a - (fits ? 0 : 1) + norm_bits - e;
+}
+
+// How many octaves the largest part of an entry, given by its bits, is below the largest
+// exponent of its row: 126 for those beyond 62, 127 for zeros and in sentinel rows.
+__device__ __forceinline__ int32 octave_of(Bits bits, int32 e) {
+  if (bits == 0 || is_sentinel(e)) return 127;
+  int32 below = e - exponent_of(widen_bits(bits));
+  return below > 62 ? 126 : below;
+}
+
+// The first of the octaves that are counted which is not less: the first 16, every sixth
+// from 21 on, 62, and all that are not 0.
+__device__ __forceinline__ int32 place_of(int32 octave) {
+  return octave < 16 ? octave : octave > 62 ? COUNTED - 1 : 16 + (octave - 16) / 6;
+}
+
+// sums[0, row] += sum(ceil(|part| 2^(norm_bits - e))^2), modulo 2^64 and below 2^63 in
+// total (twom_dist.moduli.norm_bits); if there are two kinds, sums[1, row] += magnitudes
+// of the entries in these units. Zeroed before, nothing added to sentinel rows. With
+// counts, in shared memory, entries are added to that of their octave's place.
+template <int32 KINDS>
+__device__ __forceinline__ void add_squares(const Operand& own, const Strip& strip,
+                                            const int32* shifts, const int32* largest,
+                                            int32 norm_bits, uint64* sums,
+                                            uint32* counts = nullptr) {
+  if (strip.first >= strip.last) return;
+  int64 row = blockIdx.z * own.rows + strip.row;
+  int32 e = largest[row];
+  if (is_sentinel(e)) return;
+  uint64 squares = 0;
+  uint32 magnitudes = 0;  // a thread takes less than 2^11 elements
+#pragma unroll 4
+  for (int64 c = strip.first; c < strip.last; c += strip.step) {
+    Element element = shift_element(load_element(own, strip, c), shifts, c);
+    uint64 square = square_of(element, norm_bits - e);
+    squares += square;
+    if (KINDS == 2) magnitudes += magnitude_of(square);
+    if (counts == nullptr) continue;
+    int32 octave = octave_of(larger_bits(element, 0), e);
+    if (octave < 127) atomicAdd(counts + place_of(octave), 1u);
+  }
+  if (squares != 0) atomicAdd(sums + row, squares);
+  if (magnitudes != 0) atomicAdd(sums + gridDim.z * own.rows + row, (uint64)magnitudes);
+}
+
+// For each column, a row of the transposed operand: the largest exponent less that of the
+// entry's row, in `others`; the largest; the largest negated one; of the parts that are
+// not 0, each own.rows after the one before. Rows that are not finite are left out.
+__device__ __forceinline__ void find_extremes(const Operand& own, const Strip& strip,
+                                              const int32* others, int32* extremes) {
+  // The exponent of the smallest normal number.
+  const int32 least = sizeof(REAL) == 4 ? -125 : -1021;
+  others += blockIdx.z * own.k;
+  extremes += blockIdx.z * 3 * own.rows;
+  Bits high = 0, low = ~(Bits)0;
+  int32 relative = ZERO_ROW;
+#pragma unroll 4
+  for (int64 c = strip.first; c < strip.last; c += strip.step) {
+    int32 other = others[c];
+    if (other >= NONFINITE_ROW) continue;
+    other = other > least ? other : least;
+    Element element = load_element(own, strip, c);
+#pragma unroll
+    for (int32 part = 0; part < PARTS; ++part) {
+      Bits bits = magnitude_bits(element.part[part]);
+      if (bits != 0) {
+        int32 e = exponent_of(widen_bits(bits));
+        e = (e > least ? e : least) - other;
+        relative = e > relative ? e : relative;
+      }
+      high = bits > high ? bits : high;
+      bits -= 1;  // 0 becomes the largest number there is
+      low = bits < low ? bits : low;
+    }
+  }
+  if (high != 0) {
+    atomicMax(extremes + strip.row, relative);
+    atomicMax(extremes + own.rows + strip.row, exponent_of(widen_bits(high)));
+    low += 1;
+    atomicMax(extremes + 2 * own.rows + strip.row, -exponent_of(widen_bits(low)));
+  }
+}
+
+// Adds the squares of what a thread's entries of a row lose when they are rounded:
+// ceil(|y - rint(y)| unit)^2, y = |part| 2^e; nothing to rows that are not finite.
+__device__ __forceinline__ void add_errors(const Operand& own, const Strip& strip,
+                                           const int32* shifts, int32 e, double unit,
+                                           uint64* sum) {
+  if (is_sentinel(e)) return;
+  double one = power_of_two(e >> 1), two = power_of_two(e - (e >> 1));
+  uint64 total = 0;
+#pragma unroll 2
+  for (int64 c = strip.first; c < strip.last; c += strip.step) {
+    Element element = shift_element(load_element(own, strip, c), shifts, c);
+#pragma unroll
+    for (int32 part = 0; part < PARTS; ++part) {
+      double t = fabs(widen(element.part[part]));
+      double scaled = __dmul_rn(__dmul_rn(t, one), two);
+      double error = ceil(__dmul_rn(fabs(__dadd_rn(scaled, -rint(scaled))), unit));
+      // A product that underflows to 0 stands for a ceiling of 1.
+      if (scaled == 0 && magnitude_bits(element.part[part]) != 0) error = 1;
+      total += (uint64)error * (uint64)error;
+    }
+  }
+  if (total != 0) atomicAdd(sum, total);
 }

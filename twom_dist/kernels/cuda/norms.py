@@ -1,16 +1,16 @@
 """The launches of norms.cu, which measure rows and columns."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...moduli import ZERO_ROW, ScalingRule
 from ...typing import Array
-from ..survey import Surveyed
+from ..octaves import COUNTED
+from ..statistics import Ask, RowStatistics, column_bits
 from .launch import (
     Device,
-    Parts,
     Triple,
     count_matrices,
     lies_across,
@@ -29,84 +29,37 @@ FILL = ZERO_ROW & 0xFF
 _ABSENT = (None, *map(np.int64, (0, 0, 0, 0, 1)), np.int32(0), np.int64(0))
 
 
-def survey(
-    device: Device,
-    operands: Sequence[Array],
-    norm_bits: int,
-    totals: bool,
-    columns: bool,
-    shifts: Sequence[Array],
-) -> list[Surveyed]:
-    """Look at one or two operands in two launches."""
-    shapes = tuple(x.shape for x in operands)
-    found = device.filled_together(_survey_parts(shapes, totals, columns), FILL)
-    count = len(operands)
-    largest, sums, extremes = (found[i : i + count] for i in range(0, 3 * count, count))
-    find_largest(device, operands, shifts, largest, sums)
-    sum_and_look(device, operands, shifts, largest, norm_bits, sums, extremes)
-    return [
-        Surveyed(
-            largest[i], *sums[i], *(() if totals else (None,)), *extremes[i : i + 1]
-        )
-        for i in range(count)
-    ]
-
-
-@remember
-def _survey_parts(
-    shapes: tuple[tuple[int, ...], ...], totals: bool, columns: bool
-) -> Parts:
-    """List what one allocation holds."""
-    parts: list[Any] = [(shape[:-1], np.int32) for shape in shapes]
-    parts += [((1 + totals, *shape[:-1]), np.int64) for shape in shapes]
-    if columns:
-        parts += [((*shape[:-2], 3, shape[-1]), np.int32) for shape in shapes]
-    return tuple(parts)
-
-
-def largest_exponents(device: Device, x: Array, shifts: Array | None) -> Array:
-    """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""
-    largest = device.filled(x.shape[:-1], np.int32, FILL)
-    if x.size:
-        find_largest(device, [x], [shifts], [largest], [])
-    return largest
-
-
-def square_sums(
-    device: Device, x: Array, largest: Array, norm_bits: int, shifts: Array | None
-) -> Array:
-    """Sum ceil(|t| 2^(norm_bits - e))^2 over the parts of each row."""
-    return _sum_rows(device, x, largest, norm_bits, shifts, 1)[0]
-
-
-def row_sums(
-    device: Device, x: Array, largest: Array, norm_bits: int, shifts: Array | None
-) -> tuple[Array, Array]:
-    """Sum squares and magnitudes of each row."""
-    squares, totals = _sum_rows(device, x, largest, norm_bits, shifts, 2)
-    return squares, totals
-
-
-def _sum_rows(
+def measure(
     device: Device,
     x: Array,
-    largest: Array,
     norm_bits: int,
+    asks: Collection[Ask],
+    largest: Array | None,
     shifts: Array | None,
-    kinds: int,
-) -> Array:
-    sums = device.filled((kinds, *x.shape[:-1]), np.int64)
-    if x.size:
-        sum_and_look(device, [x], [shifts], [largest], norm_bits, [sums], [])
-    return sums
-
-
-def column_exponents(device: Device, x: Array, largest: Array) -> Array:
-    """Find the extreme exponents of the parts of each column that are not 0."""
-    extremes = device.filled((*x.shape[:-2], 3, x.shape[-1]), np.int32, FILL)
-    if x.size:
-        sum_and_look(device, [x], [], [largest], 0, [], [extremes])
-    return extremes
+) -> RowStatistics:
+    """Find what is asked for: largest exponents by one launch, all else by another."""
+    rows, k = x.shape[:-1], x.shape[-1]
+    kinds = 2 if "totals" in asks else int("squares" in asks)
+    if largest is None:
+        largest = device.filled(rows, np.int32, FILL)
+        if x.size:
+            find_largest(device, [x], [shifts], [largest])
+    sums = counts = extremes = None
+    if "octaves" in asks:
+        # Which one pass finds with both sums.
+        parts = ((2, *rows), np.int64), ((*rows, len(COUNTED)), np.int32)
+        sums, counts = device.filled_together(parts, 0)
+    elif kinds:
+        sums = device.filled((kinds, *rows), np.int64)
+    if "columns" in asks:
+        extremes = device.filled((*x.shape[:-2], 3, k), np.int32, FILL)
+    if x.size and counts is not None:
+        given = [largest], norm_bits, [sums], [counts], [extremes]
+        find_statistics(device, [x], [shifts], *given)
+    elif x.size and asks:
+        _sum_and_look(device, x, shifts, largest, norm_bits, sums, extremes)
+    own = [None, None] if sums is None else [*sums[:kinds], None, None]
+    return RowStatistics(largest, own[0], own[1], extremes, counts)
 
 
 def find_largest(
@@ -114,36 +67,67 @@ def find_largest(
     operands: Sequence[Array],
     shifts: Sequence[Array | None],
     largest: Sequence[Array],
-    sums: Sequence[Array],
+    sums: Sequence[Array] = (),
+    counts: Sequence[Array] = (),
 ) -> None:
-    """Take the maximum with `largest`, and set `sums` to 0."""
-    blocks, block, args = _list_operands(operands)
-    args = (*args, *_pair(shifts), *_pair(largest), _kinds(sums), *_pair(sums))
+    """Take the maximum with `largest`, and set `sums` and `counts` to 0."""
+    blocks, block, args = list_operands(operands)
+    kinds = np.int32(len(sums[0]) if sums else 0)
+    args = *args, *pair(shifts), *pair(largest), kinds, *pair(sums), *pair(counts)
     grid = blocks, 1, count_matrices(operands[0])
     device.launch(_module(operands[0], shifts), "largest_exponents", grid, block, args)
 
 
-def sum_and_look(
+def _sum_and_look(
+    device: Device,
+    x: Array,
+    shifts: Array | None,
+    largest: Array,
+    norm_bits: int,
+    sums: Array | None,
+    extremes: Array | None,
+) -> None:
+    """Add to `sums`, and take the maximum with `extremes`, where they are given."""
+    blocks, block, args = _operand(x)
+    columns, _, span = strip_grid(*x.shape[:-3:-1], not lies_across(x))
+    total = (0 if sums is None else blocks) + (0 if extremes is None else columns)
+    kinds = 0 if sums is None else len(sums)
+    args = *args, np.int64(span), shifts, largest, np.int32(norm_bits)
+    args = *args, np.int32(kinds), sums, extremes
+    grid = total, 1, count_matrices(x)
+    device.launch(_module(x, [shifts]), "sums_and_extremes", grid, block, args)
+
+
+def find_statistics(
     device: Device,
     operands: Sequence[Array],
     shifts: Sequence[Array | None],
     largest: Sequence[Array],
     norm_bits: int,
     sums: Sequence[Array],
-    extremes: Sequence[Array],
+    counts: Sequence[Array],
+    extremes: Sequence[Array | None],
+    ends: Sequence[Array | None] = (None, None, None),
 ) -> None:
-    """Add to `sums`, and take the maximum with `extremes`, where they are given."""
-    blocks, block, args = _list_operands(operands)
+    """Add to both sums and to the counts of octaves, and look at columns.
+
+    `counts` and `extremes` may be missing. `ends`: where each matrix's blocks count
+    themselves, and its smallest cosines and sums of columns, if these are asked for.
+    """
+    blocks, block, args = list_operands(operands)
     grids = [strip_grid(*x.shape[:-3:-1], not lies_across(x)) for x in operands]
-    total = (blocks if sums else 0) + (sum(x[0] for x in grids) if extremes else 0)
-    spans = size_args(grids[0][2], grids[-1][2])
-    args = (*args, *spans, *_pair(shifts), *_pair(largest), np.int32(norm_bits))
-    args += (_kinds(sums), *_pair(sums), *_pair(extremes))
-    grid = total, 1, count_matrices(operands[0])
-    device.launch(_module(operands[0], shifts), "sums_and_extremes", grid, block, args)
+    if extremes and extremes[0] is not None:
+        blocks += sum(x[0] for x in grids)
+    k = operands[0].shape[-1]
+    args = *args, *size_args(grids[0][2], grids[-1][2]), *pair(shifts), *pair(largest)
+    args = *args, np.int32(norm_bits), *pair(sums), *pair(counts), *pair(extremes)
+    args = *args, np.int32(column_bits(k)), *ends
+    module = module_of("analysis", operands[0], shifts)
+    grid = blocks, 1, count_matrices(operands[0])
+    device.launch(module, "analyse", grid, block, args)
 
 
-def _list_operands(operands: Sequence[Array]) -> tuple[int, Triple, tuple[Any, ...]]:
+def list_operands(operands: Sequence[Array]) -> tuple[int, Triple, tuple[Any, ...]]:
     """Count the blocks of one operand or two; their threads, and first arguments."""
     args: list[Any] = []
     blocks = 0
@@ -164,18 +148,17 @@ def _operand(x: Array) -> tuple[int, Triple, tuple[Any, ...]]:
     return blocks, block, args
 
 
-def _module(x: Array, shifts: Sequence[Array | None]) -> Module:
+def module_of(family: str, x: Array, shifts: Sequence[Array | None]) -> Module:
     """Choose the module that shifts columns only where there are shifts."""
     shifted = any(e is not None for e in shifts)
-    return module_for("norms", x.dtype, shifted=shifted)
+    return module_for(family, x.dtype, shifted=shifted)
 
 
-def _kinds(sums: Sequence[Array]) -> Any:
-    """Count the sums of a row."""
-    return np.int32(len(sums[0]) if sums else 0)
+def _module(x: Array, shifts: Sequence[Array | None]) -> Module:
+    return module_of("norms", x, shifts)
 
 
-def _pair(arrays: Sequence[Array | None]) -> tuple[Array | None, Array | None]:
+def pair(arrays: Sequence[Array | None]) -> tuple[Array | None, Array | None]:
     """Return two arrays, or None for those that are missing."""
     first, second, *_ = *arrays, None, None
     return first, second
@@ -187,17 +170,15 @@ def choose_exponents(
     """Apply the rule to each row."""
     rows, out = largest.size, device.empty(largest.shape, np.int32)
     if rows > 0:
-        args = largest, sums, np.int64(rows), *_rule_args(rule), out
+        args = largest, sums, np.int64(rows), *rule_args(rule), out
         module = module_for("norms", np.float64)
         device.launch(module, "choose_exponents", *line_grid(rows), args)
     return out
 
 
 @remember
-def _rule_args(rule: ScalingRule | None) -> tuple[Any, ...]:
-    """Describe a rule, or none."""
-    if rule is None:
-        return np.int32(0), np.uint64(0), np.int32(0)
+def rule_args(rule: ScalingRule) -> tuple[Any, ...]:
+    """Describe a rule."""
     return np.int32(rule.power), np.uint64(rule.leading), np.int32(rule.norm_bits)
 
 
@@ -207,35 +188,11 @@ def error_sums(
     """Sum the squares of what is rounded away."""
     sums = device.filled(x.shape[:-1], np.int64)
     if x.size:
-        given = device, [x], bits, [sums]
-        add_errors(*given, exponents=[exponents], shifts=[shifts])
+        blocks, block, args = _operand(x)
+        args = *args, shifts, exponents, np.float64(2.0**bits), sums
+        grid = blocks, 1, count_matrices(x)
+        device.launch(_module(x, [shifts]), "error_sums", grid, block, args)
     return sums
-
-
-def add_errors(
-    device: Device,
-    operands: Sequence[Array],
-    bits: int,
-    sums: Sequence[Array],
-    *,
-    exponents: Sequence[Array] = (),
-    known: Sequence[tuple[Array, Array]] = (),
-    rule: ScalingRule | None = None,
-    shifts: Sequence[Array | None] = (),
-    places: Array | None = None,
-) -> None:
-    """Add the squares of what is rounded away to the sums of the rows of operands.
-
-    By exponents, or by what the rule chooses of `known`. `places`: the matrices of the
-    sums, on the device; all by default.
-    """
-    blocks, block, args = _list_operands(operands)
-    args = *args, places, *_pair(shifts), *_pair(exponents)
-    for own in zip(*known, strict=True) if known else ((), ()):
-        args += _pair(own)
-    args += (*_rule_args(rule), np.float64(2.0**bits), *_pair(sums))
-    grid = blocks, 1, count_matrices(operands[0]) if places is None else len(places)
-    device.launch(_module(operands[0], shifts), "error_sums", grid, block, args)
 
 
 def octaves(device: Device, x: Array, largest: Array, shifts: Array | None) -> Array:

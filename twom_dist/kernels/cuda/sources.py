@@ -21,7 +21,8 @@ from .tables import (
 # Files of kernels; each name is that of a `.cu` beside this file.
 FAMILIES = (
     "norms",
-    "bounds",
+    "analysis",
+    "octaves",
     "encode",
     "scale_and_encode",
     "requantise",
@@ -36,7 +37,7 @@ FAMILIES = (
     "tile",
 )
 # Those whose operands have one type: one module for all dtypes.
-INTEGER_FAMILIES = ("bounds", "requantise", "products", "combine")
+INTEGER_FAMILIES = ("octaves", "requantise", "products", "combine")
 # Those whose text begins with a residue system: one module for each.
 _CONSTANTS = {
     "encode": encode_constants,
@@ -45,7 +46,7 @@ _CONSTANTS = {
     "decode_and_close": decode_constants,
 }
 # Those that may shift columns: two modules of each, since most products shift none.
-SHIFTED_FAMILIES = ("norms", "encode", "scale_and_encode")
+SHIFTED_FAMILIES = ("norms", "analysis", "encode", "scale_and_encode")
 # Those written for Hopper's own instructions: sm_90a and no other; those whose blocks
 # take shared memory of a size that a launch says.
 HOPPER_FAMILIES = ("products",)

@@ -1,33 +1,27 @@
 """The pipeline in exact Python integers: what every other engine must equal."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
-from hashlib import blake2b
-from math import frexp, prod
 from typing import Any
 
 import numpy as np
 
 from ...moduli import (
-    NAN_ROW,
     NONFINITE_ROW,
-    ZERO_ROW,
     ResidueSystem,
-    ScalingRule,
     symmetric_residue,
 )
 from ...typing import Array, Uplo
-from ..at_hand import fetch, variant
+from ..defaults import Defaults
 from ..family import Family
 from ..finish import close_diagonal, make_canonical, mirror_tile, scale_and_add
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_fill, find_fill
 from ..winograd import choose_levels, multiply_by_seven, reduce_symmetric
 from .hexagonal import half_root_of, lift_to_cell, nearest_point
-from .magnitudes import Magnitudes
-from .rounding import ceil_scaled, quantise, shift_columns
+from .rounding import quantise, shift_columns
+from .rows import ReferenceRows, parts_of
 
 
 @dataclass(frozen=True)
@@ -46,20 +40,13 @@ class ReferenceEncoded:
         """Bytes held."""
         return int(self.planes.nbytes)
 
+    def reordered(self, planes: tuple[int, ...]) -> "ReferenceEncoded":
+        """Take the planes in another order."""
+        return ReferenceEncoded(self.planes[list(planes)])
+
     def residues(self) -> Array:
         """(planes, ..., rows, k) int8."""
         return self.planes
-
-
-def _parts(x: Array) -> list[Array]:
-    """Real and imaginary part, or the real matrix alone."""
-    return [x.real, x.imag] if np.iscomplexobj(x) else [x]
-
-
-def _rows(x: Array) -> Array:
-    """List the rows of all matrices, their real parts before their imaginary ones."""
-    rows = np.concatenate(_parts(x), axis=-1)
-    return rows.reshape(prod(rows.shape[:-1]), rows.shape[-1])
 
 
 def _by_element(function: Callable[..., Any], *arrays: Array, results: int = 1) -> Any:
@@ -68,98 +55,22 @@ def _by_element(function: Callable[..., Any], *arrays: Array, results: int = 1) 
     return by_element(*arrays)
 
 
-class ReferenceEngine(Magnitudes):
+class ReferenceEngine(ReferenceRows, Defaults):
     """The contract, word for word."""
 
     name = "reference"
     family: Family = "numpy"
-    writes_parts = True
-    fetch, variant = staticmethod(fetch), staticmethod(variant)
     find_fill = staticmethod(find_fill)
     apply_fill = staticmethod(apply_fill)
     scale_and_add = staticmethod(scale_and_add)
     mirror_tile = staticmethod(mirror_tile)
     close_diagonal = staticmethod(close_diagonal)
 
-    def task(self) -> AbstractContextManager[None]:
-        """Nothing to share."""
-        return nullcontext()
-
-    def share(self, encoded: Any) -> Any:
-        """Nothing runs on when a call has returned."""
-        return encoded
-
-    keep = share
-
     def tile_limits(
         self, system: ResidueSystem, shape: Shape, update: Update | None = None
     ) -> TileLimits:
         """Cut by the setting largest-tile."""
         return host_limits(shape, update)
-
-    def run_stack(
-        self,
-        compute: Callable[[slice], object],
-        count: int,
-        system: ResidueSystem,
-        shape: Shape,
-    ) -> None:
-        """Call once."""
-        compute(slice(0, count))
-
-    def largest_exponents(self, x: Array, shifts: Array | None = None) -> Array:
-        """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""
-        largest, x = [], shift_columns(x, shifts)
-        for row in _rows(x):
-            if np.isnan(row).any():
-                largest.append(NAN_ROW)
-            elif np.isinf(row).any():
-                largest.append(NONFINITE_ROW)
-            elif not row.any():
-                largest.append(ZERO_ROW)
-            else:
-                largest.append(max(frexp(t)[1] for t in row if t != 0))
-        return np.array(largest, dtype=np.int32).reshape(x.shape[:-1])
-
-    def column_exponents(self, x: Array, largest: Array) -> Array:
-        """Find the extreme exponents of the parts of each column that are not 0."""
-        if x.ndim > 2:
-            each = [self.column_exponents(*t) for t in zip(x, largest, strict=True)]
-            return np.array(each, np.int32).reshape(*x.shape[:-2], 3, x.shape[-1])
-        out = np.full((3, x.shape[1]), ZERO_ROW, np.int32)
-        least = np.finfo(x.dtype).minexp + 1
-        for column, values in enumerate(x.T):
-            found = [
-                (e := frexp(t)[1], max(e, least) - max(int(of_row), least))
-                for part in _parts(values)
-                for t, of_row in zip(part, largest, strict=True)
-                if t != 0 and of_row < NONFINITE_ROW
-            ]
-            if found:
-                exponents, relative = zip(*found, strict=True)
-                out[:, column] = max(relative), max(exponents), -min(exponents)
-        return out
-
-    def square_sums(
-        self, x: Array, largest: Array, norm_bits: int, shifts: Array | None = None
-    ) -> Array:
-        """Sum ceil(|t| 2^(norm_bits - e))^2 over the parts of each row."""
-        sums, x = np.zeros(largest.shape, dtype=np.int64), shift_columns(x, shifts)
-        for i, (row, e) in enumerate(zip(_rows(x), largest.flat, strict=True)):
-            if ZERO_ROW < e < NONFINITE_ROW:
-                shift = norm_bits - int(e)
-                sums.flat[i] = sum(ceil_scaled(t, shift) ** 2 for t in row)
-        return sums
-
-    def choose_exponents(self, largest: Array, sums: Array, rule: ScalingRule) -> Array:
-        """Apply the rule to each row."""
-        pairs = zip(largest.flat, sums.flat, strict=True)
-        found = np.array([rule.exponent(int(e), int(s)) for e, s in pairs], np.int32)
-        return found.reshape(largest.shape)
-
-    def fingerprint(self, x: Array) -> int:
-        """Hash the bytes, alike in every process."""
-        return int.from_bytes(blake2b(x.tobytes(), digest_size=8).digest())
 
     def encode(
         self,
@@ -184,12 +95,6 @@ class ReferenceEngine(Magnitudes):
             value = plane.re_weight * re + sign * plane.im_weight * im
             planes[index] = reduce_symmetric(value, plane.p)
         return ReferenceEncoded(planes)
-
-    def reorder(
-        self, encoded: ReferenceEncoded, planes: tuple[int, ...]
-    ) -> ReferenceEncoded:
-        """Take the planes in another order."""
-        return ReferenceEncoded(encoded.planes[list(planes)])
 
     def multiply(
         self,
@@ -269,7 +174,7 @@ class ReferenceEngine(Magnitudes):
             parts = [np.ldexp(t, np.maximum(e2, 0)) for t in _times(parts, alpha)]
             if beta != 0:
                 assert c is not None
-                scaled = _times([t.astype(np.float64) for t in _parts(c)], beta)
+                scaled = _times([t.astype(np.float64) for t in parts_of(c)], beta)
                 parts = [t + s for t, s in zip(parts, scaled, strict=True)]
             if words == 2:
                 parts = [_normalised(*t) for t in parts]

@@ -18,17 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from ...kernels import stack_summary
-from ...kernels.family import convert
-from ...kernels.stack_summary import MARGIN
+from ...kernels.statistics import MARGIN, RowStatistics, smallest_cosines
 from ...typing import Array
-from .measured import Measured, join
-
-
-def find_cosines(measured: Measured, k: int) -> Array:
-    """Bound ``cos t`` of each row from below; 1 without finite entries other than 0."""
-    squares, totals = (convert(x, "numpy") for x in (measured.squares, measured.totals))
-    return stack_summary.find_cosines(squares, totals, k)
 
 
 def find_sines(cosines: Any, root: Callable[[Any], Any] = np.sqrt) -> Any:
@@ -59,7 +50,6 @@ def bound_ratio(left: float, right: float) -> float:
     return (1 + MARGIN) / (cosine * cosine) if cosine > 0 else inf
 
 
-def smallest_cosine(measured: Sequence[Measured], k: int) -> float:
+def smallest_cosine(rows: Sequence[RowStatistics], k: int) -> float:
     """Return the smallest cosine of all rows, tile by tile; 1 without any."""
-    cosines = join([find_cosines(x, k) for x in measured])
-    return float(cosines.min(initial=1.0))
+    return min(float(smallest_cosines([x.on_host()], k)[0, 0]) for x in rows)

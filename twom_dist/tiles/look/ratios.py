@@ -37,9 +37,9 @@ import numpy as np
 
 from ...kernels.family import convert
 from ...kernels.octaves import COUNTED, FAR
+from ...kernels.statistics import RowStatistics
 from ...moduli import norm_bits
 from ...typing import Array
-from .measured import Measured
 
 # Levels of an octave.
 _STEPS = 8
@@ -78,14 +78,14 @@ def _squares_of_steps(bits: int) -> Array:
     return np.array([isqrt(isqrt(1 << (8 * bits + s))) for s in some], np.int64)
 
 
-def find_envelopes(measured: Measured, k: int) -> Array:
+def find_envelopes(measured: RowStatistics, k: int) -> Array:
     """Count, for each level, the entries down to it that every row of a matrix has.
 
     Of (rows,) of a matrix, or (count, rows) of those of a stack. Returns (count,
     levels) int64, k everywhere without a finite nonzero row. Those of parts of the rows
     combine by minimum.
     """
-    squares, counts = (convert(x, "numpy") for x in measured.known_octaves())
+    squares, counts = (convert(x, "numpy") for x in measured.histogram())
     count = 1 if squares.ndim == 1 else len(squares)
     found = np.full((count, _LEVELS), k, np.int64)
     some = np.flatnonzero(squares)
@@ -141,7 +141,7 @@ def _list_levels(envelopes: Array, lo: int, hi: int) -> Array:
 
 
 def bound_by_octaves(
-    left: Sequence[Measured], right: Sequence[Measured], k: int
+    left: Sequence[RowStatistics], right: Sequence[RowStatistics], k: int
 ) -> Array:
     """Bound rho^2 of all pairs from above, by the octaves of parts of the rows.
 
@@ -155,7 +155,7 @@ def bound_by_octaves(
 
 
 def bound_by_terms(
-    least: Any, left: Measured, right: Measured, k: int, found: float = 0.0
+    least: Any, left: RowStatistics, right: RowStatistics, k: int, found: float = 0.0
 ) -> float:
     """Bound rho^2 of pairs from above, by their largest terms; 0 without any.
 
@@ -180,7 +180,7 @@ def bound_by_terms(
     return max(found, _MARGIN * ldexp(_ROOTS[rest], -whole))
 
 
-def _weigh_rows(measured: Measured, k: int) -> tuple[Array, Array]:
+def _weigh_rows(measured: RowStatistics, k: int) -> tuple[Array, Array]:
     """Return the steps of the norms of rows, and which have entries that are far."""
-    squares, counts = (convert(x, "numpy") for x in measured.known_octaves())
+    squares, counts = (convert(x, "numpy") for x in measured.histogram())
     return norm_steps(squares, k).astype(np.int16), counts[:, -1] > counts[:, -2]

@@ -16,13 +16,12 @@ import numpy as np
 
 from ....moduli import ResidueSystem, ScalingRule, symmetric_residue
 from ....typing import Array
-from ...at_once import Known
+from ...statistics import RowStatistics
 from ..buffers import take_bytes
 from ..compiled import inner, kernel
 from ..encoded import BYTE, DEPTH, GROUP, CpuEncoded, as_groups, as_whole
 from ..layout import list_entries
 from ..look.norms import column_factors
-from ..look.survey import Look
 from ..products.reduction import reduction_entry
 from ..threads import num_threads, ranges, run_each, scratch
 from ..tuning import QUANTISED
@@ -104,7 +103,7 @@ def encode_tables(system: ResidueSystem) -> EncodeTables:
 # An operand, or a stack: x (..., rows, k); exponents (rows,) int32 of the rows of all
 # matrices; whether it is conjugated; shifts (k,) int32 or None; what is known of the
 # rows, or None. To make a class of its own takes ten times as long.
-Rows = tuple[Array, Array, bool, Array | None, Known | None]
+Rows = tuple[Array, Array, bool, Array | None, RowStatistics | None]
 
 
 def encode_rows(
@@ -221,18 +220,15 @@ def _describe(
     """List what kernels take of an operand, its exponents and how they are chosen."""
     x, exponents, conjugate, shifts, known = rows
     scaling = chosen = None
-    if isinstance(known, Look):
-        entries, across = known.entries, known.across
-    else:
-        entries, across = list_entries(x)
+    entries, across = list_entries(x)
     if rule is None:
         # A copy: what other workers computed arrives read-only, a type of its own.
         exponents = exponents.astype(np.int32)
     elif known is None:
         scaling = scaling_of(entries, across, shifts, rule)
     else:
-        sums = known.sums if isinstance(known, Look) else known.squares.reshape(1, -1)
-        chosen = known.largest.reshape(-1), sums, numbers_of(rule)
+        largest, squares = (t.reshape(-1) for t in known.scales())
+        chosen = largest, squares, numbers_of(rule)
     columns, parts = _NO_COLUMNS, 1 if across else entries.shape[3]
     if shifts is not None:
         columns = column_factors(shifts, parts)

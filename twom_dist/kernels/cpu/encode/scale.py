@@ -60,8 +60,8 @@ def find_factors(  # type: ignore[no-untyped-def]
     """Find factors[t, matrix, row], two of each row of groups start..end of lo..hi.
 
     given: x, across, rows and what else `quantise_groups` begins with. Exponents are
-    chosen, and written, by what is `known` (the largest ones, sums of squares and
-    perhaps of more, and the rule) or by `scaling`, unless both are None.
+    chosen, and written, by what is `known` (the largest ones, sums of squares and the
+    rule) or by `scaling`, unless both are None.
     """
     x, across, rows = given[:3]
     if across:
@@ -74,10 +74,9 @@ def find_factors(  # type: ignore[no-untyped-def]
     last = end // groups * rows + min(rows, end % groups * GROUP)
     one, two = factors[0].reshape(-1), factors[1].reshape(-1)
     if known is not None:
-        largest, sums, (power, leading, bits) = known
-        squares = sums[0, first:last]
-        e = exponents[first:last]
-        rule_exponents(largest[first:last], squares, power, leading, bits, e)
+        largest, squares, (power, leading, bits) = known
+        given, e = (largest[first:last], squares[first:last]), exponents[first:last]
+        rule_exponents(given[0], given[1], power, leading, bits, e)
     if scaling is None:
         split_powers(exponents[first:last], one[first:last], two[first:last])
     elif across:

@@ -6,8 +6,8 @@ from ....moduli import ResidueSystem
 from ....typing import Array
 from ..buffers import empty
 from ..compiled import kernel
-from ..products.modular import LONG, SHORT, add_long, add_short
 from ..threads import ranges, run_each
+from .modular import LONG, SHORT, add_long, add_short
 
 
 @kernel

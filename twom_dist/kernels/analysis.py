@@ -1,0 +1,191 @@
+"""The stages of an engine that look at operands before moduli are chosen."""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol
+
+from ..moduli import ScalingRule
+from ..typing import Array
+from .statistics import Ask, RowStatistics
+
+
+class Analysis(Protocol):
+    """The numbers that decide about a product, or about each of two stacks.
+
+    Attributes
+    ----------
+    cosines : (sides, count) float64, on the host
+        Of `statistics.smallest_cosines`.
+    columns : (3, count) int64, on the host, or None
+        Of `statistics.sum_columns`, where columns were asked for.
+    """
+
+    @property
+    def cosines(self) -> Array:
+        """Return the smallest cosines."""
+        ...
+
+    @property
+    def columns(self) -> Array | None:
+        """Return the sums over columns."""
+        ...
+
+    def statistics(self) -> list[RowStatistics]:
+        """Return those of each operand, where it is; all but octaves."""
+        ...
+
+    def largest_errors(self, places: Array) -> Array:
+        """Return the largest of `Analyses.error_sums` of the rows of some matrices.
+
+        By the exponents that the rule of the analysis chooses.
+
+        Parameters
+        ----------
+        places : (some,) integers, on the host
+
+        Returns
+        -------
+        (some,) int64
+            Exact, on the host.
+        """
+        ...
+
+    def count_octaves(self, places: Array) -> list[RowStatistics]:
+        """Return squares and octaves of some matrices: (some, rows), on the host."""
+        ...
+
+
+class Analyses(Protocol):
+    """Part of the `Engine` protocol: what is known of rows, before they are encoded."""
+
+    def measure(
+        self,
+        x: Array,
+        norm_bits: int,
+        asks: Collection[Ask] = (),
+        *,
+        largest: Array | None = None,
+        shifts: Array | None = None,
+    ) -> RowStatistics:
+        """Find what is asked for of the rows of x, which may be a stack of matrices.
+
+        Always the largest exponents: the smallest e with ``|Re|, |Im| < 2^e`` for each
+        row, `ZERO_ROW` for a row of zeros, `NAN_ROW` where any part is NaN, otherwise
+        `NONFINITE_ROW` where any is infinite. Those of tiles combine by maximum; these
+        three kinds of rows have sums and counts of 0.
+
+        squares
+            With q the sum of ``ceil(|t| 2^(norm_bits - e))^2`` over the parts of an
+            entry, the sum of all q. Those of tiles add, below 2^63.
+        totals
+            The sum of ``max(0, isqrt(q) - 2)``: at most the magnitudes, since ceilings
+            add less than ``sqrt(2)`` to each. Those of tiles add.
+        columns
+            Exponents of the parts of each column that are not 0, with e the smallest of
+            ``|t| < 2^e``: the largest e less that of the row, where subnormal numbers
+            count as the smallest normal one; the largest e; the largest -e. `ZERO_ROW`
+            in all where the column is 0. Rows that are not finite are left out. Those
+            of tiles combine by maximum.
+        octaves
+            Numbers of entries down to the octaves `octaves.COUNTED`. Those of tiles
+            add.
+
+        Parameters
+        ----------
+        x : (..., rows, k) float32, float64, complex64 or complex128, any strides
+        norm_bits : int
+            At most 20.
+        asks : collection of str
+        largest : (..., rows) int32, optional
+            Of the whole rows, all tiles together; else x holds all of k.
+        shifts : (k,) int32, optional
+            See `Engine`; none for stacks. Columns are looked at as they are without.
+        """
+        ...
+
+    def analyse(
+        self,
+        operands: Sequence[Array],
+        norm_bits: int,
+        *,
+        columns: bool,
+        rule: ScalingRule | None,
+        shifts: Sequence[Array] | None = None,
+        meanwhile: Callable[[], object] | None = None,
+    ) -> Analysis:
+        """Take all statistics of operands to the numbers that decide, by one wait.
+
+        Parameters
+        ----------
+        operands : sequence of (..., rows, k)
+            One or two that hold all of k, with the same axes in front; no dimension is
+            0. One is that of both sides.
+        norm_bits : int
+        columns : bool
+            Whether to look at columns.
+        rule : ScalingRule, optional
+            By which exponents are chosen whose rounding errors may be asked for.
+        shifts : sequence of (k,) int32, optional
+            One for each operand; none for stacks.
+        meanwhile : callable, optional
+            Called before the wait, if there is one.
+        """
+        ...
+
+    def error_sums(
+        self, x: Array, exponents: Array, bits: int, shifts: Array | None = None
+    ) -> Array:
+        """Sum ``ceil(|x' - x 2^s| 2^bits)^2``: what `encode` rounds away.
+
+        Parameters
+        ----------
+        x : (..., rows, k)
+        exponents : (..., rows) int32
+            From `choose_exponents`. Not of a hexagonal system.
+        bits : int
+            At most 20; `norm_bits` of k suffices.
+        shifts : (k,) int32, optional
+
+        Returns
+        -------
+        (..., rows) int64
+            Exact; 0 for rows that are not finite. Sums of tiles add.
+        """
+        ...
+
+    def octaves(self, x: Array, largest: Array, shifts: Array | None = None) -> Array:
+        """Find how many octaves below the largest of its row each entry is.
+
+        By the larger part of an entry: ``e - f``, where e is the largest exponent of
+        the row and f the smallest with ``|part| < 2^f``. `octaves.FAR` for 63 and more;
+        `octaves.NONE` for zeros, and in rows without a finite nonzero entry.
+
+        Parameters
+        ----------
+        x : (..., rows, k)
+        largest : (..., rows) int32
+            Of the whole rows.
+        shifts : (k,) int32, optional
+
+        Returns
+        -------
+        (..., rows, k) uint8
+            Octaves, or one of these two values.
+        """
+        ...
+
+    def multiply_octaves(self, x: Array, y: Array) -> Array:
+        """Multiply in the ring of (min, +): the least sum of octaves of all pairs.
+
+        Parameters
+        ----------
+        x, y : (m, k), (n, k) uint8
+            From `octaves`.
+
+        Returns
+        -------
+        (m, n) uint8
+            Of ``x[i, l] + y[j, l]``, and `octaves.NONE` where all are at least that.
+            Those of tiles combine by minimum. Below `octaves.FAR` it is that of a term
+            whose octaves are known; else there is none.
+        """
+        ...

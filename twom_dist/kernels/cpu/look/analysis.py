@@ -1,0 +1,76 @@
+"""The few numbers that mostly decide about products, from statistics of rows."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ....moduli import ZERO_ROW, ScalingRule
+from ....typing import Array
+from ...host_analysis import HostAnalysis
+from ...statistics import MARGIN, column_bits
+from ..compiled import inner, kernel
+from .rows import measure_all
+
+_NOTHING = np.empty((0, 3, 0), np.int32)
+
+
+def analyse(
+    engine: Any,
+    operands: Sequence[Array],
+    norm_bits: int,
+    *,
+    columns: bool,
+    rule: ScalingRule | None,
+    shifts: Sequence[Array] | None = None,
+    meanwhile: object = None,
+) -> HostAnalysis:
+    """Measure all rows side by side, and reduce what is found."""
+    asks: Any = ("squares", "totals", "columns")[: 2 + columns]
+    nothing = [None] * len(operands)
+    found = measure_all(operands, norm_bits, asks, nothing, shifts)
+    k, x, y = operands[0].shape[-1], found[0], found[-1]
+    sums = [t.reshape(-1, t.shape[-1]) for t in (*x.angles(), *y.angles())]
+    ends = [_NOTHING, _NOTHING]
+    if x.columns is not None and y.columns is not None:
+        ends = [t.reshape(-1, 3, k) for t in (x.columns, y.columns)]
+    cosines, of_columns = (
+        np.empty((2, len(sums[0]))),
+        np.zeros((3, len(ends[0])), np.int64),
+    )
+    _reduce(*sums, *ends, k, column_bits(k), cosines, of_columns)
+    own = engine, operands, norm_bits, rule, shifts, found
+    return HostAnalysis(*own, cosines[: len(found)], of_columns if columns else None)
+
+
+@kernel
+def _reduce(  # type: ignore[no-untyped-def]
+    x_squares, x_totals, y_squares, y_totals, of_x, of_y, k, bits, cosines, sums
+):
+    """Find `statistics.smallest_cosines` and `sum_columns` of each matrix.
+
+    Squares and totals (count, rows); of_x, of_y: columns (count, 3, k), or none.
+    """
+    for i in range(len(x_squares)):
+        cosines[0, i] = _smallest_cosine(x_squares[i], x_totals[i], k)
+        cosines[1, i] = _smallest_cosine(y_squares[i], y_totals[i], k)
+    for i in range(len(of_x)):
+        for t in range(k):
+            a, b = np.int64(of_x[i, 0, t]), np.int64(of_y[i, 0, t])
+            if a != ZERO_ROW:
+                sums[0, i] += np.int64(1) << max(2 * a + bits, 0)
+            if b != ZERO_ROW:
+                sums[1, i] += np.int64(1) << max(2 * b + bits, 0)
+            if a != ZERO_ROW and b != ZERO_ROW:
+                sums[2, i] += np.int64(1) << max(a + b + bits, 0)
+
+
+@inner
+def _smallest_cosine(squares, totals, k):  # type: ignore[no-untyped-def]
+    """Return the smallest of `statistics.find_cosines` of a matrix, and 1."""
+    found = 1.0
+    for i in range(squares.size):
+        square, total = np.float64(squares[i]), np.float64(totals[i])
+        if square > 0.0:
+            found = min(found, total / np.sqrt(square * k) * (1 - MARGIN))
+    return found

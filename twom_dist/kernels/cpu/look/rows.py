@@ -1,0 +1,325 @@
+"""Statistics of rows, by one kernel from entry to exponent.
+
+Tiles of a row combine between what is asked for, whole rows do not: a few of these stay
+in the caches meanwhile.
+"""
+
+from collections.abc import Collection, Sequence
+from functools import lru_cache
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ....moduli import NONFINITE_ROW, ZERO_ROW
+from ....typing import Array
+from ...statistics import Ask, RowStatistics
+from ..compiled import inner, kernel
+from ..layout import list_entries
+from ..threads import num_threads, ranges, run_each
+from .entries import row_sums_inner, row_sums_outer
+from .norms import (
+    MASKS,
+    NO_EXPONENT,
+    column_factors,
+    extreme_bits_inner,
+    extreme_bits_outer,
+    largest_bits_inner,
+    largest_bits_outer,
+    read_exponents,
+    relate,
+    square_sums_inner,
+    square_sums_outer,
+)
+from .octaves import count_octaves, octaves
+
+# Numbers of the rows that stay in L2.
+_BLOCK = 1 << 14
+# Nanoseconds of an entry, roughly: of all that can be asked for, and of squares alone.
+_ENTRY, _SQUARES = 6, 6
+
+
+def _describe(char: str) -> tuple[Array, Any, int]:
+    """Return the mask of magnitudes, the bits below exponents, and the least one."""
+    info, mask = np.finfo(char), np.array([MASKS[char]])
+    return mask, mask.dtype.type(info.nmant), int(info.minexp)
+
+
+_FORMATS = {char: _describe(char) for char in MASKS}
+# What multiplies columns without shifts, for each real type.
+_UNSHIFTED = {
+    x: (column_factors(None, 1, np.dtype(x)), column_factors(None)) for x in MASKS
+}
+_INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
+
+
+def measure(
+    x: Array,
+    norm_bits: int,
+    asks: Collection[Ask] = (),
+    *,
+    largest: Array | None = None,
+    shifts: Array | None = None,
+) -> RowStatistics:
+    """Find what is asked for of the rows of one operand."""
+    own, both = [largest], None if shifts is None else [shifts]
+    return measure_all([x], norm_bits, asks, own, both)[0]
+
+
+def measure_all(
+    operands: Sequence[Array],
+    norm_bits: int,
+    asks: Collection[Ask],
+    largest: Sequence[Array | None],
+    shifts: Sequence[Array] | None = None,
+) -> list[RowStatistics]:
+    """Find what is asked for of the rows of all operands side by side."""
+    found, pieces, work, threads = [], [], 0, num_threads()
+    kinds = 2 if "totals" in asks else int("squares" in asks)
+    for place, (x, known) in enumerate(zip(operands, largest, strict=True)):
+        entries, across = list_entries(x)
+        plan = _plan(x.shape, across, kinds, "columns" in asks, threads)
+        sums, char = np.zeros((kinds, plan.rows), _INT64), entries.dtype.char
+        # A copy: what other workers computed arrives read-only, a type of its own.
+        e = np.empty(plan.rows, _INT32) if known is None else known.flatten()
+        extremes, factors = np.empty(plan.ends, _INT32), _UNSHIFTED[char]
+        if not plan.pieces:  # without entries
+            extremes.fill(ZERO_ROW)
+            if known is None:
+                e.fill(ZERO_ROW)
+        if shifts is not None:
+            parts = 1 if across else entries.shape[3]
+            # Magnitudes are of entries, squares of their parts.
+            wide = column_factors(shifts[place], 1 if kinds == 2 else parts)
+            factors = column_factors(shifts[place], parts, entries.dtype), wide
+        of_all = known is not None, norm_bits, _FORMATS[char]
+        given = entries, *factors, of_all, e, sums, extremes
+        function = _measure_across if across else _measure_along
+        pieces += [(function, given, piece) for piece in plan.pieces]
+        work += plan.work
+        found.append((plan, e, sums, extremes))
+    run_each(_call, pieces, work)
+    every = [_as_statistics(*one) for one in found]
+    if "octaves" in asks:
+        each = zip(operands, every, shifts or [None] * len(every), strict=True)
+        counts = (count_octaves(octaves(x, own.largest, e)) for x, own, e in each)
+        every = [x._replace(octaves=y) for x, y in zip(every, counts, strict=True)]
+    return every
+
+
+def _call(piece: tuple[Any, tuple[Any, ...], tuple[Any, ...]]) -> None:
+    function, own, where = piece
+    function(*own, *where)
+
+
+def _as_statistics(
+    plan: "_Plan", largest: Array, sums: Array, extremes: Array
+) -> RowStatistics:
+    """Give what has been found the shape of the operand's rows."""
+    shape, columns = plan.shape, None
+    if len(extremes):
+        # Each is of some rows of the only matrix, or of a matrix of a stack.
+        if plan.one and len(extremes) > 1:
+            extremes = extremes.max(axis=0)
+        columns = extremes.reshape(*shape[:-1], *extremes.shape[-2:])
+    squares, totals, *_ = *(x.reshape(shape) for x in sums), None, None
+    return RowStatistics(largest.reshape(shape), squares, totals, columns)
+
+
+class _Plan(NamedTuple):
+    """Sizes of what is found of an operand, and how its rows are shared.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        (..., rows) of the operand.
+    one : bool
+        Whether it is one matrix.
+    rows : int
+        Of all matrices.
+    ends : tuple of int
+        The shape of the extremes.
+    pieces : list of (first row, last row, place)
+    work : int
+        Nanoseconds, roughly.
+    """
+
+    shape: tuple[int, ...]
+    one: bool
+    rows: int
+    ends: tuple[int, int, int]
+    pieces: list[tuple[int, int, int]]
+    work: int
+
+
+@lru_cache(maxsize=1024)
+def _plan(
+    shape: tuple[int, ...], across: bool, kinds: int, columns: bool, threads: int
+) -> _Plan:
+    """Plan a look."""
+    *stack, rows, k = shape
+    rich = kinds == 2 or columns
+    count, each = prod(stack), _ENTRY * k // (1 if rich else _SQUARES)
+    of_all = count * rows
+    pieces = cut_rows(count, rows, across, each, threads) if of_all * k else []
+    ends = (max(count, len(pieces)) if columns else 0), 3, k
+    return _Plan(shape[:-1], count == 1, of_all, ends, pieces, of_all * each)
+
+
+def cut_rows(
+    count: int, rows: int, across: bool, each: int, threads: int | None = None
+) -> list[tuple[int, int, int]]:
+    """Cut the rows of all matrices, and number what is found of each piece's columns.
+
+    `each`: roughly the nanoseconds of a row.
+    """
+    if count > 1:
+        # Whole matrices: each has columns of its own.
+        own = ranges(count, each=rows * each, threads=threads)
+        return [(lo * rows, hi * rows, lo) for lo, hi in own]
+    smallest = 128 if across else 16
+    found = ranges(rows, smallest=smallest, each=each, threads=threads)
+    return [(*ends, place) for place, ends in enumerate(found)]
+
+
+@inner
+def _forget(largest, sums):  # type: ignore[no-untyped-def]
+    """Clear the sums of rows that are 0 or not finite."""
+    for i in range(largest.size):
+        if abs(largest[i]) >= NONFINITE_ROW // 2:
+            sums[:, i] = 0
+
+
+@inner
+def _write_extremes(top, most, least, parts, mask, real, out):  # type: ignore[no-untyped-def]
+    """Find the exponents of extremes of the parts of columns, as numbers of a type."""
+    ends = np.empty((2, out.shape[1]), most.dtype)
+    for t in range(out.shape[1]):
+        first, rest = t * parts, t * parts + parts - 1
+        out[0, t] = max(top[first], top[rest])
+        ends[0, t] = max(most[first], most[rest])
+        # A zero is there as the largest number, which has this bit pattern less 1.
+        ends[1, t] = min(least[first], least[rest])
+    none = ends[1] == mask
+    for t in range(out.shape[1]):
+        ends[1, t] = 0 if none[t] else ends[1, t] + 1
+    read_exponents(ends[0].view(real), out[1])
+    read_exponents(ends[1].view(real), out[2])
+    for t in range(out.shape[1]):
+        out[2, t] = -out[2, t]
+        if none[t]:
+            out[:, t] = ZERO_ROW
+
+
+@inner
+def _list_kept(largest, mask, minexp, kept, fields):  # type: ignore[no-untyped-def]
+    """List the masks of rows, 0 for those that are not finite, and their exponents."""
+    for i in range(largest.size):
+        kept[i] = 0 if largest[i] >= NONFINITE_ROW else mask
+        # As numbers store them: 1 for the smallest normal ones.
+        fields[i] = max(largest[i] - minexp, 1)
+
+
+@kernel
+def _measure_along(  # type: ignore[no-untyped-def]
+    x, own_columns, columns, of_all, largest, sums, extremes, lo, hi, place
+):
+    """Measure rows lo..hi of the matrices of x[matrix, row, k, part].
+
+    own_columns: what multiplies each part of a row, in the precision of x, or nothing;
+    columns: in double, of each part if there is one kind of sums, of each t if two;
+    of_all: whether `largest` is known, norm_bits, and the format of x; extremes[place]:
+    of the first matrix among these.
+    """
+    count, rows, k, parts = x.shape
+    known, norm_bits, (mask, shift, minexp) = of_all
+    lanes = k * parts
+    tall, block = x.reshape(count * rows, lanes), max(1, _BLOCK // max(1, lanes))
+    words = tall.view(mask.dtype)
+    bits, fields = np.zeros(block, mask.dtype), np.empty(block, mask.dtype)
+    kept, factors = np.empty(block, mask.dtype), np.empty((2, block))
+    some = min(1, len(extremes))
+    top = np.empty(some * lanes, mask.dtype)
+    most, least = np.empty_like(top), np.empty_like(top)
+    for matrix in range(lo // rows, -(-hi // rows)):
+        top[:], most[:], least[:] = NO_EXPONENT, 0, mask[0]
+        first, last = max(lo, matrix * rows), min(hi, matrix * rows + rows)
+        for i in range(first, last, block):
+            n = min(block, last - i)
+            own, e, found = tall[i : i + n], largest[i : i + n], sums[:, i : i + n]
+            if not known:
+                bits[:n] = 0
+                largest_bits_inner(own, own_columns, mask[0], 0, n, bits)
+                read_exponents(bits[:n].view(x.dtype), e)
+            if len(sums) > 0:
+                relate(e, norm_bits, factors[0, :n], factors[1, :n])
+                one, two = factors[0], factors[1]
+                if len(sums) == 2:
+                    both = sums[0, i : i + n], sums[1, i : i + n]
+                    row_sums_inner(own, one, two, columns, parts, 0, n, *both)
+                else:
+                    square_sums_inner(own, one, two, columns, 0.0, 0, n, found[0])
+                _forget(e, found)
+            if some > 0:
+                _list_kept(e, mask[0], minexp, kept, fields)
+                by_row = words[i : i + n].reshape(1, n, lanes)
+                each = kept.reshape(1, block), fields.reshape(1, block)
+                where = mask[0], shift, 0, lanes, top, most, least
+                extreme_bits_outer(by_row, *each, *where)
+        if some > 0:
+            out = extremes[place + matrix - lo // rows]
+            _write_extremes(top, most, least, parts, mask[0], x.dtype, out)
+
+
+@kernel
+def _measure_across(  # type: ignore[no-untyped-def]
+    x, own_columns, columns, of_all, largest, sums, extremes, lo, hi, place
+):
+    """Measure rows lo..hi of the matrices of x[matrix, k, row, part]."""
+    count, k, rows, parts = x.shape
+    known, norm_bits, (mask, shift, minexp) = of_all
+    lanes, own = x.reshape(count, k, rows * parts), slice(lo, hi)
+    words, first, last = lanes.view(mask.dtype), lo * parts, hi * parts
+    bits, e = np.zeros(hi - lo, mask.dtype), largest[own]
+    if not known:
+        of_lanes = np.zeros(count * rows * parts, mask.dtype)
+        largest_bits_outer(lanes, own_columns, mask[0], first, last, of_lanes)
+        for i in range(first, last):
+            bits[i // parts - lo] = max(bits[i // parts - lo], of_lanes[i])
+        read_exponents(bits.view(x.dtype), e)
+    if len(sums) > 0:
+        factors = np.empty((2, count * rows))
+        relate(e, norm_bits, factors[0, own], factors[1, own])
+        if len(sums) == 2:
+            given = lanes, factors[0], factors[1], columns, parts, lo, hi
+            row_sums_outer(*given, sums[0], sums[1])
+        else:
+            wide = np.empty((2, count * rows * parts))
+            for i in range(first, last):
+                for t in range(2):
+                    wide[t, i] = factors[t, i // parts]
+            squares = np.zeros(count * rows * parts, np.int64)
+            both = wide[0], wide[1], columns, 0.0, first, last, squares
+            square_sums_outer(lanes, *both)
+            for i in range(first, last):
+                sums[0, i // parts] += squares[i]
+        _forget(e, sums[:, own])
+    if len(extremes) == 0:
+        return
+    kept, fields = np.empty_like(bits), np.empty_like(bits)
+    _list_kept(e, mask[0], minexp, kept, fields)
+    of_parts = np.empty((2, count, rows * parts), mask.dtype)
+    flat = of_parts.reshape(2, -1)
+    for i in range(first, last):
+        flat[0, i], flat[1, i] = kept[i // parts - lo], fields[i // parts - lo]
+    top = np.empty(count * k, mask.dtype)
+    most, least = np.empty_like(top), np.empty_like(top)
+    top[:], most[:], least[:] = NO_EXPONENT, 0, mask[0]
+    for matrix in range(lo // rows, -(-hi // rows)):
+        start = matrix * rows
+        begin, end = max(lo - start, 0) * parts, min(hi - start, rows) * parts
+        here = slice(matrix * k, matrix * k + k)
+        where = mask[0], shift, here.start, here.stop, begin, end, top, most, least
+        extreme_bits_inner(words, of_parts[0], of_parts[1], *where)
+        out = extremes[place + matrix - lo // rows]
+        _write_extremes(top[here], most[here], least[here], 1, mask[0], x.dtype, out)

@@ -1,0 +1,216 @@
+// Analysis: what decides about the moduli of a product. Sums and octaves of rows and
+// extremes of columns, in one pass over both operands, and the few numbers that they come
+// to, which the last block finds when the others are done; likewise of rounding errors.
+//
+// Macros: REAL, PARTS, SHIFTED. Operands as in norms.cu, and x_largest, ... as it found.
+#include "norms.cuh"
+
+// Relative errors of formulas of angles: see kernels/statistics.py.
+#define MARGIN (1.0 / ((int64)1 << 48))
+
+// total / sqrt(square k) (1 - MARGIN), square > 0: double operations that round each by
+// itself.
+__device__ __forceinline__ double find_cosine(int64 square, int64 total, int64 k) {
+  double norm = __dsqrt_rn(__dmul_rn(__ll2double_rn(square), __ll2double_rn(k)));
+  return __dmul_rn(__ddiv_rn(__ll2double_rn(total), norm), 1 - MARGIN);
+}
+
+// What other blocks have added to, past this one's cache.
+template <class T> __device__ __forceinline__ T read_again(const T* address) {
+  return *(const volatile T*)address;
+}
+
+// The bits of the smallest cosine that a thread finds among the rows of a matrix, and of
+// 1; their totals lie `distance` beyond their squares. Bits of numbers that are not negative are in their order.
+__device__ __forceinline__ uint64 smallest_cosine(const int64* squares,
+                                                  int64 distance, int64 rows,
+                                                  int64 k) {
+  double smallest = 1;
+  for (int64 row = threadIdx.y * 32 + threadIdx.x; row < rows; row += 256) {
+    int64 square = read_again(squares + row);
+    if (square == 0) continue;
+    double cosine = find_cosine(square, read_again(squares + distance + row), k);
+    smallest = cosine < smallest ? cosine : smallest;
+  }
+  return (uint64)__double_as_longlong(smallest);
+}
+
+// 2^e for e <= 0, in units of 2^-bits, rounded up.
+__device__ __forceinline__ uint64 count_units(int32 e, int32 bits) {
+  return (uint64)1 << (e + bits > 0 ? e + bits : 0);
+}
+
+// Whether all blocks of a matrix but this one are done; all its threads ask. done begins
+// with the bytes of ZERO_ROW, as what is filled does.
+__device__ __forceinline__ bool is_last(uint32* done) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0 && threadIdx.y == 0) {
+    last = atomicAdd(done, 1u) - (uint32)ZERO_ROW + 1 == gridDim.x;
+  }
+  __syncthreads();
+  __threadfence();
+  return last;
+}
+
+// What a block counts: the octaves of 32 rows or 8, in shared memory.
+__device__ __forceinline__ void clear_counts(uint32 (&found)[32 * COUNTED]) {
+  for (uint32 i = threadIdx.y * 32 + threadIdx.x; i < 32 * COUNTED; i += 256) {
+    found[i] = 0;
+  }
+  __syncthreads();
+}
+
+// counts[row, i] += entries of the row down to each of the octaves.
+__device__ __forceinline__ void add_counts(const uint32 (&found)[32 * COUNTED],
+                                           const Operand& own, uint32 block,
+                                           int32* counts) {
+  __syncthreads();
+  int32 rows = own.across ? 32 : 8;
+  int64 first = (int64)(block % count_row_blocks(own)) * rows;
+  for (int32 i = threadIdx.y * 32 + threadIdx.x; i < rows * COUNTED; i += 256) {
+    int64 row = first + i / COUNTED;
+    uint32 total = 0;
+    for (int32 j = i - i % COUNTED; j <= i; ++j) total += found[j];
+    if (row >= own.rows || total == 0) continue;
+    row += blockIdx.z * own.rows;
+    atomicAdd(counts + row * COUNTED + i % COUNTED, (int32)total);
+  }
+}
+
+// cosines[side, z] = the smallest of the rows of matrix z of both operands; sums[i, z] =
+// sum(2^(2 a)), sum(2^(2 b)), sum(2^(a + b)) over the columns that are not 0, a and b
+// being extremes[z, 0, column]. By one block; the second operand may be missing, its rows
+// be none, and the extremes be null.
+__device__ __forceinline__ void summarise(const int64* x_squares, int64 x_rows,
+                                          const int64* y_squares, int64 y_rows,
+                                          const int32* x_extremes,
+                                          const int32* y_extremes, int64 k, int32 bits,
+                                          double* cosines, uint64* sums) {
+  // Reduced by halves: atomics of 64 bits took turns, 28 us of an H100 for 1024 rows.
+  __shared__ uint64 found[5][256];
+  uint64 z = blockIdx.z, count = gridDim.z, thread = threadIdx.y * 32 + threadIdx.x;
+  uint64 own[5] = {0, 0, 0};
+  own[3] = smallest_cosine(x_squares + z * x_rows, count * x_rows, x_rows, k);
+  own[4] = smallest_cosine(y_squares + z * y_rows, count * y_rows, y_rows, k);
+  if (x_extremes != nullptr) {
+    for (int64 c = thread; c < k; c += 256) {
+      int32 a = read_again(x_extremes + z * 3 * k + c);
+      int32 b = read_again(y_extremes + z * 3 * k + c);
+      bool some = a != ZERO_ROW, others = b != ZERO_ROW;
+      if (some) own[0] += count_units(2 * a, bits);
+      if (others) own[1] += count_units(2 * b, bits);
+      if (some && others) own[2] += count_units(a + b, bits);
+    }
+  }
+#pragma unroll
+  for (int32 i = 0; i < 5; ++i) found[i][thread] = own[i];
+  for (uint32 half = 128; half > 0; half /= 2) {
+    __syncthreads();
+    if (thread >= half) continue;
+#pragma unroll
+    for (int32 i = 0; i < 5; ++i) {
+      uint64 other = found[i][thread + half];
+      own[i] = i < 3 ? own[i] + other : other < own[i] ? other : own[i];
+      found[i][thread] = own[i];
+    }
+  }
+  if (thread > 0) return;
+  for (int32 i = 0; i < 3 && sums != nullptr; ++i) sums[i * count + z] = own[i];
+  for (int32 i = 0; i < (y_rows > 0 ? 2 : 1); ++i) {
+    cosines[i * count + z] = __longlong_as_double((int64)own[3 + i]);
+  }
+}
+
+// Adds to sums (two kinds) and counts of the rows of x and y, and takes the maximum with
+// the extremes of their columns, which may be null. With cosines, the last block of each
+// matrix summarises; done[z] counts them. 48 registers, without spills.
+extern "C" __global__ void __launch_bounds__(256, 5)
+analyse(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride, int64 x_k_stride,
+        int64 x_span, int32 x_across, int64 x_stack_stride, const REAL* y, int64 y_rows,
+        int64 y_k, int64 y_row_stride, int64 y_k_stride, int64 y_span, int32 y_across,
+        int64 y_stack_stride, int64 x_column_span, int64 y_column_span,
+        const int32* x_shifts, const int32* y_shifts, const int32* x_largest,
+        const int32* y_largest, int32 norm_bits, uint64* x_sums, uint64* y_sums,
+        int32* x_counts, int32* y_counts, int32* x_extremes, int32* y_extremes,
+        int32 bits, uint32* done, double* cosines, uint64* column_sums) {
+  Operand x_own = {x, x_rows, x_k, x_row_stride, x_k_stride, x_span, x_across};
+  Operand y_own = {y, y_rows, y_k, y_row_stride, y_k_stride, y_span, y_across};
+  x_own.x += PARTS * (blockIdx.z * x_stack_stride);
+  y_own.x += PARTS * (blockIdx.z * y_stack_stride);
+  uint32 block = blockIdx.x;
+  bool first = claim_block(block, x_own);
+  if (first || claim_block(block, y_own)) {
+    Operand own = first ? x_own : y_own;
+    Strip strip = locate_strip(own, block);
+    const int32* shifts = first ? x_shifts : y_shifts;
+    const int32* largest = first ? x_largest : y_largest;
+    uint64* sums = first ? x_sums : y_sums;
+    if (x_counts == nullptr) {
+      add_squares<2>(own, strip, shifts, largest, norm_bits, sums);
+    } else {
+      __shared__ uint32 found[32 * COUNTED];
+      clear_counts(found);
+      uint32* mine = found + (own.across ? threadIdx.x : threadIdx.y) * COUNTED;
+      add_squares<2>(own, strip, shifts, largest, norm_bits, sums, mine);
+      add_counts(found, own, block, first ? x_counts : y_counts);
+    }
+  } else {
+    Operand x_turned = {x_own.x, x_k, x_rows, x_k_stride, x_row_stride, x_column_span,
+                        !x_across};
+    Operand y_turned = {y_own.x, y_k, y_rows, y_k_stride, y_row_stride, y_column_span,
+                        !y_across};
+    first = claim_block(block, x_turned);
+    Operand own = first ? x_turned : y_turned;
+    find_extremes(own, locate_strip(own, block), first ? x_largest : y_largest,
+                  first ? x_extremes : y_extremes);
+  }
+  if (cosines == nullptr || !is_last(done + blockIdx.z)) return;
+  // One operand is that of both sides.
+  const int32* others = y_rows > 0 ? y_extremes : x_extremes;
+  summarise((const int64*)x_sums, x_rows, (const int64*)y_sums, y_rows, x_extremes,
+            others, x_k, bits, cosines, column_sums);
+}
+
+// Adds the squares of rounding errors to the sums of the rows of x and y, by exponents
+// that the rule chooses; the last block of each matrix finds largest[z].
+extern "C" __global__ void __launch_bounds__(256)
+find_errors(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride, int64 x_k_stride,
+            int64 x_span, int32 x_across, int64 x_stack_stride, const REAL* y,
+            int64 y_rows, int64 y_k, int64 y_row_stride, int64 y_k_stride, int64 y_span,
+            int32 y_across, int64 y_stack_stride, const int32* x_shifts,
+            const int32* y_shifts, const int32* x_largest, const int32* y_largest,
+            const int64* x_squares, const int64* y_squares, int32 power, uint64 leading,
+            int32 norm_bits, double unit, uint64* x_sums, uint64* y_sums, uint32* done,
+            uint64* largest) {
+  uint32 block = blockIdx.x;
+  Operand own = {x, x_rows, x_k, x_row_stride, x_k_stride, x_span, x_across};
+  bool first = claim_block(block, own);
+  if (!first) own = {y, y_rows, y_k, y_row_stride, y_k_stride, y_span, y_across};
+  own.x += PARTS * (blockIdx.z * (first ? x_stack_stride : y_stack_stride));
+  Strip strip = locate_strip(own, block);
+  if (strip.first < strip.last) {
+    int64 row = blockIdx.z * own.rows + strip.row;
+    int32 e = choose_exponent((first ? x_largest : y_largest)[row],
+                              (first ? x_squares : y_squares)[row], power, leading,
+                              norm_bits);
+    add_errors(own, strip, first ? x_shifts : y_shifts, e, unit,
+               (first ? x_sums : y_sums) + row);
+  }
+  if (!is_last(done + blockIdx.z)) return;
+  __shared__ uint64 found;
+  uint32 thread = threadIdx.y * 32 + threadIdx.x;
+  if (thread == 0) found = 0;
+  __syncthreads();
+  x_sums += blockIdx.z * x_rows;
+  y_sums += blockIdx.z * y_rows;
+  uint64 most = 0;
+  for (int64 i = thread; i < x_rows + y_rows; i += 256) {
+    uint64 sum = read_again(i < x_rows ? x_sums + i : y_sums + (i - x_rows));
+    most = sum > most ? sum : most;
+  }
+  if (most != 0) atomicMax(&found, most);
+  __syncthreads();
+  if (thread == 0) largest[blockIdx.z] = found;
+}

@@ -1,0 +1,178 @@
+"""The few numbers that mostly decide about products: three kernels, and one wait.
+
+Launches are written once, as a script: the host, not the device, was what the look at
+small matrices waited for (1.2 ms of Python at any n up to 1024, an H100).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...moduli import ScalingRule
+from ...typing import Array
+from ..octaves import COUNTED
+from ..statistics import RowStatistics
+from . import norms
+from .launch import Device, Parts, count_matrices, remember
+from .scripts import Recorder, Scripts, outline_all
+
+
+@dataclass(frozen=True)
+class CudaAnalysis:
+    """An `Analysis` of which the host has the few numbers alone.
+
+    Attributes
+    ----------
+    cosines : (sides, count) float64
+    columns : (3, count) int64, or None
+    errors : (count,) int64, or None
+    device : Device
+    arrays : callable
+        Returns the arrays of `_parts`, on the device.
+    """
+
+    cosines: Array
+    columns: Array | None
+    errors: Array | None
+    device: Device
+    arrays: Callable[[], "_Arrays"]
+
+    def statistics(self) -> list[RowStatistics]:
+        """Return those of each operand."""
+        return self.arrays().statistics()
+
+    def largest_errors(self, places: Array) -> Array:
+        """Return what has been fetched."""
+        assert self.errors is not None
+        return self.errors[places]
+
+    def count_octaves(self, places: Array) -> list[RowStatistics]:
+        """Fetch what has been counted, and the squares, by one wait."""
+        arrays = self.arrays()
+        own = zip(arrays.largest, arrays.sums, arrays.counts, strict=True)
+        fetched = iter(self.device.fetch([x for side in own for x in side]))
+        found = []
+        for largest, sums, counts in zip(fetched, fetched, fetched, strict=True):
+            every = RowStatistics(largest, sums[0], octaves=counts)
+            found.append(every if largest.ndim == 1 else every.take(places))
+        return found
+
+
+@dataclass(frozen=True)
+class _Arrays:
+    """The arrays of one allocation, by what they hold."""
+
+    ends: Sequence[Array]
+    sums: Sequence[Array]
+    counts: Sequence[Array]
+    done: Array
+    largest: Sequence[Array]
+    extremes: Sequence[Array]
+
+    def statistics(self) -> list[RowStatistics]:
+        """Return what has been found of each operand."""
+        return [
+            RowStatistics(e, sums[0], sums[1], *self.extremes[i : i + 1])
+            for i, (e, sums) in enumerate(zip(self.largest, self.sums, strict=True))
+        ]
+
+
+def analyse(
+    device: Device,
+    scripts: Scripts,
+    variant: Any,
+    operands: Sequence[Array],
+    norm_bits: int,
+    columns: bool,
+    rule: ScalingRule | None,
+    shifts: Sequence[Array] | None,
+    meanwhile: Callable[[], object] | None,
+) -> CudaAnalysis:
+    """Launch all stages, and fetch what they end with; see `Analyses.analyse`."""
+    own = shifts or ()
+    (x, y), (e, f) = norms.pair(operands), norms.pair(own)
+    given = {"x": x, "y": y, "e": e, "f": f}
+    shapes = tuple(x.shape for x in operands)
+    parts, sides = _parts(shapes, columns, rule is not None), len(operands)
+    key = "analyse", variant, outline_all(given.values()), norm_bits, columns, rule
+    script = scripts.get(key)
+    count = 1 + columns + (rule is not None)
+    if script is None:
+        recorder = Recorder(device, given)
+        found = recorder.filled_together(parts, norms.FILL)
+        _launch(recorder, operands, own, _sort(found, count, sides), norm_bits, rule)
+        scripts.keep(key, recorder.script)
+        slab, ends = None, found[:count]
+    else:
+        slab = script.run(device, given)
+        ends = device.split(slab, parts[:count])
+
+    def arrays() -> _Arrays:
+        every = found if slab is None else device.split(slab, parts)
+        return _sort(every, count, sides)
+
+    cosines, *others = device.fetch(ends, meanwhile)
+    of_columns = others.pop(0) if columns else None
+    errors = others.pop(0) if rule is not None else None
+    return CudaAnalysis(cosines, of_columns, errors, device, arrays)
+
+
+@remember
+def _parts(shapes: tuple[tuple[int, ...], ...], columns: bool, decides: bool) -> Parts:
+    """List what one allocation holds: first what is fetched, then what may be.
+
+    `decides`: whether there is a rule, by which moduli may be chosen.
+    """
+    count, sides = prod(shapes[0][:-2]), len(shapes)
+    parts: list[Any] = [((sides, count), np.float64)]
+    parts += [((3, count), np.int64)] * columns + [((count,), np.int64)] * decides
+    parts += [((2 + decides, *shape[:-1]), np.int64) for shape in shapes]
+    parts += [((*shape[:-1], len(COUNTED)), np.int32) for shape in shapes]
+    parts += [((2, count), np.uint32)]
+    parts += [(shape[:-1], np.int32) for shape in shapes]
+    if columns:
+        parts += [((*x[:-2], 3, x[-1]), np.int32) for x in shapes]
+    return tuple(parts)
+
+
+def _sort(arrays: Sequence[Array], count: int, sides: int) -> _Arrays:
+    """Sort the arrays of `_parts`, `count` of which are fetched."""
+    sums, counts, rest = count, count + sides, count + 2 * sides
+    largest = rest + 1, rest + 1 + sides
+    return _Arrays(
+        arrays[:count],
+        arrays[sums:counts],
+        arrays[counts:rest],
+        arrays[rest],
+        arrays[slice(*largest)],
+        arrays[largest[1] :],
+    )
+
+
+def _launch(
+    device: Any,
+    operands: Sequence[Array],
+    shifts: Sequence[Array],
+    found: _Arrays,
+    norm_bits: int,
+    rule: ScalingRule | None,
+) -> None:
+    given = device, operands, shifts, found.largest
+    norms.find_largest(*given, found.sums, found.counts)
+    sums, columns = [x[:2] for x in found.sums], len(found.extremes) > 0
+    cosines, of_columns = found.ends[0], found.ends[1] if columns else None
+    ends = found.done[0], cosines, of_columns
+    norms.find_statistics(*given, norm_bits, sums, found.counts, found.extremes, ends)
+    if rule is None:
+        return
+    blocks, block, args = norms.list_operands(operands)
+    squares, errors = ([x[i] for x in found.sums] for i in (0, 2))
+    args = *args, *norms.pair(shifts), *norms.pair(found.largest), *norms.pair(squares)
+    args = *args, *norms.rule_args(rule), np.float64(2.0**norm_bits)
+    args = *args, *norms.pair(errors), found.done[1], found.ends[-1]
+    module = norms.module_of("analysis", operands[0], shifts)
+    grid = blocks, 1, count_matrices(operands[0])
+    device.launch(module, "find_errors", grid, block, args)

@@ -1,0 +1,66 @@
+// Octaves of entries, multiplied in the ring of (min, +).
+#include "arithmetic.cuh"
+
+#define SIDE 64
+#define DEPTH 32
+// Words from one k to the next: multiples of 16 bytes that lie in different banks.
+#define PITCH 68
+#define NO_OCTAVE 127u
+#define TWICE 0x10001u
+
+// The octaves of 64 rows and 32 entries along k; none where there are no entries.
+__device__ __forceinline__ void load_octaves(uint32 (&held)[DEPTH * PITCH],
+                                             const uint8* x, int64 rows, int64 k,
+                                             int64 first_row, int64 first, uint32 times) {
+  int64 c = first + threadIdx.x % DEPTH;
+#pragma unroll
+  for (int32 i = threadIdx.x / DEPTH; i < SIDE; i += 256 / DEPTH) {
+    int64 row = first_row + i;
+    uint32 own = row < rows && c < k ? x[row * k + c] : NO_OCTAVE;
+    held[threadIdx.x % DEPTH * PITCH + i] = own * times;
+  }
+}
+
+// out[i, j] = the least x[i, c] + y[j, c] of all c, or NO_OCTAVE. Blocks of 256 threads
+// on 64 x 64 pairs, 4 x 4 a thread, two columns in the halves of a word: sums of two
+// octaves are below 2^8.
+extern "C" __global__ void __launch_bounds__(256)
+multiply_octaves(const uint8* x, const uint8* y, int64 m, int64 n, int64 k, uint8* out) {
+  alignas(16) __shared__ uint32 left[DEPTH * PITCH], right[DEPTH * PITCH];
+  uint32 across = (uint32)((n + SIDE - 1) / SIDE);
+  int64 row = (int64)(blockIdx.x / across) * SIDE;
+  int64 column = (int64)(blockIdx.x % across) * SIDE;
+  uint32 own_row = threadIdx.x / 16 * 4, own_column = threadIdx.x % 16 * 4;
+  uint32 least[4][2];
+#pragma unroll
+  for (int32 i = 0; i < 4; ++i) least[i][0] = least[i][1] = NO_OCTAVE * TWICE;
+  for (int64 first = 0; first < k; first += DEPTH) {
+    load_octaves(left, x, m, k, row, first, TWICE);
+    load_octaves(right, y, n, k, column, first, 1);
+    __syncthreads();
+#pragma unroll 4
+    for (int32 c = 0; c < DEPTH; ++c) {
+      uint4 a = *reinterpret_cast<const uint4*>(left + c * PITCH + own_row);
+      uint4 b = *reinterpret_cast<const uint4*>(right + c * PITCH + own_column);
+      uint32 of_rows[4] = {a.x, a.y, a.z, a.w};
+      uint32 of_columns[2] = {b.x | b.y << 16, b.z | b.w << 16};
+#pragma unroll
+      for (int32 i = 0; i < 4; ++i) {
+#pragma unroll
+        for (int32 j = 0; j < 2; ++j) {
+          least[i][j] = __vminu2(least[i][j], of_rows[i] + of_columns[j]);
+        }
+      }
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int32 i = 0; i < 4; ++i) {
+#pragma unroll
+    for (int32 j = 0; j < 4; ++j) {
+      int64 r = row + own_row + i, s = column + own_column + j;
+      uint32 found = least[i][j / 2] >> 16 * (j % 2) & 255;
+      if (r < m && s < n) out[r * n + s] = (uint8)found;
+    }
+  }
+}

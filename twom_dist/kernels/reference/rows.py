@@ -1,0 +1,150 @@
+"""Statistics of rows, one entry after the other."""
+
+from collections.abc import Collection, Sequence
+from fractions import Fraction
+from math import ceil, frexp, isqrt
+from typing import Any
+
+import numpy as np
+
+from ...moduli import NAN_ROW, NONFINITE_ROW, ZERO_ROW, ScalingRule
+from ...typing import Array
+from ..host_analysis import HostAnalysis
+from ..statistics import Ask, RowStatistics, smallest_cosines, sum_columns
+from .octaves import count_octaves, multiply_octaves, octaves
+from .rounding import ceil_scaled, shift_columns
+
+
+def measure(
+    x: Array,
+    norm_bits: int,
+    asks: Collection[Ask] = (),
+    *,
+    largest: Array | None = None,
+    shifts: Array | None = None,
+) -> RowStatistics:
+    """Find what is asked for, one after the other."""
+    shifted = shift_columns(x, shifts)
+    if largest is None:
+        largest = _find_largest(shifted)
+    found = RowStatistics(largest)
+    if "squares" in asks or "totals" in asks:
+        squares, totals = _sum_rows(shifted, largest, norm_bits)
+        found = found._replace(squares=squares, totals=totals)
+    if "totals" not in asks:
+        found = found._replace(totals=None)
+    if "columns" in asks:
+        found = found._replace(columns=_find_extremes(x, largest))
+    if "octaves" in asks:
+        counts = count_octaves(octaves(shifted, largest))
+        found = found._replace(octaves=counts)
+    return found
+
+
+def parts_of(x: Array) -> list[Array]:
+    """Real and imaginary part, or the real matrix alone."""
+    return [x.real, x.imag] if np.iscomplexobj(x) else [x]
+
+
+def _find_largest(x: Array) -> Array:
+    largest = np.empty(x.shape[:-1], np.int32)
+    for i in np.ndindex(largest.shape):
+        row = np.concatenate(parts_of(x[i]))
+        if np.isnan(row).any():
+            largest[i] = NAN_ROW
+        elif np.isinf(row).any():
+            largest[i] = NONFINITE_ROW
+        elif not row.any():
+            largest[i] = ZERO_ROW
+        else:
+            largest[i] = max(frexp(t)[1] for t in row if t != 0)
+    return largest
+
+
+def _sum_rows(x: Array, largest: Array, norm_bits: int) -> tuple[Array, Array]:
+    """Sum squares and magnitudes of each row."""
+    found = np.zeros((2, *largest.shape), np.int64)
+    for i in np.ndindex(largest.shape):
+        e = int(largest[i])
+        if not ZERO_ROW < e < NONFINITE_ROW:
+            continue
+        for value in x[i]:
+            parts = (value.real, value.imag)
+            square = sum(ceil_scaled(t, norm_bits - e) ** 2 for t in parts)
+            found[(0, *i)] += square
+            found[(1, *i)] += max(0, isqrt(square) - 2)
+    return found[0], found[1]
+
+
+def _find_extremes(x: Array, largest: Array) -> Array:
+    """Find the extreme exponents of the parts of each column that are not 0."""
+    if x.ndim > 2:
+        each = [_find_extremes(*t) for t in zip(x, largest, strict=True)]
+        return np.array(each, np.int32).reshape(*x.shape[:-2], 3, x.shape[-1])
+    out = np.full((3, x.shape[1]), ZERO_ROW, np.int32)
+    least = np.finfo(x.dtype).minexp + 1
+    for column, values in enumerate(x.T):
+        found = [
+            (e := frexp(t)[1], max(e, least) - max(int(of_row), least))
+            for part in parts_of(values)
+            for t, of_row in zip(part, largest, strict=True)
+            if t != 0 and of_row < NONFINITE_ROW
+        ]
+        if found:
+            exponents, relative = zip(*found, strict=True)
+            out[:, column] = max(relative), max(exponents), -min(exponents)
+    return out
+
+
+def error_sums(
+    x: Array, exponents: Array, bits: int, shifts: Array | None = None
+) -> Array:
+    """Sum the squares of rounding errors."""
+    x = shift_columns(x, shifts)
+    found = np.zeros(exponents.shape, np.int64)
+    for i in np.ndindex(found.shape):
+        e = int(exponents[i])
+        if e >= NONFINITE_ROW:
+            continue
+        for part in (t for value in x[i] for t in (value.real, value.imag)):
+            scaled = Fraction(float(part)) * Fraction(2) ** e
+            found[i] += ceil(abs(scaled - round(scaled)) * 2**bits) ** 2
+    return found
+
+
+class ReferenceRows:
+    """These stages, as an engine has them."""
+
+    measure = staticmethod(measure)
+    error_sums = staticmethod(error_sums)
+    octaves = staticmethod(octaves)
+    multiply_octaves = staticmethod(multiply_octaves)
+
+    def analyse(
+        self,
+        operands: Sequence[Array],
+        norm_bits: int,
+        *,
+        columns: bool,
+        rule: ScalingRule | None,
+        shifts: Sequence[Array] | None = None,
+        meanwhile: object = None,
+    ) -> HostAnalysis:
+        """Measure all, and take the few numbers."""
+        asks: tuple[Any, ...] = ("squares", "totals", *["columns"] * columns)
+        both = zip(operands, shifts or [None] * len(operands), strict=True)
+        found = [measure(x, norm_bits, asks, shifts=e) for x, e in both]
+        sums = None
+        if columns:
+            sums = sum_columns(*(found[side].columns for side in (0, -1)))
+        cosines = smallest_cosines(found, operands[0].shape[-1])
+        own = self, operands, norm_bits, rule, shifts, found
+        return HostAnalysis(*own, cosines, sums)
+
+    def choose_exponents(
+        self, largest: Array, squares: Array, rule: ScalingRule
+    ) -> Array:
+        """Apply the rule to each row."""
+        pairs = zip(largest.flat, squares.flat, strict=True)
+        found = np.array([rule.exponent(int(e), int(s)) for e, s in pairs], np.int32)
+        return found.reshape(largest.shape)

@@ -1,0 +1,117 @@
+"""Statistics of rows, and the few numbers of a matrix that they come to.
+
+Rows are those of op(A) or the columns of op(B), always along k. All is integers, and
+float64 whose operations are each rounded by themselves: every engine finds the same.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ..moduli import ZERO_ROW
+from ..typing import Array
+from .family import convert
+
+# What can be asked for beside the largest exponents.
+Ask = Literal["squares", "totals", "columns", "octaves"]
+# Each formula of angles has less than ten operations, relative errors of 2^-53.
+MARGIN = 2.0**-48
+
+
+class RowStatistics(NamedTuple):
+    """Statistics of the rows of one matrix, or of each of a stack.
+
+    `Analyses.measure` says what each number is, and how those of tiles combine.
+
+    Attributes
+    ----------
+    largest : (..., rows) int32
+    squares : (..., rows) int64, optional
+    totals : (..., rows) int64, optional
+    columns : (..., 3, k) int32, optional
+    octaves : (..., rows, 25) int32, optional
+    """
+
+    largest: Array
+    squares: Array | None = None
+    totals: Array | None = None
+    columns: Array | None = None
+    octaves: Array | None = None
+
+    def take(self, which: Any) -> "RowStatistics":
+        """Return some rows, or those of some matrices of a stack; no columns."""
+        given = self._replace(columns=None)
+        return RowStatistics(*(None if x is None else x[which] for x in given))
+
+    def on_host(self) -> "RowStatistics":
+        """Return NumPy arrays."""
+        return RowStatistics(
+            *(None if x is None else convert(x, "numpy") for x in self)
+        )
+
+    def scales(self) -> tuple[Array, Array]:
+        """Return what exponents are chosen by: largest ones and squares."""
+        assert self.squares is not None
+        return self.largest, self.squares
+
+    def angles(self) -> tuple[Array, Array]:
+        """Return what angles are bounded by: squares and totals."""
+        assert self.squares is not None
+        assert self.totals is not None
+        return self.squares, self.totals
+
+    def histogram(self) -> tuple[Array, Array]:
+        """Return what the histogram of octaves is read by: squares and counts."""
+        assert self.squares is not None
+        assert self.octaves is not None
+        return self.squares, self.octaves
+
+
+def find_cosines(squares: Array, totals: Array, k: int) -> Array:
+    """Bound the cosines of rows with ones from below; 1 without a finite nonzero."""
+    squares, totals = squares.astype(np.float64), totals.astype(np.float64)
+    # Integers: those that are not 0 are 1 at least.
+    norms = np.sqrt(np.maximum(squares, 1.0) * k)
+    found: Array = totals / norms * (1 - MARGIN)
+    found[squares == 0] = 1.0
+    return found
+
+
+def smallest_cosines(sides: Sequence[RowStatistics], k: int) -> Array:
+    """Return the smallest cosine of each matrix: (sides, count), and 1 without any."""
+    found = []
+    for x in sides:
+        own = find_cosines(*x.angles(), k).min(axis=-1, initial=1.0)
+        found.append(own.reshape(-1))
+    return np.stack(found)
+
+
+def column_bits(k: int) -> int:
+    """Return the bits of the units of `sum_columns`: sums stay below 2^62."""
+    return min(40, 62 - k.bit_length())
+
+
+def sum_columns(left: Array, right: Array) -> Array:
+    """Sum squares of the columns' largest entries, and products of both sides' ones.
+
+    Parameters
+    ----------
+    left, right : (..., 3, k) int32
+        The columns of both sides, of which the first are at most 0.
+
+    Returns
+    -------
+    (3, count) int64
+        Of left, right and both, in units of ``2^-column_bits(k)``, to which each power
+        of two is rounded up; columns that are 0 add nothing.
+    """
+    a, b = (
+        x[..., 0, :].reshape(-1, x.shape[-1]).astype(np.int64) for x in (left, right)
+    )
+    bits, some = column_bits(a.shape[-1]), (a != ZERO_ROW, b != ZERO_ROW)
+    each = (2 * a, some[0]), (2 * b, some[1]), (a + b, some[0] & some[1])
+    terms = [
+        np.where(own, np.int64(1) << np.maximum(e + bits, 0), 0) for e, own in each
+    ]
+    return np.stack([t.sum(axis=-1) for t in terms])
