@@ -157,3 +157,16 @@ def portable_errors() -> Iterator[None]:
             error.add_note("".join((f"Caused by {text}\n", *frames)))
         error.__cause__ = error.__context__ = None
         raise
+
+
+_NATIVE = (
+    "the matrices need more bits than any residue system has: the product is the "
+    "native one, whose last bits depend on the BLAS, its threads and how the matrices "
+    "are cut. Give num_moduli or accuracy='normwise' for a product through integers, "
+    "which may be far less accurate"
+)
+
+
+def warn_of_native() -> None:
+    """Warn that the product is the native one."""
+    warn_caller(_NATIVE, AccuracyWarning)

@@ -8,10 +8,9 @@ from typing import Any, Self
 import dask
 
 from ..cluster.diagnosis import compare_processes
-from ..errors import MemoryLimitError, PlanError, StoreError
+from ..errors import MemoryLimitError, PlanError, StoreError, warn_of_native
 from ..kernels.registry import get_engine
 from ..plan import Cluster, Layout
-from ..plan.explanation import warn_of_native
 from ..store import Output, Place, find_unfinished
 from ..store.output import RUN
 from ..tiles.interpreter import Found

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import AccuracyWarning, warn_caller
 from ..moduli import NONFINITE_ROW, ZERO_ROW
 from ..tiles.interpreter import Found
 from ..tiles.spec import SIDES, Spec
@@ -128,7 +127,8 @@ class Explanation:
 
     def _show_moduli(self) -> str:
         if not self.num_moduli:
-            return "the native product"
+            depends = ", whose last bits depend on the BLAS and on chunks"
+            return "the native product" + (depends if self.closed_by else "")
         moduli = name_count(self.num_moduli, "modulus", "moduli")
         products = name_count(self.num_products, "int8 product")
         products = f"{products} for a product of tiles"
@@ -168,19 +168,6 @@ def _range(exponents: Any) -> tuple[int, int]:
     """Return the least and the largest exponent of finite, nonzero rows."""
     known = exponents[(exponents != ZERO_ROW) & (exponents < NONFINITE_ROW)]
     return (int(known.min()), int(known.max())) if known.size else (0, 0)
-
-
-_NATIVE = (
-    "the matrices need more bits than any residue system has: the product is the "
-    "native one, whose last bits depend on the BLAS and its threads. Give num_moduli "
-    "or accuracy='normwise' for a product through integers, which may be far less "
-    "accurate"
-)
-
-
-def warn_of_native() -> None:
-    """Warn that the product is the native one."""
-    warn_caller(_NATIVE, AccuracyWarning)
 
 
 def _count_on_diagonal(spec: Spec) -> int:

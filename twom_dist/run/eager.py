@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..errors import warn_of_native
 from ..kernels.analysis import Analysis
 from ..kernels.family import join, namespace
 from ..kernels.limits import TileLimits, Update, host_limits
 from ..kernels.room import empty
 from ..kernels.statistics import RowStatistics
-from ..plan.explanation import warn_of_native
 from ..problem.problem import Problem
 from ..tiles import program, tasks
 from ..tiles.blocks import cast

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import warn_of_native
 from ..kernels.family import convert, join
 from ..kernels.statistics import RowStatistics
 from ..moduli import norm_bits, scaling_rule
@@ -136,4 +137,7 @@ def settle_by_pairs(spec: Spec, settled: Spec, found: Sequence[float]) -> Spec:
     largest = max(found, default=0.0)
     if settled.asks_for_errors:
         return settle.settle_by_errors(settled, largest)
-    return settle.settle_by_pairs(settled, largest)
+    last = settle.settle_by_pairs(settled, largest)
+    if last.native and spec.lazy:
+        warn_of_native()
+    return last

@@ -249,7 +249,7 @@ def test_what_is_held_does_not_grow_with_k(routine):
             weakref.finalize(found, count_bytes, -found.nbytes)
             return found
 
-        x = made(random_matrix(N, 20 * count, phi=2.0, seed=count), (10, 20))
+        x = made(random_matrix(N, 20 * count, phi=5.0, seed=count), (10, 20))
         with mock.patch.object(CpuEngine, "octaves", staticmethod(take)):
             given = [x, x] if routine == "gemm" else [x]
             both = {"op_b": "C"} if routine == "gemm" else {}
