@@ -1,6 +1,5 @@
 """Matrices come back bit for bit, and what changes or is damaged is noticed."""
 
-import gzip
 import os
 import pickle
 import shutil
@@ -49,15 +48,14 @@ def test_foreign_layouts_become_native(dtype, order):
         zarr.create_array(name, data=data, chunks=(2, 4), zarr_format=form)
     for name in ("A.npy", "A.npz", "packed.npz", "A.h5", "A2.zarr", "A3.zarr"):
         matrix = open_matrix(name)
-        assert matrix.chunks == ((2, 4) if name.endswith("zarr") else None)
         for region in (np.s_[:, :], np.s_[1:4, 2:7]):
             assert_same_bits(matrix[region], values[region])
             assert matrix[region].flags.writeable
 
 
-def make_containers():
-    arrays = {"A": make_matrix(), "g/B": make_matrix((2, 2)), "vector": np.zeros(3)}
-    np.savez("two.npz", **{name[-1:]: values for name, values in arrays.items()})
+def test_members_are_found_by_name():
+    arrays = {"A": make_matrix(), "g/B": make_matrix((2, 2)), "v": np.zeros(3)}
+    np.savez("two.npz", **arrays)
     with h5py.File("two.h5", "w") as file:
         file["gone"] = h5py.SoftLink("/nowhere")
         for name, values in arrays.items():
@@ -66,18 +64,13 @@ def make_containers():
         group = zarr.open_group(f"two{form}.zarr", mode="w", zarr_format=form)
         for name, values in arrays.items():
             group.create_array(name, data=values)
-    return ["two.npz", "two.h5", "two2.zarr", "two3.zarr"]
-
-
-def test_members_are_found_by_name():
-    for name in make_containers():
-        b, vector = ("B", "r") if name == "two.npz" else ("g/B", "vector")
-        assert_same_bits(everything(f"{name}::A"), make_matrix())
-        assert_same_bits(everything(f"{name}::{b}"), make_matrix((2, 2)))
+    for name in ("two.npz", "two.h5", "two2.zarr", "two3.zarr"):
+        for member in ("A", "g/B"):
+            assert_same_bits(everything(f"{name}::{member}"), arrays[member])
         with raises(StoreError, "many-matrices"):
             open_matrix(name)
         with raises(StoreError, "matrix-shape"):
-            open_matrix(f"{name}::{vector}")
+            open_matrix(f"{name}::v")
         for member in ("none", "g", "gone"):
             with raises(StoreError, "no-such-member"):
                 open_matrix(f"{name}::{member}")
@@ -97,15 +90,15 @@ def test_regions_of_every_kind(name):
         assert matrix[index].shape == expected.shape
 
 
-@pytest.mark.parametrize("path", ["s.zarr::g/A", "s.zarr/g/A", "s.zarr//g/A/"])
-def test_a_member_is_named_as_ours_or_as_zarrs(here, path):
+def test_a_member_is_named_as_ours_or_as_zarrs(here):
     save("s.zarr::g/A", make_matrix())
     for name in ("s.zarr/B.npy", "s.zarr/t.zarr"):
         save(name, np.eye(2))
         assert_same_bits(everything(name), np.eye(2))
-    matrix = open_matrix(path)
-    assert (matrix.path, matrix.location.member) == (f"{here}/s.zarr", "g/A")
-    assert_same_bits(matrix[:, :], make_matrix())
+    for path in ("s.zarr::g/A", "s.zarr/g/A", "s.zarr//g/A/"):
+        matrix = open_matrix(path)
+        assert (matrix.path, matrix.location.member) == (f"{here}/s.zarr", "g/A")
+        assert_same_bits(matrix[:, :], make_matrix())
 
 
 def test_a_path_leads_where_the_system_says(here, monkeypatch):
@@ -189,28 +182,22 @@ def test_damage_is_found_when_it_is_read():
     assert not [*Path().glob("*D.npy*")]
 
 
-def test_a_compressed_member_takes_little_memory(monkeypatch):
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_compressed_member_takes_little_memory(order):
     values = np.tile(np.arange(1024.0), (1024, 1))
+    np.savez_compressed("A.npz", A=np.asarray(values, order=order))
     tracemalloc.start()
     try:
-        for order in ("C", "F"):
-            np.savez_compressed("A.npz", A=np.asarray(values, order=order))
-            tracemalloc.reset_peak()
-            matrix = open_matrix("A.npz")
-            assert_same_bits(matrix[512:520, 10:20], values[512:520, 10:20])
-            assert tracemalloc.get_traced_memory()[1] < values.nbytes
-            tracemalloc.reset_peak()
-            half = matrix[:, :512] if order == "F" else matrix[:512, :]
-            # Columns are turned into rows, which takes a copy.
-            room = (2 if order == "F" else 1) * half.nbytes + 3 * 2**20
-            assert tracemalloc.get_traced_memory()[1] < room
-            del half
+        matrix = open_matrix("A.npz")
+        assert_same_bits(matrix[512:520, 10:20], values[512:520, 10:20])
+        assert tracemalloc.get_traced_memory()[1] < values.nbytes
+        tracemalloc.reset_peak()
+        half = matrix[:, :512] if order == "F" else matrix[:512, :]
+        # Columns are turned into rows, which takes a copy.
+        room = (2 if order == "F" else 1) * half.nbytes + 3 * 2**20
+        assert tracemalloc.get_traced_memory()[1] < room
     finally:
         tracemalloc.stop()
-    monkeypatch.setattr("twom_dist.store._npz._MOST_UNPACKED", values.nbytes)
-    with raises(StoreError, "npz-compressed"):
-        td.multiply_files("A.npz", "A.npz", "C.npy", num_moduli=16)
-    assert os.listdir() == ["A.npz"]
 
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
@@ -234,48 +221,38 @@ def test_a_member_that_claims_more_than_it_has(compression, zeros):
         open_matrix("A.npz") if matrix is None else matrix[:, :]
 
 
+GZIP = [numcodecs.GZip()]
+TWICE = [{"zarr_format": 2, "compressors": GZIP, "filters": GZIP}]
 # Before zarr 3.1.6 every chunk makes a codec of its own.
-TWICE = [
-    {"zarr_format": 2, "compressors": [numcodecs.GZip()], "filters": [numcodecs.GZip()]}
-]
 if hasattr(GzipCodec, "_gzip_codec"):
     TWICE += [{"compressors": [GzipCodec(), GzipCodec()]}]
-    TWICE += [{**TWICE[1], "shards": (1024, 1024)}]
 
 
 @pytest.mark.parametrize("options", TWICE)
-def test_a_chunk_unpacks_to_no_more_than_it_holds(options, monkeypatch):
-    whole, sizes, read = (1024, 1024), [], gzip.GzipFile.read
+def test_a_chunk_unpacks_to_no_more_than_it_holds(options):
+    whole = (1024, 1024)
     array = zarr.create_array("A.zarr", data=np.ones(whole), chunks=whole, **options)
     form = array.metadata.zarr_format
     metadata = Path("A.zarr", "zarr.json" if form == 3 else ".zarray")
     metadata.write_text(metadata.read_text().replace("1024", "8"))
-
-    def count(self, size=-1):
-        sizes.append(len(found := read(self, size)))
-        return found
-
-    monkeypatch.setattr(gzip.GzipFile, "read", count)
-    with raises(StoreError, "file-damaged"):
-        everything("A.zarr")
-    assert max(sizes) < 2**14
+    tracemalloc.start()
+    try:
+        with raises(StoreError, "file-damaged"):
+            everything("A.zarr")
+        assert tracemalloc.get_traced_memory()[1] < array.nbytes / 2
+    finally:
+        tracemalloc.stop()
 
 
 # --- what is missing, and where it comes from -----------------------------------------
 
 DOTS = {"name": "default", "separator": "."}
+FORMS = [{"zarr_format": 2}, {}, {"shards": (4, 6)}, {"chunk_key_encoding": DOTS}]
 
 
-@pytest.mark.parametrize(
-    ("options", "whole"),
-    [
-        ({"zarr_format": 2}, 9),
-        ({"zarr_format": 3}, 9),
-        ({"zarr_format": 3, "shards": (4, 6)}, 4),
-        ({"zarr_format": 3, "chunk_key_encoding": DOTS}, 9),
-    ],
-)
-def test_chunks_are_counted(options, whole):
+@pytest.mark.parametrize("options", FORMS)
+def test_chunks_are_counted(options):
+    whole = 4 if "shards" in options else 9
     options = {"shape": (5, 7), "chunks": (2, 3), "fill_value": 3, **options}
     array = zarr.create_array("A.zarr", dtype="c16", **options)
     matrix = open_matrix("A.zarr")
@@ -332,18 +309,3 @@ def test_attributes_of_others_are_no_provenance():
     zarr.open_array("A.zarr", mode="r+").attrs["twom_dist"] = held
     with raises(StoreError, "input-unfinished"):
         open_matrix("A.zarr").provenance()
-
-
-def test_an_object_that_was_only_read_is_the_same(monkeypatch):
-    """Some stores tell when it was read last."""
-    from fsspec.implementations.memory import MemoryFileSystem
-
-    url, looks, info = "memory://A.zarr", iter(range(999)), MemoryFileSystem.info
-    zarr.create_array(url, data=np.eye(4), chunks=(2, 2))
-
-    def told(self, path, **options):
-        return info(self, path, **options) | {"time": next(looks)}
-
-    monkeypatch.setattr(MemoryFileSystem, "info", told)
-    assert open_matrix(url).stamp() == open_matrix(url).stamp()
-    MemoryFileSystem.store.clear()

@@ -32,47 +32,31 @@ def make_virtual(path, *sources, rows=(FULL,), name="A"):
         file.create_virtual_dataset(name, layout)
 
 
-@pytest.mark.parametrize("name", ["A", "/A", "alias"])
-def test_a_virtual_matrix_of_itself_is_refused(name):
-    make_virtual("own.h5", (".", name))
+def test_a_virtual_matrix_of_itself_is_refused():
+    make_virtual("own.h5", (".", "alias"))
     make_virtual("one.h5", ("two.h5", "A"))
-    make_virtual("two.h5", ("./one.h5", name))
+    make_virtual("two.h5", ("./one.h5", "/A"))
+    with h5py.File("own.h5", "a") as file:
+        file["alias"] = file["A"]
     for path in ("own.h5", "one.h5"):
-        with h5py.File(path, "a") as file:
-            file["alias"] = file["A"]
         for find in (open_matrix, read_vector):
             with raises(StoreError, "source-cycle"):
                 find(f"{path}::A")
 
 
-def test_sources_of_sources_are_not_looked_at_for_ever(monkeypatch):
-    monkeypatch.setattr("twom_dist.store._references._MOST_SOURCES", 100)
-    save("0.h5", VALUES)
-    for n in range(1, 40):
-        source = (f"{n - 1}.h5", "matrix")
-        rows = slice(2), slice(2, 4)
-        make_virtual(f"{n}.h5", source, source, rows=rows, name="matrix")
-    assert_same_bits(everything("5.h5"), VALUES)
-    with raises(StoreError, "many-sources"):
-        open_matrix("39.h5")
-
-
-@pytest.mark.parametrize("way", ["link", "soft", "group", "virtual", "external"])
-def test_pipes_are_not_waited_for(here, way):
+def test_pipes_are_not_waited_for(here):
     os.mkfifo("pipe.h5")
-    if way == "virtual":
-        make_virtual("A.h5", ("pipe.h5", "A"))
+    make_virtual("A.h5", ("pipe.h5", "A"), name="virtual")
+    raw = [(f"{here}/pipe.h5", 0, 192)]
     with h5py.File("A.h5", "a") as file:
-        if way == "external":
-            raw = [(f"{here}/pipe.h5", 0, 192)]
-            file.create_dataset("A", shape=(4, 6), dtype="f8", external=raw)
-        elif way != "virtual":
-            target = "A" if way == "link" else "away"
-            file[target] = h5py.ExternalLink("pipe.h5", "A")
-        if way in ("soft", "group"):
-            file["A"] = h5py.SoftLink("/away" if way == "soft" else "away/A")
-    with raises(StoreError, "file-kind"):
-        open_matrix("A.h5::A")
+        file.create_dataset("external", shape=(4, 6), dtype="f8", external=raw)
+        file["link"] = h5py.ExternalLink("pipe.h5", "A")
+        file["soft"] = h5py.SoftLink("/link")
+        file["group"] = h5py.SoftLink("link/A")
+        names = [*file]
+    for name in names:
+        with raises(StoreError, "file-kind"):
+            open_matrix(f"A.h5::{name}")
 
 
 @pytest.fixture
@@ -84,8 +68,8 @@ def virtual(here):
         raw = [(f"{here}/raw.bin", 0, h5py.h5f.UNLIMITED)]
         file.create_dataset("matrix", data=VALUES[2:], external=raw)
     layout = h5py.VirtualLayout((4, 6), "f8")
-    layout[:2] = h5py.VirtualSource("parts/top.h5", "matrix", (2, 6))
-    layout[2:] = h5py.VirtualSource("parts/low.h5", "matrix", (2, 6))
+    for rows, name in ((slice(2), "top"), (slice(2, 4), "low")):
+        layout[rows] = h5py.VirtualSource(f"parts/{name}.h5", "matrix", (2, 6))
     with h5py.File("V.h5", "w") as file:
         file.create_virtual_dataset("A", layout)
     with h5py.File("A.h5", "w") as file:
@@ -131,36 +115,24 @@ def test_external_storage_that_is_too_short_is_refused(here):
         with raises(StoreError, "source-missing"):
             open_matrix("A.h5")
         os.truncate(name, whole)
-    open_matrix("A.h5")
 
 
-@pytest.mark.parametrize("prefix", ["{here}/raw", "${{ORIGIN}}/raw"])
-def test_external_storage_is_looked_for_where_hdf5_finds_it(here, monkeypatch, prefix):
+def test_external_storage_is_looked_for_where_hdf5_finds_it(here, monkeypatch):
     os.mkdir("raw")
     with h5py.File("A.h5", "w") as file:
         file.create_dataset("A", data=VALUES, external=[(f"{here}/x.bin", 0, 192)])
         file.create_dataset("B", shape=(4, 6), dtype="f8", external=[("x.bin", 0, 192)])
-    monkeypatch.setenv("HDF5_EXTFILE_PREFIX", prefix.format(here=here))
+    monkeypatch.setenv("HDF5_EXTFILE_PREFIX", "${ORIGIN}/raw")
     with raises(StoreError, "source-missing"):
         open_matrix("A.h5::B")
     shutil.copy("x.bin", "raw/x.bin")
     stamp = open_matrix("A.h5::B").stamp()
-    os.utime("x.bin", ns=(1, 1))
-    assert open_matrix("A.h5::B").stamp() == stamp
-    os.utime("raw/x.bin", ns=(1, 1))
-    assert open_matrix("A.h5::B").stamp() != stamp
+    for name, same in (("x.bin", True), ("raw/x.bin", False)):
+        os.utime(name, ns=(1, 1))
+        assert (open_matrix("A.h5::B").stamp() == stamp) == same
 
 
-def test_sources_are_found_through_a_link_in_another_folder():
-    os.mkdir("data")
-    os.mkdir("links")
-    save("data/part.h5", VALUES)
-    make_virtual("data/A.h5", ("part.h5", "matrix"))
-    os.symlink("../data/A.h5", "links/A.h5")
-    assert_same_bits(everything("links/A.h5"), VALUES)
-
-
-def lacking(kind):
+def make_lacking(kind):
     """Make a matrix that lacks one part of three, which HDF5 reads as zeros."""
     with h5py.File("A.h5", "w") as file:
         if kind == "chunks":
@@ -168,11 +140,9 @@ def lacking(kind):
             A[:, :4] = VALUES[:, :4]
         if kind == "sources":
             file["top"], file["low"] = VALUES[:2], VALUES[2:]
-    if kind == "sources":
-        layout = h5py.VirtualLayout((4, 6), "f8")
-        layout[:2] = h5py.VirtualSource("A.h5", "top", (2, 6))
-        layout[2:, ::2] = h5py.VirtualSource("A.h5", "low", (2, 6))[:, ::2]
-        with h5py.File("A.h5", "a") as file:
+            layout = h5py.VirtualLayout((4, 6), "f8")
+            layout[:2] = h5py.VirtualSource("A.h5", "top", (2, 6))
+            layout[2:, ::2] = h5py.VirtualSource("A.h5", "low", (2, 6))[:, ::2]
             file.create_virtual_dataset("A", layout)
     if kind == "shrunk":
         make_virtual("A.h5", *[("B.h5", "B")] * 2, rows=(slice(2), slice(2, 4)))
@@ -183,7 +153,7 @@ def lacking(kind):
 
 @pytest.mark.parametrize("kind", ["chunks", "sources", "shrunk"])
 def test_what_hdf5_lacks_is_counted_or_refused(kind, call):
-    lacking(kind)
+    make_lacking(kind)
     assert '"missing_chunks": 1' in call("info", "A.h5::A", "--json")[1]
     with raises(StoreError, "missing-chunks"):
         td.update_files(td.herk, "A.h5::A", "C.npy", refuse_missing=True)
@@ -204,16 +174,3 @@ def test_a_matrix_without_any_part_is_refused():
     with raises(StoreError, "no-chunks"):
         read_vector("A.h5::w")
     assert td.update_files(td.herk, "A.h5::empty", "C.npy").missing == {}
-
-
-def test_a_virtual_matrix_may_grow_with_its_source():
-    layout = h5py.VirtualLayout((4, 6), "f8", maxshape=(None, 6))
-    source = h5py.VirtualSource("B.h5", "B", (4, 6), maxshape=(None, 6))
-    layout[: h5py.h5s.UNLIMITED] = source[: h5py.h5s.UNLIMITED]
-    with h5py.File("B.h5", "w") as file:
-        file.create_dataset("B", data=VALUES[:3], chunks=(1, 6), maxshape=(None, 6))
-    with h5py.File("A.h5", "w") as file:
-        file.create_virtual_dataset("A", layout)
-    matrix = open_matrix("A.h5")
-    assert_same_bits(matrix[:, :], VALUES[:3])
-    assert matrix.count_chunks() == (3, 3)
