@@ -1,4 +1,4 @@
-"""Stand-ins for modules, and for pynvml on a machine with GPUs."""
+"""Stand-ins for modules, for pynvml on a machine with GPUs, and for clusters."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -6,6 +6,10 @@ from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 from typing import Any
+
+import pytest
+
+from tests.support.places import STAND_INS
 
 UUIDS = ("GPU-aa", "GPU-bb", "GPU-cc")
 
@@ -73,3 +77,22 @@ def cut_into_slices(place: int) -> dict[str, Any]:
             parts[i] if i in parts else fail()
         ),
     }
+
+
+@contextmanager
+def recording_clusters(gpus: dict[str, Any], rmm: bool) -> Iterator[list[Any]]:
+    """Note what clusters are asked for and end the process instead; UCX is there."""
+    calls = []
+
+    def record(rmm_pool_size: Any = None, **given: Any) -> None:
+        pool = {} if rmm_pool_size is None else {"rmm_pool_size": rmm_pool_size}
+        calls.append(given | pool)
+        raise SystemExit
+
+    modules = {"pynvml": gpus, "dask_cuda": {"LocalCUDACluster": record}}
+    modules["rmm"] = {"__version__": "25.0"} if rmm else None
+    with with_modules(**modules), pytest.MonkeyPatch.context() as patch:
+        # Its entry point says that dask can speak UCX.
+        patch.syspath_prepend(STAND_INS / "gpu")
+        patch.setattr("distributed.LocalCluster", record)
+        yield calls

@@ -1,0 +1,231 @@
+"""What local_cluster chooses, and what it asks of dask and dask-cuda."""
+
+import inspect
+from tempfile import gettempdir
+
+import pytest
+from distributed import LocalCluster, Security
+
+import twom_dist as td
+from tests.support.cases import cases
+from tests.support.expect import raises
+from tests.support.nvml import (
+    cut_into_slices,
+    fake_nvml,
+    recording_clusters,
+    with_modules,
+)
+from twom_dist.cluster import local, nvml
+from twom_dist.errors import (
+    ArgumentError,
+    EngineUnavailableError,
+    MemoryLimitError,
+    PlanError,
+)
+
+GIB = 2**30
+FREE = [(100 * GIB, 90 * GIB), (100 * GIB, 80 * GIB)]
+TWO_GPUS = fake_nvml(*FREE)
+FOUND = nvml.Gpus((nvml.Gpu("A", 0, 0),) * 2, (13, 0))
+
+
+@pytest.fixture(autouse=True)
+def all_are_visible(monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
+# --- workers on cores -----------------------------------------------------------------
+
+
+@cases(
+    ("cores", "gib", "given", "expected"),
+    [
+        (32, 64, {}, (8, 4)),
+        (32, 64, {"n_workers": 5}, (5, 6)),
+        (32, 64, {"n_workers": 64}, (64, 1)),
+        (32, 64, {"threads_per_worker": 8}, (4, 8)),
+        (32, 64, {"n_workers": 3, "threads_per_worker": 1}, (3, 1)),
+        # Clamped to the memory, never refused.
+        (64, 2, {}, (4, 16)),
+        (64, 0.1, {}, (1, 64)),
+        # Each GPU has one.
+        (32, 64, {"gpus": FOUND}, (2, 2)),
+        (32, 64, {"gpus": FOUND, "n_workers": 1}, (1, 2)),
+    ],
+)
+def test_cores_and_memory_are_shared_out(cores, gib, given, expected):
+    memory = int(gib * GIB)
+    found = local.choose_workers(**given, cores=cores, memory_bytes=memory)
+    assert (found.workers, found.threads) == expected
+    assert found.memory.limit == memory // expected[0]
+
+
+@cases(
+    ("limit", "workers", "memory"),
+    [(0, 4, None), ("1 GiB", 4, GIB), (0.5, 2, 4 * GIB), ("auto", 4, 2 * GIB)],
+)
+def test_a_memory_limit_leaves_room_for_so_many(limit, workers, memory):
+    machine = {"cores": 4, "memory_bytes": 8 * GIB}
+    found = local.choose_workers(memory_limit=limit, **machine)
+    assert (found.workers, found.memory.limit) == (workers, memory)
+    # A number that is given counts on its limits not being reached.
+    assert local.choose_workers(3, memory_limit=limit, **machine).workers == 3
+
+
+def test_what_does_not_fit_is_refused():
+    least = local.LEAST_BYTES
+    machine = {"cores": 4, "memory_bytes": 8 * least}
+    assert local.choose_workers(8, **machine).workers == 8
+    assert local.choose_workers(1, memory_limit=least, **machine)
+    small, limits = {"n_workers": 1}, ("much", float("nan"), float("inf"), [1])
+    for error, code, options in (
+        (PlanError, "too-many-workers", {"n_workers": 9}),
+        (PlanError, "too-many-workers", {"n_workers": 3, "gpus": FOUND}),
+        (PlanError, "not-positive", {"n_workers": 0}),
+        (PlanError, "not-positive", {"n_workers": 2.5}),
+        (PlanError, "not-positive", {"threads_per_worker": -1}),
+        (MemoryLimitError, "memory", small | {"memory_limit": "300 MiB"}),
+        (MemoryLimitError, "memory", small | {"memory_limit": least - 1}),
+        (MemoryLimitError, "memory", small | {"memory_limit": 0.05}),
+        *((PlanError, "memory-limit", {"memory_limit": x}) for x in limits),
+    ):
+        with raises(error, code):
+            local.choose_workers(**options, **machine)
+    for name in ("workers", "memory", "asynchronous"):
+        with raises(ArgumentError, "unknown-option"):
+            td.local_cluster(gpus=False, **{name: 2})
+
+
+# --- on GPUs --------------------------------------------------------------------------
+
+
+@cases(
+    ("named", "found"),
+    [(None, [0, 1, 2]), ("2,0", [2, 0]), ("GPU-bb", [1]), ("1, 7, 0", [1]), ("", [])],
+)
+def test_gpus_are_those_that_cuda_would_see(named, found, monkeypatch):
+    if named is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", named)
+    with with_modules(pynvml=fake_nvml()):
+        gpus = nvml.find_gpus()
+    sizes = [(x.name, x.total_bytes, x.free_bytes) for x in gpus.visible]
+    assert sizes == [(f"GPU {i}", 100 * i, 90 * i) for i in found]
+    assert bool(gpus.reason) != bool(found)
+
+
+def start(gpus_there=TWO_GPUS, rmm=True, **arguments):
+    """Arguments of the cluster that would start, without its own folder."""
+    with recording_clusters(gpus_there, rmm) as calls, pytest.raises(SystemExit):
+        td.local_cluster(**arguments)
+    (call,) = calls
+    folder = call.pop("local_directory")
+    assert call["scheduler_kwargs"].pop("local_directory") == folder
+    assert folder.startswith(arguments.get("local_directory", gettempdir()))
+    return call
+
+
+LOOPBACK_ONLY = {
+    "host": "127.0.0.1",
+    "interface": None,
+    "security": True,
+    "protocol": None,
+    "dashboard_address": "127.0.0.1:0",
+    "scheduler_kwargs": {"dashboard": False},
+}
+POOL = {
+    # 0.9 of the 80 GiB that are free.
+    "rmm_pool_size": 72 * GIB,
+    "rmm_allocator_external_lib_list": ["cupy"],
+    "device_memory_limit": int(0.72 * 72 * GIB),
+}
+BOTH = {"CUDA_VISIBLE_DEVICES": ["GPU-aa", "GPU-bb"]}
+
+
+def test_gpus_are_used_where_dask_cuda_is_installed():
+    for installed in (None, {}):
+        with with_modules(pynvml=TWO_GPUS, dask_cuda=installed):
+            assert bool(local.choose_gpus().visible) == (installed is not None)
+            assert len(local.choose_gpus(gpus=True).visible) == 2
+            assert not local.choose_gpus(gpus=False).visible
+            assert not local.choose_gpus(n_workers=3).visible
+    nowhere = with_modules(pynvml=TWO_GPUS, dask_cuda=None)
+    with nowhere, raises(EngineUnavailableError, "no-dask-cuda"):
+        td.local_cluster(gpus=True)
+
+
+def test_dask_cuda_is_asked_for_a_pool_that_cupy_shares(tmp_path):
+    shared = {"n_workers": 2, "threads_per_worker": 2, "memory_limit": GIB}
+    expected = LOOPBACK_ONLY | POOL | BOTH | shared
+    assert start(memory_limit=GIB) == expected
+    own = {"rmm_pool_size": "1 GiB"}
+    fast = str(tmp_path / "fast")
+    assert start(memory_limit=GIB, local_directory=fast, **own) == expected | own
+    # Only the GPUs that workers get decide.
+    call = start(n_workers=1)
+    assert call["CUDA_VISIBLE_DEVICES"] == ["GPU-aa"]
+    assert call["rmm_pool_size"] == 81 * GIB
+    # A pool is of RMM, and a GPU may share the memory of the host.
+    assert "rmm_pool_size" not in start(rmm=False)
+    assert "rmm_pool_size" not in start(fake_nvml((0, 0)))
+
+
+@cases("gib", [8, 16, 80])
+def test_outputs_of_planned_tasks_stay_on_the_device(gib):
+    total, free = gib * GIB, gib * GIB - GIB // 2
+    pool = start(fake_nvml((total, free)))
+    size, outputs = pool["rmm_pool_size"], pool["device_memory_limit"]
+    assert size == int(0.9 * free)
+    # Plans take 0.8 of the pool: a tenth of that is inside of tasks.
+    assert 0.9 * 0.8 * size <= outputs + 1 <= 0.8 * size
+
+
+def test_a_gpu_that_others_use_is_named_and_slices_have_to_be():
+    memory = [*FREE, (100 * GIB, 10 * GIB)]
+    with pytest.warns(UserWarning, match=r"GPU-cc"):
+        assert start(fake_nvml(*memory))["rmm_pool_size"] == 9 * GIB
+    cut = fake_nvml(*memory, **cut_into_slices(2))
+    there = with_modules(pynvml=cut, dask_cuda={})
+    with there, raises(EngineUnavailableError, "gpu-slices") as caught:
+        td.local_cluster()
+    assert "GPU-aa,GPU-bb,MIG-dd,MIG-ee" in caught.value.remedy
+
+
+# --- who can connect ------------------------------------------------------------------
+
+# What is given, and the protocol and the security that dask gets.
+OWN, PLAIN = Security(require_encryption=True), {"security": False}
+TRANSPORTS = [
+    ({}, (None, True)),
+    (PLAIN, (None, None)),
+    ({"security": True}, (None, True)),
+    ({"security": OWN}, (None, OWN)),
+    ({"protocol": "tls"}, ("tls", True)),
+    ({"protocol": "tcp", **PLAIN}, ("tcp", None)),
+    ({"protocol": "ucx", **PLAIN}, ("ucx", None)),
+]
+# dask takes UCX by its options, too.
+OPEN = [{"protocol": x} for x in ("tcp", "ucx", "ucxx")]
+OPEN += [{"enable_nvlink": True}, {"host": "ucx://127.0.0.1"}]
+
+
+@cases("where", [{}, {"gpus": False}])
+def test_only_who_says_so_leaves_a_cluster_open(where):
+    for given, chosen in TRANSPORTS:
+        call = start(**given, **where)
+        assert (call["protocol"], call["security"]) == chosen
+    for asked in OPEN:
+        for security in ({}, {"security": True}, {"security": OWN}):
+            there = recording_clusters(TWO_GPUS, rmm=True)
+            with there, raises(PlanError, "unencrypted-protocol"):
+                td.local_cluster(**asked, **security, **where)
+    call = start(interface="ib0", dashboard=True, **where)
+    assert (call["host"], call["interface"]) == (None, "ib0")
+    assert call["dashboard_address"] == "127.0.0.1:8787"
+    assert call["scheduler_kwargs"] == {"dashboard": True}
+
+
+def test_dask_cuda_has_these_parameters():
+    dask_cuda = pytest.importorskip("dask_cuda")
+    known = inspect.signature(dask_cuda.LocalCUDACluster).parameters
+    common = inspect.signature(LocalCluster).parameters
+    assert {*LOOPBACK_ONLY, *POOL, *BOTH} <= set(known) | set(common)
