@@ -12,6 +12,7 @@ waves, the overhead of a task on its worker, and shared links.
 
 import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
@@ -282,7 +283,7 @@ def compare_with_runs(path: str) -> None:
         )
 
 
-def main() -> None:
+def main(given: Sequence[str] | None = None) -> None:
     """Print a table, or a comparison with recorded runs."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -302,7 +303,7 @@ def main() -> None:
     )
     parser.add_argument("--fits", action="store_true", help="what so many GPUs hold")
     parser.add_argument("--recorded", metavar="FILE", help="compare with these runs")
-    args = parser.parse_args()
+    args = parser.parse_args(given)
     if args.recorded:
         compare_with_runs(args.recorded)
     elif args.fits:

@@ -4,15 +4,17 @@ import ast
 import re
 import sys
 import tomllib
+from functools import cache
 from importlib.metadata import packages_distributions
 
-import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import twom_dist as td
+from tests.support.cases import cases
 from tests.support.places import ROOT
+from tests.support.sources import find_files, nodes
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
@@ -31,12 +33,12 @@ def read_yaml(name):
     return yaml.safe_load((ROOT / name).read_text("utf-8"))
 
 
-@pytest.fixture(scope="module")
+@cache
 def imported():
     """List what is imported, wherever the statement stands, and is not Python's."""
     names = set()
-    for path in (x for y in ("twom_dist", "cluster") for x in (ROOT / y).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for path in find_files("twom_dist/**/*.py", "cluster/**/*.py").values():
+        for node in nodes(path):
             if isinstance(node, ast.Import):
                 names.update(x.name.partition(".")[0] for x in node.names)
             elif isinstance(node, ast.ImportFrom) and node.level == 0:
@@ -50,10 +52,10 @@ def declare(*extras):
     return {canonicalize_name(Requirement(x).name) for x in asked}
 
 
-@pytest.mark.parametrize("cuda", ["12", "13"])
-def test_what_the_package_imports_is_declared(imported, cuda):
+@cases("cuda", ["12", "13"])
+def test_what_the_package_imports_is_declared(cuda):
     declared, installed = declare(f"cuda{cuda}", "einsum"), packages_distributions()
-    for name in imported:
+    for name in imported():
         packages = [OF_GPUS[name]] if name in OF_GPUS else installed[name]
         given = {canonicalize_name(x.format(cuda)) for x in packages}
         assert given & declared, name

@@ -8,8 +8,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import chain
 
-import pytest
-
 from tests.check.project.test_layering import our_imports
 from tests.support.places import ROOT
 from tests.support.sources import find_files, nodes, package, parse, read
@@ -168,21 +166,6 @@ def find_faults(source: str, found: tuple[ast.AST, ...]) -> Iterator[tuple[int, 
             yield token.start[0], token.string
 
 
-@pytest.mark.parametrize(
-    ("source", "lines"),
-    [
-        ('"""Whether it rains."""', [1]),
-        ('def f():\n    """There is no rain."""', [2]),
-        ('class A:\n    x: int\n    """Of the sky."""', [3]),
-        ("x = 1  # Of all days.\n# Offers stay.", [1]),
-        ('"""Official sky.\n\nThere is no rain.\n"""', []),
-    ],
-)
-def test_faults_are_found(source, lines):
-    found = find_faults(source, tuple(ast.walk(ast.parse(source))))
-    assert [line for line, _ in found] == lines
-
-
 def test_docstrings_and_comments_begin_with_their_subject():
     folders = ("twom_dist/**", "benchmarks/**", "cluster/**", "docs")
     wrong = [
@@ -257,22 +240,6 @@ def count_tests(tree: ast.Module) -> Iterator[tuple[bool, bool]]:
             used |= names
             todo += [known[x] for x in names if x in known]
         yield bool(used & inner), any(map(patches, found))
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("assert f(1)", (True, False)),
-        ("assert g(1)", (True, False)),
-        ("assert h(1)", (False, False)),
-        ("monkeypatch.setattr(h, 'x', 1)", (False, True)),
-        ("monkeypatch.setenv('x', '1')", (False, False)),
-    ],
-)
-def test_what_tests_reach_is_found(line, expected):
-    source = "from twom_dist.tiles.tasks import f\nfrom twom_dist.tiles.grid import h\n"
-    source += f"def g(x):\n    return f(x)\ndef test_it(monkeypatch):\n    {line}\n"
-    assert [*count_tests(ast.parse(source))] == [expected]
 
 
 def test_few_tests_reach_inside_of_rooms_or_patch():

@@ -8,7 +8,7 @@ from threading import Thread
 
 import pytest
 
-from tests.mutants.__main__ import Mutant, read_rooms
+from tests.mutants.__main__ import read_rooms
 from tests.support import skips
 from tests.support.cases import cases
 from tests.support.places import ROOT
@@ -37,16 +37,14 @@ def test_what_is_missing_is_skipped_so_often_and_nothing_else():
     assert found == ["tests/a.py", "tests/b.py", "tests/c.py"]
 
 
-def test_files_that_are_named_are_there_and_those_of_x86_may_skip_elsewhere(
-    monkeypatch,
-):
+def test_files_that_are_named_are_there_and_those_of_x86_may_skip_elsewhere():
     for expected in EXPECTED:
         assert (ROOT / expected.where).exists(), expected.where
-    monkeypatch.setattr(skips.platform, "machine", lambda: "aarch64")
-    allowed = {expected.where for expected in EXPECTED if expected.is_missing()}
+    is_missing = skips.is_not_x86_linux
+    allowed = {x.where for x in EXPECTED if x.is_missing is is_missing}
     files = find_files("tests/check/**/test_*.py").items()
     found = {x for x, path in files if re.search(OF_X86, read(path), re.MULTILINE)}
-    assert len(found) > 4
+    assert found
     assert found <= allowed
 
 
@@ -64,11 +62,9 @@ def test_each_mutant_changes_one_line_that_is_there(room):
         assert mutant.why
 
 
-def test_no_two_mutants_are_alike_and_each_says_what_would_go_wrong():
+def test_no_two_mutants_are_alike():
     found = [(x.file, x.old, x.new) for room in read_rooms() for x in room.mutants]
     assert len({*found}) == len(found)
-    mutant = Mutant("tiles", "a.py", "x  + y", "x - y", "wrong sums")
-    assert str(mutant) == "a.py: 'x + y' -> 'x - y': wrong sums"
 
 
 # --- tests of this folder start nothing -----------------------------------------------
