@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,6 +30,16 @@ def failing(
         for name in steps:
             patch.setattr(os, name, partial(call, getattr(os, name)))
         yield
+
+
+def once_named(path: str, after: int = 0) -> Callable[..., bool]:
+    """Take what is called once another file has a name, so many calls after."""
+
+    def identify() -> int | None:
+        return os.stat(path).st_ino if os.path.exists(path) else None
+
+    before, calls = identify(), count()
+    return lambda *_: identify() != before and next(calls) >= after
 
 
 @contextmanager

@@ -10,11 +10,12 @@ import pytest
 
 import twom_dist as td
 from tests.support.command import contents, read, save
+from tests.support.disk import failing, once_named
 from tests.support.expect import raises
 from tests.support.jobs import stop_after
 from tests.support.stored import begun, left_behind, write_output
 from twom_dist.errors import StoreError
-from twom_dist.store import Unfinished, find_unfinished
+from twom_dist.store import find_unfinished
 
 
 @pytest.fixture
@@ -107,25 +108,22 @@ def test_a_matrix_that_no_job_has_made_stays(call, left):
     assert read(".C.npy.unfinished/0123456789ab.zarr").shape == (3, 3)
 
 
-@pytest.mark.parametrize("inside", ["notes.txt", "{id}.zarr/notes.txt"])
-def test_what_others_put_beside_the_tiles_outlives_the_job(here, inside):
+def test_what_others_put_beside_the_tiles_outlives_the_job(here):
     with begun("C.npy", np.eye(4)) as (place, output):
-        notes = Path(place.folder, inside.format(id=output.id))
-        notes.write_text("mine")
+        notes = [Path(x, "notes.txt") for x in (place.folder, output.store)]
+        for path in notes:
+            path.write_text("mine")
         place.finish(output, overwrite=False)
-    assert notes.read_text() == "mine"
+    assert [x.read_text() for x in notes] == ["mine"] * 2
     assert (np.load("C.npy") == np.eye(4)).all()
 
 
-def test_what_is_left_of_a_run_that_was_killed_after_its_end_is_removed(
-    call, monkeypatch
-):
+def test_what_is_left_of_a_run_that_was_killed_after_its_end_is_removed(call):
     names = ["C.npy", "D.npz", "E.zarr", "G.h5"]
-    with monkeypatch.context() as patch:
-        patch.setattr(Unfinished, "remove", lambda *_: None)
-        for name in names:
-            if name in ("C.npy", "E.zarr"):
-                save(name, np.eye(3))
+    for name in names:
+        if name in ("C.npy", "E.zarr"):
+            save(name, np.eye(3))
+        with failing("unlink", "rmdir", when=once_named(name)):
             write_output(name, np.arange(12.0).reshape(3, 4), overwrite=True)
     # A store that was replaced is no unfinished output.
     assert find_unfinished("E.zarr").find() is None
