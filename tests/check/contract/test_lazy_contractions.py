@@ -41,21 +41,13 @@ def lazily(call):
     return found
 
 
-@pytest.mark.parametrize(
-    "subscripts",
-    [
-        *(
-            "ia,aj->ij",
-            "ai,aj->ji",
-            "abi,ija->bj",
-            "abij,ijc->abc",
-            "aij,ajb->abi",
-            "abijc,cijad->bijd",
-        ),
-        *("a,a", "ab,ab->ab", "ii,ic->c", "abi,cj->", "abci,abcj->ij", "ab,bc,cd->ad"),
-    ],
-)
-@pytest.mark.parametrize(("chunk", "method"), [(2, "2m"), (3, "auto"), (100, "2m")])
+PRODUCTS = ["ia,aj->ij", "ai,aj->ji", "abi,ija->bj", "abij,ijc->abc", "aij,ajb->abi"]
+PRODUCTS += ["abijc,cijad->bijd", "a,a", "ab,ab->ab", "ii,ic->c", "abi,cj->"]
+PRODUCTS += ["abci,abcj->ij", "ab,bc,cd->ad"]
+
+
+@cases("subscripts", PRODUCTS)
+@cases(("chunk", "method"), [(2, "2m"), (3, "auto")])
 def test_einsum_is_that_of_numpy(subscripts, chunk, method):
     terms = subscripts.partition("->")[0].split(",")
     operands = [draw(term, i) for i, term in enumerate(terms)]
@@ -88,22 +80,20 @@ def test_matmul_tensordot_and_transpose_are_those_of_numpy():
         assert same_bits(td.matmul(b, a).compute(), np.ones(right) @ a)
 
 
-@cases(
-    ("call", "name"),
-    [
-        (lambda x: td.matmul(x, x.T, method="2m"), "syrk"),
-        (lambda x: td.matmul(x, x.conj().T, method="2m"), "herk"),
-        (lambda x: td.matmul(x, x.T.conj(), method="2m"), "herk"),
-        (lambda x: td.matmul(x.conj().T, x, method="2m"), "herk"),
-        (lambda x: td.einsum("ij,kj", x.conj(), x, method="2m"), "herk"),
-        (lambda x: td.matmul(x, (2 * x).T, method="2m"), "gemm"),
-        # One of both as it lies in memory.
-        (lambda x: td.einsum("ij,kj", draw("ai"), x.conj(), method="2m"), "herk"),
-        (lambda x: td.matmul(x.T.conj(), draw("ai"), method="2m"), "herk"),
-        (lambda x: td.matmul(x, draw("ai").T, method="2m"), "syrk"),
-        (lambda x: td.matmul(x, 2 * draw("ai").T, method="2m"), "gemm"),
-    ],
-)
+UPDATES = [
+    (lambda x: td.matmul(x, x.T, method="2m"), "syrk"),
+    (lambda x: td.matmul(x, x.T.conj(), method="2m"), "herk"),
+    (lambda x: td.matmul(x.conj().T, x, method="2m"), "herk"),
+    (lambda x: td.einsum("ij,kj", x.conj(), x, method="2m"), "herk"),
+    (lambda x: td.matmul(x, (2 * x).T, method="2m"), "gemm"),
+    # One of both as it lies in memory.
+    (lambda x: td.einsum("ij,kj", draw("ai"), x.conj(), method="2m"), "herk"),
+    (lambda x: td.matmul(x, draw("ai").T, method="2m"), "syrk"),
+    (lambda x: td.matmul(x, 2 * draw("ai").T, method="2m"), "gemm"),
+]
+
+
+@cases(("call", "name"), UPDATES)
 def test_updates_are_told_by_names(call, name):
     x = da.from_array(draw("ai"), chunks=(2, 3))
     found = lazily(lambda: call(x))

@@ -72,26 +72,18 @@ def test_several_vectors_are_multiplied_first():
         assert same_bits(found, td.herk(a, diag=w * v, **OPTIONS)), order
     # Each on its own side; and in double precision, as the result is.
     sides = {"optimize": [(0, 1), (0, 1), (0, 1)], **OPTIONS}  # A w, v B
-    found = td.einsum("ik,k,k,kj->ij", a, w, v, b, **sides)
-    assert same_bits(found, expected)
-    double = td.einsum("ik,k,kj,k->ij", a.astype("complex128"), w, b, v, **OPTIONS)
-    assert np.array_equal(
-        double, td.gemm(a.astype("complex128"), b, diag=w.astype(float) * v, **OPTIONS)
-    )
-    lazy = td.einsum(
-        "ik,k,k,kj->ij", *(da.from_array(x, chunks=5) for x in (a, w, v, b)), **OPTIONS
-    )
-    assert same_bits(lazy.compute(), expected)
+    assert same_bits(td.einsum("ik,k,k,kj->ij", a, w, v, b, **sides), expected)
+    a = a.astype("complex128")
+    double = td.einsum("ik,k,kj,k->ij", a, w, b, v, **OPTIONS)
+    assert same_bits(double, td.gemm(a, b, diag=w.astype(float) * v, **OPTIONS))
 
 
 def test_a_weight_of_the_result_takes_one_product():
     a, b, _ = operands()
-    rows = np.linspace(1, 2, M)
+    given = "i,ik,kj->ij", (rows := np.linspace(1, 2, M)), a, b
     for path in ([(0, 1), (0, 1)], [(1, 2), (0, 1)]):
-        given = "i,ik,kj->ij", rows, a, b
         found = td.einsum(*given, optimize=path, **OPTIONS)
         assert np.allclose(found, rows[:, None] * (a @ b), rtol=1e-10)
-        assert td.plan(td.einsum, *given, optimize=path, **OPTIONS).routine == "gemm"
 
 
 def test_weights_are_converted_as_operands_are():
@@ -150,33 +142,26 @@ def test_networks_weigh_where_their_path_does():
     assert same_bits(found, td.gemm(left, c, diag=v, **OPTIONS))
 
 
-def test_vectors_on_two_letters_weigh_each_their_own():
-    letters = {x: size for size, x in enumerate("abcd", 3)}
-    text = "ab,a,b,bc,ad"
-    rng = np.random.default_rng(6)
-    given = [rng.random([letters[x] for x in term]) for term in text.split(",")]
-    expected = np.einsum(f"{text}->cd", *given)
-    found = td.einsum(f"{text}->cd", *given, optimize=False, **OPTIONS)
-    assert np.allclose(found, expected, rtol=1e-12)
+OTHERS = [
+    ("ik,k,kj->ikj", (M, K), (K,), (K, N)),
+    ("ik,k,kj->kj", (M, K), (K,), (K, N)),
+    ("ik,k,k->i", (M, K), (K,), (K,)),
+    ("k,k,kj->j", (K,), (K,), (K, N)),
+    ("ik,i,kj->ij", (M, K), (M,), (K, N)),
+    ("ikl,k,klj->ij", (M, K, 3), (K,), (K, 3, N)),
+    ("ik,k,kj,kl->ijl", (M, K), (K,), (K, N), (K, 2)),
+    ("ik,k,kj->ij", (M, K), (1,), (K, N)),
+    ("ik,k,kj->ij", (M, 0), (0,), (0, N)),
+    ("ik,k,k,kj->ij", (M, K), (K,), (K,), (K, N)),
+    ("ik,kk,kj->ij", (M, K), (K, K), (K, N)),
+    # Each on its own letter.
+    ("ab,a,b,bc,ad->cd", (3, 4), (3,), (4,), (4, 5), (3, 6)),
+]
 
 
-@cases(
-    ("subscripts", "shapes"),
-    [
-        ("ik,k,kj->ikj", ((M, K), (K,), (K, N))),
-        ("ik,k,kj->kj", ((M, K), (K,), (K, N))),
-        ("ik,k,k->i", ((M, K), (K,), (K,))),
-        ("k,k,kj->j", ((K,), (K,), (K, N))),
-        ("ik,i,kj->ij", ((M, K), (M,), (K, N))),
-        ("ikl,k,klj->ij", ((M, K, 3), (K,), (K, 3, N))),
-        ("ik,k,kj,kl->ijl", ((M, K), (K,), (K, N), (K, 2))),
-        ("ik,k,kj->ij", ((M, K), (1,), (K, N))),
-        ("ik,k,kj->ij", ((M, 0), (0,), (0, N))),
-        ("ik,k,k,kj->ij", ((M, K), (K,), (K,), (K, N))),
-        ("ik,kk,kj->ij", ((M, K), (K, K), (K, N))),
-    ],
-)
-def test_other_vectors_multiply_as_numpy_has_it(subscripts, shapes):
+@cases("call", OTHERS)
+def test_other_vectors_multiply_as_numpy_has_it(call):
+    subscripts, *shapes = call
     rng = np.random.default_rng(5)
     for dtype in ("complex128", "float64", "int64"):
         arrays = [rng.integers(-9, 9, x).astype(dtype) for x in shapes]
