@@ -1,6 +1,5 @@
 """Arrays of other libraries: taken by DLPack, and given back in their own kind."""
 
-import sys
 from types import SimpleNamespace
 
 import array_api_strict as strict
@@ -11,7 +10,9 @@ import zarr
 
 import twom_dist as td
 from tests.support.bits import same_bits
+from tests.support.cases import cases
 from tests.support.expect import raises
+from tests.support.nvml import with_modules
 from twom_dist.errors import ArgumentError, EngineUnavailableError, PlanError
 
 A, B = td.testing.random_matrix(5, 7), td.testing.random_matrix(7, 4)
@@ -57,8 +58,7 @@ def library(request):
 
 def test_results_are_of_the_library_of_the_inputs(library):
     a, b, c = library(A), library(B), library(np.eye(5, dtype=complex))
-    stack = np.stack([A, 2 * A])
-    own = np.eye(5, dtype=complex)
+    stack, own = np.stack([A, 2 * A]), np.eye(5, dtype=complex)
     for result, expected in [
         *((x, AB) for x in (td.gemm(a, B.tolist()), td.gemm(A, b), td.gemm(a, b))),
         (td.zherk(a, c, beta=1), td.zherk(A, own, beta=1)),
@@ -66,25 +66,13 @@ def test_results_are_of_the_library_of_the_inputs(library):
         *zip(td.twofold.gemm(a, B), td.twofold.gemm(A, B), strict=True),
         (td.Product((5, 7), (7, 4))(a, B), AB),
         (td.gemm(library(stack), B), td.gemm(stack, B)),
-        (td.matmul(a, b), A @ B),
-        (td.tensordot(a, b, axes=1), A @ B),
         (td.einsum("ij,jk->ik", A, b), A @ B),
         (td.transpose(a), np.ascontiguousarray(A.T)),
     ]:
         assert type(result) is type(a)
         assert same_bits(np.from_dlpack(result), expected)
-    total = td.einsum("ij,ij->", a, a)
-    assert np.asarray(np.from_dlpack(total)).shape == ()
-    assert td.plan(td.gemm, a, B).shape == (5, 4, 7)
+    assert np.asarray(np.from_dlpack(td.einsum("ij,ij->", a, a))).shape == ()
     assert td.explain(td.gemm, a, B).num_moduli == td.explain(td.gemm, A, B).num_moduli
-
-
-def test_nothing_is_copied():
-    given = strict.asarray(A, copy=True)
-    product = td.gemm(da.from_array(B.T, chunks=4), given, op_b="T")
-    turned = td.transpose(given)
-    assert np.shares_memory(np.from_dlpack(turned), np.from_dlpack(given))
-    assert product.shape == (4, 5)
 
 
 def test_a_result_is_written_where_it_is_wanted():
@@ -100,13 +88,10 @@ def test_a_result_is_written_where_it_is_wanted():
         td.gemm(A, B, out=old.values)
 
 
-def test_without_an_import_the_result_is_numpys():
+def test_results_are_numpys_where_none_can_be_made_and_lazy_beside_others(tmp_path):
     found = td.gemm(Tensor(A), B)
     assert type(found) is np.ndarray
     assert same_bits(found, AB)
-
-
-def test_beside_a_dask_array_and_on_disk_the_result_is_lazy(tmp_path):
     stored = zarr.create_array(tmp_path / "A.zarr", data=A, chunks=(3, 3))
     for found in (td.gemm(strict.asarray(A), da.from_array(B)), td.matmul(stored, B)):
         assert isinstance(found, da.Array)
@@ -127,17 +112,17 @@ class Broken(Tensor):
         raise ZeroDivisionError
 
 
-@pytest.mark.parametrize(
-    ("kind", "code", "noted"),
-    [
-        (Single, "narrowed", {}),
-        *((Tensor, "device-kind", {"device": x}) for x in (4, 8, 10, 99)),
-        (Tensor, "gradient", {"requires_grad": True}),
-        (Tensor, "lazy-view", {"is_conj": lambda: True}),
-        (Tensor, "lazy-view", {"is_neg": lambda: True}),
-        (Broken, "not-a-matrix", {}),
-    ],
-)
+UNSEEN = [
+    (Single, "narrowed", {}),
+    *((Tensor, "device-kind", {"device": x}) for x in (4, 8, 10, 99)),
+    (Tensor, "gradient", {"requires_grad": True}),
+    (Tensor, "lazy-view", {"is_conj": lambda: True}),
+    (Tensor, "lazy-view", {"is_neg": lambda: True}),
+    (Broken, "not-a-matrix", {}),
+]
+
+
+@cases(("kind", "code", "noted"), UNSEEN)
 def test_what_numpy_would_not_see_is_refused(kind, code, noted):
     tensor = kind(A)
     vars(tensor).update(noted)
@@ -145,11 +130,10 @@ def test_what_numpy_would_not_see_is_refused(kind, code, noted):
         td.gemm(tensor, B)
 
 
-def test_cuda_takes_cupy(monkeypatch):
+def test_cuda_takes_cupy():
     tensor = Tensor(A)
     tensor.device = 2
-    monkeypatch.setitem(sys.modules, "cupy", None)
-    with raises(EngineUnavailableError, "no-cupy"):
+    with with_modules(cupy=None), raises(EngineUnavailableError, "no-cupy"):
         td.gemm(tensor, B)
 
 

@@ -5,11 +5,12 @@ import os
 import h5py
 import pytest
 import zarr
+from zarr.storage import MemoryStore
 
 import twom_dist as td
 import twom_dist.interop.stored
 from tests.support.expect import raises
-from tests.support.jobs import addresses
+from tests.support.jobs import addresses, local_workers
 from twom_dist.errors import ArgumentError, StoreError
 
 A, B = td.testing.random_matrix(50, 70), td.testing.random_matrix(70, 40)
@@ -49,3 +50,15 @@ def test_a_file_that_is_gone_fails_the_task_and_no_worker(stored, client):
         # dask keeps its error, whose traceback has the future, which keeps all tasks.
         future.release()
     assert len(addresses(client)) == 2
+
+
+def test_tiles_fit_the_workers():
+    options = {"shape": (40_000, 2500), "chunks": (200, 100), "dtype": "c16"}
+    large = zarr.create_array(MemoryStore(), **options)
+    free = td.herk(large, op="C", num_moduli=16)
+    with local_workers(2, memory_limit="600 MiB") as client, client.as_current():
+        for product in (
+            td.herk(large, op="C", num_moduli=16),
+            td.gemm(large, large, op_a="T", num_moduli=16),
+        ):
+            assert 256 <= product.chunksize[0] < free.chunksize[0]
