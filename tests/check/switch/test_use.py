@@ -35,68 +35,45 @@ def is_ours(x):
 # --- the bits of our functions ------------------------------------------------------
 
 
-def call(function, *given, **options):
-    """Call a function of another library, and ours with the options of the block."""
-    return lambda own: function(*given, **options, **own)
-
-
 SQUARE, AXES = a.conj().T, ([0, 2], [0, 2])
-TURNED = s.transpose(0, 2, 1)
+TURNED, LETTERS = s.transpose(0, 2, 1), ("ij,jk,lk", a, b, b)
+# What is called, and what it is to a function of ours.
 CALLS = [
-    *(
-        (theirs, call(td.matmul, *given))
-        for theirs, *given in (
-            (lambda: a @ b, a, b),
-            (lambda: A @ b, A, b),
-            (lambda: a @ B, a, B),
-            (lambda: a @ v, a, v),
-            (lambda: v @ v, v, v),
-            (lambda: s @ b, s, b),
-            (lambda: s @ v, s, v),
-            (lambda: a.T @ a, a.T, a),
-            (lambda: a @ SQUARE, a, SQUARE),
-            (lambda: a.real @ b, a.real, b),
-            (lambda: da.matmul(a, b), a, b),
-            (lambda: np.matmul(A, b), A, b),
-            (lambda: np.vdot(v, v), v.conj(), v),
-        )
-    ),
-    *(
-        (theirs, call(td.tensordot, *given))
-        for theirs, *given in (
-            (lambda: da.tensordot(a, b, 1), a, b, 1),
-            (lambda: np.tensordot(s, s, axes=AXES), s, s, AXES),
-            (lambda: a.dot(b), a, b, 1),
-            (lambda: da.dot(a, v), a, v, 1),
-            (lambda: s.dot(b), s, b, 1),
-        )
-    ),
-    (
-        lambda: np.einsum("ij,kj->ik", a, a.conj()),
-        call(td.einsum, "ij,kj->ik", a, a.conj()),
-    ),
-    (lambda: da.einsum(a, [0, 1], b, [1, 2]), call(td.einsum, "ij,jk", a, b)),
-    (
-        lambda: np.einsum("ij,jk,lk", a, b, b, optimize=False),
-        call(td.einsum, "ij,jk,lk", a, b, b, optimize=False),
-    ),
-    (lambda: da.einsum("...j,jk", s, b, split_every=2), call(td.matmul, s, b)),
+    (lambda: a @ b, td.matmul, a, b),
+    (lambda: A @ b, td.matmul, A, b),
+    (lambda: a @ B, td.matmul, a, B),
+    (lambda: a @ v, td.matmul, a, v),
+    (lambda: v @ v, td.matmul, v, v),
+    (lambda: s @ b, td.matmul, s, b),
+    (lambda: s @ v, td.matmul, s, v),
+    (lambda: a.T @ a, td.matmul, a.T, a),
+    (lambda: a @ SQUARE, td.matmul, a, SQUARE),
+    (lambda: a.real @ b, td.matmul, a.real, b),
+    (lambda: da.matmul(a, b), td.matmul, a, b),
+    (lambda: np.matmul(A, b), td.matmul, A, b),
+    (lambda: np.vdot(v, v), td.matmul, v.conj(), v),
+    (lambda: da.tensordot(a, b, 1), td.tensordot, a, b, 1),
+    (lambda: np.tensordot(s, s, axes=AXES), td.tensordot, s, s, AXES),
+    (lambda: a.dot(b), td.tensordot, a, b, 1),
+    (lambda: da.dot(a, v), td.tensordot, a, v, 1),
+    (lambda: s.dot(b), td.tensordot, s, b, 1),
+    (lambda: np.einsum("ij,kj", a, a.conj()), td.einsum, "ij,kj", a, a.conj()),
+    (lambda: da.einsum(a, [0, 1], b, [1, 2]), td.einsum, "ij,jk", a, b),
+    (lambda: da.einsum("...j,jk", s, b, split_every=2), td.matmul, s, b),
+    (lambda: np.einsum(*LETTERS, optimize=False), None),
     # NumPy's dot: the last axis with the last but one.
-    *(
-        (theirs, None)
-        for theirs in (
-            lambda: v @ TURNED,
-            lambda: np.tensordot(s, s.transpose(1, 2, 0)),
-            lambda: np.dot(a, TURNED),
-            lambda: da.dot(s, TURNED),
-        )
-    ),
+    (lambda: v @ TURNED, None),
+    (lambda: np.tensordot(s, s.transpose(1, 2, 0)), None),
+    (lambda: np.dot(a, TURNED), None),
+    (lambda: da.dot(s, TURNED), None),
+    (lambda: da.cov(a.real), None),
 ]
 
 
 @pytest.mark.filterwarnings("ignore:Increasing number of chunks")
-@cases(("theirs", "ours"), CALLS)
-def test_products_have_the_bits_of_ours(theirs, ours):
+@cases("call", CALLS)
+def test_products_have_the_bits_of_ours(call):
+    theirs, ours, *given = call
     expected = theirs()
     assert not is_ours(expected)
     with td.use(**OPTIONS) as used:
@@ -107,17 +84,7 @@ def test_products_have_the_bits_of_ours(theirs, ours):
     values = found.compute()
     assert np.allclose(values, expected)
     if ours is not None:
-        wanted = ours(OPTIONS)
-        assert is_ours(wanted)
-        assert same_bits(values, wanted.compute())
-
-
-def test_functions_of_dask_that_multiply_are_ours():
-    with td.use(**OPTIONS) as used:
-        found = da.cov(a.real)
-    assert counts(used) == (1, 0, 0)
-    assert is_ours(found)
-    assert np.allclose(found, np.cov(A.real))
+        assert same_bits(values, ours(*given, **OPTIONS).compute())
 
 
 @cases("name", ["matmul", "dot", "tensordot", "einsum"])
@@ -223,10 +190,7 @@ def test_what_contracts_nothing_is_no_product(call):
 def test_a_tally_says_why():
     with td.use(method="2m") as used:
         assert str(used).startswith("0 products ours, 0 native, 0 left\n  no product")
-        assert all(x in str(used) for x in ("NumPy", "threads", "backend='twom_dist'"))
         _ = a @ b, integers @ integers, integers.dot(integers), integers @ integers
-    assert repr(used) == str(used)
-    assert "as used" in str(td.use())
     reason = (
         "since int64 is not multiplied through int8. "
         "Convert it with astype, or call td.integers.matmul."
@@ -236,37 +200,22 @@ def test_a_tally_says_why():
         f"  2 left: matmul, {reason}",
         f"  1 left: tensordot, {reason}",
     ]
-    for number in range(12):
-        used.add("left", f"left: {number}")
-    assert str(used).splitlines()[-1] == "  and 4 more reasons"
-
-
-def test_reasons_name_what_helps():
-    text = "left: einsum, since it was given order=, which ours does not take."
-    with td.use(method="2m") as used:
-        _ = da.einsum("ij,jk", a, b, order="C"), a.real.astype("float16") @ b.real
-        _ = a.real.astype("float16") @ a.real.astype("float16").T
-    assert text in str(used)
-    assert "float16 is not multiplied through int8. Convert it with astype." in str(
-        used
-    )
 
 
 def test_native_products_are_told():
-    with dask.config.set({"twom-dist.blas-below": 3}), td.use() as used:
-        small, large = v @ v, a @ b
-    assert counts(used) == (0, 2, 0)
-    assert "native: size 2.2 is below 3" in str(used)
-    assert "native: size 0.47 is below 3" in str(used)
-    assert "method='2m'" in str(used)
-    with dask.config.set({"twom-dist.blas-below": 1}), td.use() as used:
-        small, large = v @ v, a @ b
-    assert counts(used) == (1, 1, 0)
-    assert np.allclose(small, B[:, 0] @ B[:, 0])
-    assert np.allclose(large, A @ B)
-    with td.use(method="blas") as used:
-        _ = a @ b
-    assert counts(used) == (0, 1, 0)
+    for options, below, counted in (
+        ({}, 3, (0, 2, 0)),
+        ({}, 1, (1, 1, 0)),
+        ({"method": "blas"}, 1, (0, 2, 0)),
+    ):
+        with (
+            dask.config.set({"twom-dist.blas-below": below}),
+            td.use(**options) as used,
+        ):
+            small, large = v @ v, a @ b
+        assert counts(used) == counted
+        assert np.allclose(small, B[:, 0] @ B[:, 0])
+        assert np.allclose(large, A @ B)
 
 
 def test_a_network_is_native_only_if_all_of_its_products_are():
@@ -338,8 +287,6 @@ def test_our_own_contractions_are_counted_by_their_own_options(call, counted):
     with td.use(method="4m") as outer, td.use() as used:
         found = call()
     assert (counts(outer), counts(used)) == ((0, 0, 0), counted)
-    if used.left:
-        assert "1 left: matmul, since int64 is not multiplied" in str(used)
     if isinstance(found, np.ndarray):
         assert same_bits(found, call())
 
