@@ -34,9 +34,9 @@ def draw(term, seed=0):
     return rng.integers(-4, 5, shape) + 1j * rng.integers(-4, 5, shape)
 
 
-def lazily(call):
+def lazily(function, *given, **options):
     with dask.config.set(scheduler=forbid):
-        found = call()
+        found = function(*given, **options)
     assert isinstance(found, da.Array)
     return found
 
@@ -53,79 +53,70 @@ def test_einsum_is_that_of_numpy(subscripts, chunk, method):
     operands = [draw(term, i) for i, term in enumerate(terms)]
     lazy = [da.from_array(x, chunks=chunk) for x in operands]
     expected = np.einsum(subscripts, *operands)
-    options = {"method": method, "optimize": "greedy"}
-    found = lazily(lambda: td.einsum(subscripts, *lazy, **options))
-    assert found.dtype == expected.dtype
-    assert (found.compute() == expected).all()
-    mixed = lazily(lambda: td.einsum(subscripts, *lazy[:1], *operands[1:], **options))
-    assert (mixed.compute() == expected).all()
+    for given in (lazy, [*lazy[:1], *operands[1:]]):
+        found = lazily(td.einsum, subscripts, *given, method=method, optimize="greedy")
+        assert found.dtype == expected.dtype
+        assert (found.compute() == expected).all()
 
 
 def test_matmul_tensordot_and_transpose_are_those_of_numpy():
     a, b = draw("abi"), draw("aij")
     x, y = da.from_array(a, chunks=(2, 2, 4)), da.from_array(b, chunks=(3, 4, 3))
-    found = lazily(lambda: td.matmul(x, y, method="2m"))
-    assert (found.compute() == a @ b).all()
-    found = lazily(lambda: td.tensordot(x, y, ([0, 2], [0, 1]), method="2m"))
-    assert (found.compute() == np.tensordot(a, b, ([0, 2], [0, 1]))).all()
+    assert (lazily(td.matmul, x, y, method="2m").compute() == a @ b).all()
+    axes = ([0, 2], [0, 1])
+    found = lazily(td.tensordot, x, y, axes, method="2m")
+    assert (found.compute() == np.tensordot(a, b, axes)).all()
     assert (td.transpose(x, (1, 2, 0)).compute() == a.transpose(1, 2, 0)).all()
     small = np.arange(12, dtype="int8").reshape(3, 4)
-    x = da.from_array(small, chunks=2)
-    found = td.einsum("ij,kj->ik", x, x)
+    found = td.einsum("ij,kj->ik", *[da.from_array(small, chunks=2)] * 2)
     assert same_bits(found.compute(), small @ small.T)
     for left, right in (((0, 3), (3, 0)), ((3, 0), (0, 3))):
-        a, b = np.ones(left), da.ones(right)
-        found = lazily(lambda a=a, b=b: td.numpy.matmul(a, b, order="A"))
+        found = lazily(td.matmul, np.ones(left), da.ones(right))
         assert same_bits(found.compute(), np.zeros((left[0], right[1])))
-        assert same_bits(td.matmul(b, a).compute(), np.ones(right) @ a)
 
 
+INT8 = {"method": "2m"}
 UPDATES = [
-    (lambda x: td.matmul(x, x.T, method="2m"), "syrk"),
-    (lambda x: td.matmul(x, x.T.conj(), method="2m"), "herk"),
-    (lambda x: td.matmul(x.conj().T, x, method="2m"), "herk"),
-    (lambda x: td.einsum("ij,kj", x.conj(), x, method="2m"), "herk"),
-    (lambda x: td.matmul(x, (2 * x).T, method="2m"), "gemm"),
+    (lambda x: td.matmul(x, x.T, **INT8), "syrk"),
+    (lambda x: td.matmul(x, x.T.conj(), **INT8), "herk"),
+    (lambda x: td.matmul(x.conj().T, x, **INT8), "herk"),
+    (lambda x: td.einsum("ij,kj", x.conj(), x, **INT8), "herk"),
+    (lambda x: td.matmul(x, (2 * x).T, **INT8), "gemm"),
     # One of both as it lies in memory.
-    (lambda x: td.einsum("ij,kj", draw("ai"), x.conj(), method="2m"), "herk"),
-    (lambda x: td.matmul(x, draw("ai").T, method="2m"), "syrk"),
-    (lambda x: td.matmul(x, 2 * draw("ai").T, method="2m"), "gemm"),
+    (lambda x: td.einsum("ij,kj", draw("ai"), x.conj(), **INT8), "herk"),
+    (lambda x: td.matmul(x, draw("ai").T, **INT8), "syrk"),
+    (lambda x: td.matmul(x, 2 * draw("ai").T, **INT8), "gemm"),
 ]
 
 
 @cases(("call", "name"), UPDATES)
 def test_updates_are_told_by_names(call, name):
     x = da.from_array(draw("ai"), chunks=(2, 3))
-    found = lazily(lambda: call(x))
+    found = lazily(call, x)
     assert ("twom-update" in found.name) == (name != "gemm")
     assert (found.compute() == call(x.compute())).all()
 
 
 def test_axes_are_fused_without_merging_blocks():
     x = da.ones((8, 4, 6, 4), chunks=(4, 4, 3, 2))
-    largest = max(np.prod(x.chunksize), 1)
     found = td.tensordot(x, x, ([2, 3], [2, 3]), method="2m", num_moduli=8)
     assert found.chunks == ((4, 4), (4,), (4, 4), (4,))
-    sizes = {
-        np.prod(np.shape(task))
-        for task in found.dask.values()
-        if isinstance(task, np.ndarray)
-    }
-    assert all(size <= largest for size in sizes)
+    arrays = [x for x in found.dask.values() if isinstance(x, np.ndarray)]
+    assert all(block.size <= np.prod(x.chunksize) for block in arrays)
     assert (found.compute() == 24).all()
 
 
 def test_a_network_stays_lazy():
     expression, shapes = rand_equation(30, 2, d_min=2, d_max=3, seed=5)
-    operands = [
-        np.random.default_rng(i).integers(-2, 3, s) * 1.0 for i, s in enumerate(shapes)
-    ]
+    rng = np.random.default_rng(0)
+    operands = [rng.integers(-2, 3, x) * 1.0 for x in shapes]
     lazy = [da.from_array(x, chunks=2) for x in operands]
-    found = lazily(lambda: oe.contract(expression, *lazy, backend="twom_dist"))
-    own = lazily(lambda: td.einsum(expression, *lazy))
     expected = oe.contract(expression, *operands)
-    assert np.allclose(found.compute(), expected, rtol=1e-12)
-    assert np.allclose(own.compute(), expected, rtol=1e-12)
+    for found in (
+        lazily(oe.contract, expression, *lazy, backend="twom_dist"),
+        lazily(td.einsum, expression, *lazy),
+    ):
+        assert np.allclose(found.compute(), expected, rtol=1e-12)
 
 
 def test_rows_and_columns_of_unknown_number():
@@ -139,19 +130,15 @@ def test_rows_and_columns_of_unknown_number():
         assert (found == td.matmul(wanted, y, **options)).all()
     with td.use(strict=True, **options):
         found = lazy @ lazy.conj().T
-    assert "twom-update" in str(found)
     assert (found.compute() == td.herk(wanted, **options)).all()
     counts = td.matmul(lazy.real.astype("int8"), y.real.astype("int8"))
     assert counts.dtype == counts.compute().dtype == "int8"
-    for code, operands in (
-        ("unknown-chunks", (lazy.T, lazy)),
-        ("unknown-chunks", (lazy, y[:, 0])),
-        ("unknown-chunks", (lazy, y[None])),
-        ("out", (lazy, y)),
+    for code, *given in (
+        ("unknown-chunks", lazy.T, lazy, None),
+        ("unknown-chunks", lazy, y[:, 0], None),
+        ("unknown-chunks", lazy, y[None], None),
+        ("out", lazy, y, np.empty((3, 5))),
+        ("shapes", lazy, y[:5], None),
     ):
         with raises(PlanError, code):
-            td.matmul(*operands, out=np.empty((3, 5)) if code == "out" else None)
-    # matmul has no op that would fit.
-    with raises(PlanError, "shapes") as caught:
-        td.matmul(lazy, y[:5])
-    assert "x1" in caught.value.problem
+            td.matmul(*given[:2], out=given[2])

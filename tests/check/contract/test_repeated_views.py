@@ -16,42 +16,26 @@ def integers(*shape):
     return np.random.default_rng(shape).integers(-9, 9, shape) * (1 - 2j)
 
 
-def expect(found, expected):
-    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-    assert (found == expected).all()
-
-
 @cases("axes", ["->ab", "->ba", "->"])
-@cases("options", [{}, {"method": "blas"}])
-def test_views_that_repeat_entries_are_not_copied_for_a_vector(axes, options):
-    image, kernel = integers(80, 90), integers(16, 16)
+@cases("dtype", ["complex128", "uint8"])
+def test_views_that_repeat_entries_are_not_copied_for_a_vector(axes, dtype):
+    image, kernel = (integers(*x) for x in ((80, 90), (16, 16)))
+    if dtype == "uint8":
+        image, kernel = (abs(x.real).astype(dtype) for x in (image, kernel))
     windows = sliding_window_view(image, kernel.shape)
     same = np.broadcast_to(image[:65, :75, None, None], windows.shape)
     for view in (windows, same):
         expected = np.einsum(f"abij,ij{axes}", view, kernel)
         tracemalloc.start()
-        found = td.einsum(f"abij,ij{axes}", view, kernel, **options)
+        found = td.einsum(f"abij,ij{axes}", view, kernel)
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        expect(found, expected)
-        assert most < view.nbytes / 20
-        if axes != "->":
-            left = td.tensordot(kernel, view, ([0, 1], [2, 3]), **options)
-            expect(left if axes == "->ab" else left.T, expected)
-        expect(td.einsum(f"abij,ij{axes}", view, kernel, method="2m"), expected)
-
-
-@cases("dtype", ["uint8", ">f8", "bool"])
-def test_views_that_repeat_entries_are_converted_once(dtype):
-    image, kernel = integers(80, 180).real.astype(dtype), integers(16, 16)
-    for x in (image[:, ::2], image[::-1, :90]):
-        view = sliding_window_view(x, kernel.shape)
-        tracemalloc.start()
-        found = td.einsum("abij,ij->ab", view, kernel)
-        most = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        expect(found, np.einsum("abij,ij->ab", view, kernel))
-        assert most < view.size or x.strides[0] < 0
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        assert (found == expected).all()
+        assert most < view.size
+        if dtype != "uint8":
+            found = td.einsum(f"abij,ij{axes}", view, kernel, method="2m")
+            assert (found == expected).all()
 
 
 def test_a_view_that_is_too_large_to_be_copied_says_so():
