@@ -145,13 +145,13 @@ def _small() -> np.ndarray:
 
 def count_calls() -> Counts:
     """Count what planning, building and a small product call."""
-    small, a, b = _small(), _lazy(512, 512), _lazy(512, 512)
-    size, given = (2**17, 2**17), {"chunks": 1024, "n_workers": 16}
+    small, a, b = _small(), _lazy(256, 256), _lazy(256, 256)
+    size, given = (2**15, 2**15), {"chunks": 1024, "n_workers": 16}
     cases: dict[str, Callable[[], Any]] = {
-        "a plan of 128 x 128 tiles": lambda: td.plan(td.gemm, size, size, **given),
-        "a plan of a triangle of 128": lambda: td.plan(td.herk, size, **given),
-        "building 32 x 32 tiles": lambda: dict(td.gemm(a, b).__dask_graph__()),
-        "building a triangle of 32": lambda: dict(td.herk(a).__dask_graph__()),
+        "a plan of 32 x 32 tiles": lambda: td.plan(td.gemm, size, size, **given),
+        "a plan of a triangle of 32": lambda: td.plan(td.herk, size, **given),
+        "building 16 x 16 tiles": lambda: dict(td.gemm(a, b).__dask_graph__()),
+        "building a triangle of 16": lambda: dict(td.herk(a).__dask_graph__()),
         "gemm of 16 x 16": lambda: td.gemm(small, small, num_moduli=16),
         "gemm of 16 x 16 by default": lambda: td.gemm(small, small),
         "matmul of 16 x 16": lambda: td.matmul(small, small),

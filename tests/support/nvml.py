@@ -11,8 +11,6 @@ import pytest
 
 from tests.support.places import STAND_INS
 
-UUIDS = ("GPU-aa", "GPU-bb", "GPU-cc")
-
 
 @contextmanager
 def with_modules(**given: Mapping[str, Any] | None) -> Iterator[None]:
@@ -33,49 +31,24 @@ def with_modules(**given: Mapping[str, Any] | None) -> Iterator[None]:
                 sys.modules[name] = module
 
 
-class NVMLError(Exception):
-    """The error of pynvml."""
-
-
-def fail(*_: Any) -> Any:
-    """Answer as NVML does to what it does not know."""
-    raise NVMLError("not here")
-
-
-def fake_nvml(*memory: tuple[int, int], **others: Any) -> dict[str, Any]:
+def fake_nvml(*memory: tuple[int, int]) -> dict[str, Any]:
     """Make the functions of pynvml; `memory`: total and free of each GPU."""
-    given = memory or tuple((100 * i, 90 * i) for i in range(3))
+    found = [SimpleNamespace(total=x, free=y) for x, y in memory]
 
-    def find(x: Any) -> int:
-        known = UUIDS.index(x) if x in UUIDS else x
-        return known if known in range(len(given)) else fail()
+    def fail(*_: Any) -> Any:
+        raise OSError
 
-    functions = {
+    return {
+        "NVMLError": OSError,
         "nvmlInit": lambda: None,
         "nvmlShutdown": lambda: None,
-        "nvmlDeviceGetCount": lambda: len(given),
+        "nvmlDeviceGetCount": lambda: len(found),
         "nvmlSystemGetCudaDriverVersion_v2": lambda: 12080,
-        "nvmlDeviceGetHandleByIndex": find,
-        "nvmlDeviceGetHandleByUUID": find,
-        "nvmlDeviceGetName": lambda handle: f"GPU {handle}",
-        "nvmlDeviceGetUUID": lambda handle: (*UUIDS, "MIG-dd", "MIG-ee")[handle],
+        "nvmlDeviceGetHandleByIndex": lambda x: x,
+        "nvmlDeviceGetName": lambda x: f"GPU {x}",
+        "nvmlDeviceGetUUID": lambda x: f"GPU-{x}",
         "nvmlDeviceGetMigMode": fail,
-        "nvmlDeviceGetMemoryInfo": lambda handle: SimpleNamespace(
-            total=given[handle][0], free=given[handle][1]
-        ),
-    }
-    return {"NVMLError": NVMLError} | functions | others
-
-
-def cut_into_slices(place: int) -> dict[str, Any]:
-    """Make the functions of pynvml of a GPU that is cut in two."""
-    parts = {0: 3, 4: 4}
-    return {
-        "nvmlDeviceGetMigMode": lambda gpu: (int(gpu == place), 0),
-        "nvmlDeviceGetMaxMigDeviceCount": lambda _: 7,
-        "nvmlDeviceGetMigDeviceHandleByIndex": lambda _, i: (
-            parts[i] if i in parts else fail()
-        ),
+        "nvmlDeviceGetMemoryInfo": lambda x: found[x],
     }
 
 

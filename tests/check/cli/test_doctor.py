@@ -64,30 +64,6 @@ def test_releases_of_cublas_that_may_be_wrong_are_told(version, capability, stat
     assert statuses(diagnosis.check_cublas(cuda, capability)) == {"cuBLAS": status}
 
 
-@cases(
-    ("packages", "expected"),
-    [
-        ({}, "ok"),
-        ({"python": "3.11.2"}, "ok"),
-        ({"python": "3.12.9"}, "failure"),
-        ({"dask": "9"}, "failure"),
-        ({"numpy": "9"}, "warning"),
-        ({"numpy": "9", "python": "3.12.1"}, "failure"),
-        ({"twom_dist": "9"}, "failure"),
-        ({"twom_dist": None}, "failure"),
-    ],
-)
-def test_workers_that_differ(packages, expected):
-    own = {"python": "3.11.9", "dask": "2026.8", "numpy": "2.4", "lz4": None}
-    own["twom_dist"] = td.__version__
-    here, there = {"packages": own}, {"tcp://b:2": {"packages": own | packages}}
-    versions = {"client": here, "scheduler": here, "workers": there}
-    client = SimpleNamespace(get_versions=lambda **_: versions)
-    found = diagnosis.compare_processes(client)
-    assert found[0].status == expected
-    assert all("tcp://b:2" in x.found for x in found if x.status != "ok")
-
-
 def test_a_scheduler_without_workers_is_a_failure():
     scheduler = SimpleNamespace(address="tcp://a:1")
     client = SimpleNamespace(scheduler=scheduler, nthreads=dict)

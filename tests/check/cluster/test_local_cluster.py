@@ -10,15 +10,12 @@ import twom_dist as td
 from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.nvml import (
-    cut_into_slices,
     fake_nvml,
     recording_clusters,
-    with_modules,
 )
 from twom_dist.cluster import local, nvml
 from twom_dist.errors import (
     ArgumentError,
-    EngineUnavailableError,
     MemoryLimitError,
     PlanError,
 )
@@ -99,20 +96,6 @@ def test_what_does_not_fit_is_refused():
 # --- on GPUs --------------------------------------------------------------------------
 
 
-@cases(
-    ("named", "found"),
-    [(None, [0, 1, 2]), ("2,0", [2, 0]), ("GPU-bb", [1]), ("1, 7, 0", [1]), ("", [])],
-)
-def test_gpus_are_those_that_cuda_would_see(named, found, monkeypatch):
-    if named is not None:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", named)
-    with with_modules(pynvml=fake_nvml()):
-        gpus = nvml.find_gpus()
-    sizes = [(x.name, x.total_bytes, x.free_bytes) for x in gpus.visible]
-    assert sizes == [(f"GPU {i}", 100 * i, 90 * i) for i in found]
-    assert bool(gpus.reason) != bool(found)
-
-
 def start(gpus_there=TWO_GPUS, rmm=True, **arguments):
     """Arguments of the cluster that would start, without its own folder."""
     with recording_clusters(gpus_there, rmm) as calls, pytest.raises(SystemExit):
@@ -138,19 +121,7 @@ POOL = {
     "rmm_allocator_external_lib_list": ["cupy"],
     "device_memory_limit": int(0.72 * 72 * GIB),
 }
-BOTH = {"CUDA_VISIBLE_DEVICES": ["GPU-aa", "GPU-bb"]}
-
-
-def test_gpus_are_used_where_dask_cuda_is_installed():
-    for installed in (None, {}):
-        with with_modules(pynvml=TWO_GPUS, dask_cuda=installed):
-            assert bool(local.choose_gpus().visible) == (installed is not None)
-            assert len(local.choose_gpus(gpus=True).visible) == 2
-            assert not local.choose_gpus(gpus=False).visible
-            assert not local.choose_gpus(n_workers=3).visible
-    nowhere = with_modules(pynvml=TWO_GPUS, dask_cuda=None)
-    with nowhere, raises(EngineUnavailableError, "no-dask-cuda"):
-        td.local_cluster(gpus=True)
+BOTH = {"CUDA_VISIBLE_DEVICES": ["GPU-0", "GPU-1"]}
 
 
 def test_dask_cuda_is_asked_for_a_pool_that_cupy_shares(tmp_path):
@@ -162,7 +133,7 @@ def test_dask_cuda_is_asked_for_a_pool_that_cupy_shares(tmp_path):
     assert start(memory_limit=GIB, local_directory=fast, **own) == expected | own
     # Only the GPUs that workers get decide.
     call = start(n_workers=1)
-    assert call["CUDA_VISIBLE_DEVICES"] == ["GPU-aa"]
+    assert call["CUDA_VISIBLE_DEVICES"] == ["GPU-0"]
     assert call["rmm_pool_size"] == 81 * GIB
     # A pool is of RMM, and a GPU may share the memory of the host.
     assert "rmm_pool_size" not in start(rmm=False)
@@ -177,17 +148,6 @@ def test_outputs_of_planned_tasks_stay_on_the_device(gib):
     assert size == int(0.9 * free)
     # Plans take 0.8 of the pool: a tenth of that is inside of tasks.
     assert 0.9 * 0.8 * size <= outputs + 1 <= 0.8 * size
-
-
-def test_a_gpu_that_others_use_is_named_and_slices_have_to_be():
-    memory = [*FREE, (100 * GIB, 10 * GIB)]
-    with pytest.warns(UserWarning, match=r"GPU-cc"):
-        assert start(fake_nvml(*memory))["rmm_pool_size"] == 9 * GIB
-    cut = fake_nvml(*memory, **cut_into_slices(2))
-    there = with_modules(pynvml=cut, dask_cuda={})
-    with there, raises(EngineUnavailableError, "gpu-slices") as caught:
-        td.local_cluster()
-    assert "GPU-aa,GPU-bb,MIG-dd,MIG-ee" in caught.value.remedy
 
 
 # --- who can connect ------------------------------------------------------------------

@@ -7,27 +7,6 @@ from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.strategies import random_matrix
 
-NUMBER, VECTOR, SQUARE = np.array(2.0), np.arange(3.0), np.eye(3)
-NUMBERS = [
-    *(("tensordot", (x, x, 1)) for x in (VECTOR, [1, 2])),
-    *(("tensordot", (x, x, 0)) for x in (NUMBER, 3.0)),
-    ("tensordot", (SQUARE, SQUARE)),
-    *(("matmul", (x, x)) for x in (VECTOR, [1, 2])),
-    *(("einsum", ("i,i->", x, x)) for x in (VECTOR, [1, 2])),
-    *(("einsum", (",", x, x)) for x in (NUMBER, 3.0)),
-    ("einsum", ("ij->", SQUARE)),
-    *(("transpose", (x,)) for x in (NUMBER, 3.0)),
-]
-
-
-@cases(("name", "given"), NUMBERS)
-def test_a_result_without_axes_is_a_number_where_it_is_one_in_numpy(name, given):
-    found, expected = getattr(td, name)(*given), getattr(np, name)(*given)
-    assert type(found) is type(expected)
-    assert (found.dtype, found.shape) == (expected.dtype, ())
-    assert found == expected
-
-
 CONTRACTIONS = [
     (td.matmul, (), ()),
     (td.tensordot, (), (1,)),

@@ -50,6 +50,8 @@ def contractions(draw):
 
 
 def expect(found, expected):
+    # A number, where it is one in NumPy.
+    assert type(found) is type(expected)
     assert found.dtype == expected.dtype
     assert found.shape == expected.shape
     assert (found == expected).all()

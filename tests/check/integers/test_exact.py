@@ -71,9 +71,18 @@ def test_products_are_those_of_python_integers(data, m, n, k, pairs, lazily):
         cut = {"full": np.ones_like, "lower": np.tril, "upper": np.triu}
         mask = cut[options["uplo"]](np.ones((expected.shape[-1 - pairs],) * 2, int))
         expected *= mask[..., None] if pairs else mask
+    if data.draw(st.booleans()):
+        # Integers in floating-point arrays, complex ones as pairs.
+        kinds = ("complex64", "complex128") if pairs else ("float32", "float64")
+        matrices = [
+            (x @ (1, 1j) if pairs else x).astype(pick(*kinds)) for x in matrices
+        ]
+        del options["pairs"]
     if lazily:
         chunk, parts = data.draw(st.integers(1, 8)), (data.draw(st.integers(1, 2)),)
-        cut = (1,) * len(stack) + (chunk, chunk) + parts * pairs
+        cut = (
+            (1,) * len(stack) + (chunk, chunk) + parts * ("pairs" in options and pairs)
+        )
         matrices = [da.from_array(x, chunks=cut) for x in matrices]
     elif not stack:
         matrices = [pick(*LAYOUTS)(x) for x in matrices]

@@ -1,7 +1,5 @@
 """Integers in floating-point arrays, complex ones as Gaussian integers."""
 
-from itertools import product
-
 import dask.array as da
 import numpy as np
 
@@ -17,26 +15,8 @@ def as_complex(pairs, dtype="complex128"):
     return (pairs[..., 0] + 1j * pairs[..., 1]).astype(dtype)
 
 
-SHAPES = (7, 5), (5, 6)
-P, Q = (random_integers(shape, "int16", True, 1) for shape in SHAPES)
+P, Q = (random_integers(x, "int16", True, 1) for x in ((7, 5), (5, 6)))
 EXACT = td.integers.gemm(P, Q, pairs=True)
-
-
-@cases(("dtype", "lazily"), product(("complex64", "complex128"), (False, True)))
-def test_complex_numbers_have_the_bits_of_pairs(dtype, lazily):
-    a, b = as_complex(P, dtype), as_complex(Q, dtype)
-    slowly = td.integers.gemm(a, b, engine="reference")
-    if lazily:
-        a, b = da.from_array(a, chunks=3), da.from_array(b, chunks=4)
-    square = td.integers.herk(P, pairs=True, uplo="lower")
-    both = td.integers.syr2k(P, P[::-1], pairs=True)
-    for x in (td.integers.gemm(a, b), slowly):
-        assert same_bits(np.asarray(x), EXACT)
-    assert same_bits(np.asarray(td.integers.herk(a, uplo="lower")), square)
-    assert same_bits(np.asarray(td.integers.syr2k(a, a[::-1])), both)
-    words = td.integers.matmul(a, b)
-    assert words.dtype == np.int64
-    assert (np.asarray(words) == as_parts(EXACT)).all()
 
 
 def test_real_numbers_meet_integers_and_complex_ones():
@@ -44,26 +24,14 @@ def test_real_numbers_meet_integers_and_complex_ones():
     exact, mixed = td.integers.gemm(a, b), a @ z
     for y in (b, da.from_array(b.astype("f4"))):
         assert same_bits(np.asarray(td.integers.gemm(a.astype(float), y)), exact)
-    assert (td.integers.matmul(a.astype("f4"), b) == exact).all()
     for x in (a, a.astype(float), da.from_array(a, chunks=4)):
         assert (np.asarray(td.integers.gemm(x, z)) == mixed).all()
         found = np.asarray(td.integers.matmul(x, z))
         assert (found == as_parts(mixed)).all()
-
-
-def test_layouts_and_stacks():
-    a = as_complex(P)
-    expected, stack = td.integers.herk(a), np.array([a, a[::-1]])
-    for x in (np.asfortranarray(a), np.repeat(a, 2, axis=1)[:, ::2], a.astype(">c16")):
-        assert same_bits(td.integers.herk(x), expected)
-    found = td.integers.herk(stack)
-    assert same_bits(found[0], expected)
-    lazily = td.integers.herk(da.from_array(stack, chunks=(1, 4, 5)))
-    assert same_bits(lazily.compute(scheduler="sync"), found)
-    for shape in ((0, 3), (3, 0)):
-        empty = np.zeros(shape, complex)
-        assert (td.integers.herk(empty) == empty @ empty.T).all()
-        assert td.integers.matmul(empty, empty.T).shape == (shape[0], shape[0], 2)
+    for x, y in ((as_complex(P), z), (da.from_array(as_complex(P, "c8"), chunks=3), z)):
+        words = td.integers.matmul(x, y)
+        assert words.dtype == np.int64
+        assert (np.asarray(words) == as_parts(EXACT)).all()
 
 
 def test_the_largest_entries_decide_the_moduli():

@@ -3,11 +3,8 @@
 import re
 import tomllib
 
-import numpy as np
-import yaml
-
 import twom_dist
-from docs.measurements import CODE, PAGES, find_faults, find_unsourced
+from docs.measurements import CODE, PAGES, find_faults
 from tests.support.cases import cases
 from tests.support.places import ROOT
 
@@ -29,22 +26,6 @@ def test_measurements_name_their_file(page):
     assert find_faults(page) == []
 
 
-TEXTS = [
-    ("It took 3 s on an H200.", 1),
-    ("It took 3 s\non an H200\n(`gpu.jsonl`).", 0),
-    ("- fast: 80 TF/s (`gpu.jsonl`)\n- slow: 3 TF/s", 1),
-    ("On a Xeon (`x.jsonl`):\n\n| Xeon | 1.5 |\n|---|---|", 0),
-    ("On a Xeon.\n\n| Xeon | 1.5 |\n|---|---|", 1),
-    ("Predictions in ms.\n\nIt took 3 s on an H200.", 1),
-    ("```\n3 s on an H200\n```\n", 0),
-]
-
-
-@cases(("text", "count"), TEXTS)
-def test_the_rule_itself(text, count):
-    assert len(find_unsourced(text)) == count
-
-
 def test_nobody_is_told_to_install_this_package_from_an_index():
     """None has it: whoever took the name there would run as the user."""
     found = re.compile(
@@ -57,14 +38,6 @@ def test_nobody_is_told_to_install_this_package_from_an_index():
     assert len(texts) > 300
     told = {str(path): found.search(path.read_text("utf-8")) for path in texts}
     assert [path for path, match in told.items() if match] == []
-
-
-def test_a_report_of_a_bug_asks_for_what_can_be_called():
-    form = yaml.safe_load((ROOT / ".github/ISSUE_TEMPLATE/bug.yml").read_text("utf-8"))
-    labels = [part["attributes"]["label"] for part in form["body"]]
-    (call,) = re.findall(r"`print\((td\..*)\)`", "\n".join(labels))
-    A = B = np.eye(2)
-    assert eval(call, {"td": twom_dist, "A": A, "B": B}).num_moduli
 
 
 def test_links_of_the_readme_lead_to_files_of_a_copy_and_of_the_index():

@@ -91,20 +91,16 @@ def test_the_conda_recipe_asks_for_the_same():
     assert recipe["build"]["python"]["entry_points"] == scripts
 
 
-def test_the_citation_is_that_of_this_release():
-    citation = read_yaml("CITATION.cff")
+def test_the_citation_is_that_of_this_release_and_there_is_one_address():
+    citation, home = read_yaml("CITATION.cff"), PROJECT["urls"]["Homepage"]
     changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
     first, *_ = re.findall(r"^## \[([\d.]+)\] - (.+)$", changes, re.MULTILINE)
     assert (citation["version"], str(citation["date-released"])) == first
     assert first[0] == td.__version__
-    assert citation["license"] == PROJECT["license"]
-    assert citation["authors"] == PROJECT["authors"]
-
-
-def test_there_is_one_address():
-    home = PROJECT["urls"]["Homepage"]
-    assert all(x.startswith(home) for x in PROJECT["urls"].values())
-    assert read_yaml("CITATION.cff")["repository-code"] == home
-    assert read_yaml("recipe/recipe.yaml")["about"]["homepage"] == home
+    for name in ("license", "authors"):
+        assert citation[name] == PROJECT[name]
     links = read_yaml(".github/ISSUE_TEMPLATE/config.yml")["contact_links"]
-    assert all(x["url"].startswith(home) for x in links)
+    urls = [*PROJECT["urls"].values(), *(x["url"] for x in links)]
+    assert all(x.startswith(home) for x in urls)
+    recipe = read_yaml("recipe/recipe.yaml")["about"]["homepage"]
+    assert citation["repository-code"] == recipe == home
