@@ -23,11 +23,11 @@ def test_each_half_on_a_gpu_takes_less_than_ten_minutes():
 
 @cases("dtype", ["complex128", "float64", "complex64"])
 def test_errors_are_those_of_exact_sums(dtype):
-    A, B = (td.testing.random_matrix(4, 4, dtype=dtype, seed=s) for s in (1, 2))
+    A, B = (td.testing.random_matrix(3, 3, dtype=dtype, seed=s) for s in (1, 2))
     C = A @ B
-    C[2, 3] *= 1 + 1e-5
+    C[2, 1] *= 1 + 1e-5
     found = Reference(A, B).errors(C)
-    exact = td.testing.sampled_errors(A, B, C, samples=100)
+    exact = td.testing.sampled_errors(A, B, C, samples=60)
     assert found["componentwise"] == pytest.approx(exact["componentwise"], rel=1e-6)
     assert 0 < found["norm"] < found["componentwise"]
 

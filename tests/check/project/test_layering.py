@@ -124,20 +124,21 @@ def defers(node: ast.AST) -> bool:
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
 
 
-def find_imports(
-    node: ast.AST, package: str, deferred: bool = False
-) -> Iterator[Import]:
-    """List the imports under a node; ``package`` resolves the relative ones."""
-    if isinstance(node, ast.Import):
-        for alias in node.names:
-            yield Import(alias.name, node.lineno, deferred)
-    elif isinstance(node, ast.ImportFrom):
-        relative_name = "." * node.level + (node.module or "")
-        base = importlib.util.resolve_name(relative_name, package)
-        for alias in node.names:
-            yield Import(f"{base}.{alias.name}", node.lineno, deferred)
-    for child in ast.iter_child_nodes(node):
-        yield from find_imports(child, package, deferred or defers(node))
+def find_imports(tree: ast.AST, package: str) -> Iterator[Import]:
+    """List the imports of a module; ``package`` resolves the relative ones."""
+    todo = [(tree, False)]
+    while todo:
+        node, deferred = todo.pop()
+        base = ""
+        if isinstance(node, ast.ImportFrom):
+            relative_name = "." * node.level + (node.module or "")
+            base = importlib.util.resolve_name(relative_name, package) + "."
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            for alias in node.names:
+                yield Import(base + alias.name, node.lineno, deferred)
+        below = deferred or defers(node)
+        children = ast.iter_child_nodes(node)
+        todo += [(x, below) for x in children if not isinstance(x, ast.expr)]
 
 
 @cache
