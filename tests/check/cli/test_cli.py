@@ -61,14 +61,13 @@ def test_integers_and_diagonals_are_files_as_well(call, a, b):
 
 
 GEMM = ("gemm", "A.npy", "B.npy", "-o", "C.npy", *HERE)
-EXACT = ("plan", "syrk", "I.npy", "--exact")
 LINES = [
     (GEMM, {"resumed": 0, "shape": [M, N, K]}),
     (("herk", "A.npy", "-o", "H.npy", *HERE, "--quiet"), {"dtype": "complex128"}),
     (("plan", "gemm", "A.npy", "B.npy"), {"waves": 1}),
     (("plan", "gemm", "--shape-a", "3,4", "--shape-b", " 4x5"), {"shape": [3, 5, 4]}),
     (("plan", "herk", "A.npy", "--diag", "w.npy"), {"shape": [M, M, K]}),
-    (EXACT, {"error_bound": 0}),
+    (("plan", "syrk", "I.npy", "--exact"), {"error_bound": 0}),
     (("info", "A.npy"), {"shape": [M, K], "chunks": None, "missing_chunks": 0}),
     (("doctor",), {"ok": True}),
     (("clean", "."), {"leftovers": []}),

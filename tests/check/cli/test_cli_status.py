@@ -12,11 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fsspec.implementations.memory import MemoryFileSystem
 
 import twom_dist as td
-from tests.support.buckets import save as save_at_url
-from tests.support.command import make, read
+from tests.support.command import read
 from tests.support.disk import failing
 from tests.support.jobs import at, multiply, stop_after, wait_until
 from tests.support.stored import begun, make_matrix, save
@@ -90,14 +88,6 @@ def test_updates_count_a_tile_and_its_image_once(files, status):
     assert run().resumed == found["done"]
 
 
-def test_a_job_that_looks_at_its_inputs_has_no_tiles(call, files, status):
-    with find_unfinished("C.zarr").lock():
-        found = status("C.zarr")
-        assert (found["state"], found["tiles"]) == ("running", 0)
-        assert "looks at its inputs" in call("status", "C.zarr")[1]
-    call.assert_refuses("status", "C.zarr", why="no-job")
-
-
 def test_a_run_on_another_host_shows_by_the_time_of_its_lock(files, status):
     stop_after(2, partial(multiply, "C.zarr"))
     place = find_unfinished("C.zarr")
@@ -110,24 +100,6 @@ def test_a_run_on_another_host_shows_by_the_time_of_its_lock(files, status):
             os.utime(place.lock_path, (time.time() - age,) * 2)
             expected = "running" if alive else "stopped"
             assert status("C.zarr")["state"] == expected, (host, age)
-
-
-def test_at_a_url_only_tiles_tell(call):
-    save_at_url("memory://folder/A.zarr", make(64, 64, 4))
-    names = [f"memory://folder/{x}.zarr" for x in "AAC"]
-    try:
-        call.assert_refuses("status", names[2], why="no-job")
-        stop_after(2, partial(td.multiply_files, *names, chunks=16))
-        code, out, _ = call("status", names[2])
-        assert code == 1
-        for part in ("only new tiles show a run", "of 16, the last", "multiply_files"):
-            assert part in out
-        assert "unknown" in call("info", names[2])[1]
-        td.multiply_files(*names)
-        assert call("status", names[2])[0] == 0
-    finally:
-        MemoryFileSystem.store.clear()
-        MemoryFileSystem.pseudo_dirs[:] = [""]
 
 
 def test_other_files_and_damaged_notes(call, files, status):
