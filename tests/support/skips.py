@@ -75,7 +75,7 @@ EXPECTED = (
     Skips("tests/check/store/test_store_unfinished.py", 3, _is_not_root),
     Skips("tests/check/cluster/test_local_cluster.py", 1, _package("dask_cuda")),
     # Torch and JAX take gigabytes.
-    Skips("tests/check/interop/test_exchange.py", 3, _package("torch", "jax")),
+    Skips("tests/check/interop/test_exchange.py", 2, _package("torch", "jax")),
     Skips("tests/run/docs/test_docs.py", 1, _package("torch")),
     # Below: programs that CI installs, and packages that are for some machines alone,
     # or too new for the oldest dependencies.

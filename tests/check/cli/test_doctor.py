@@ -3,7 +3,6 @@
 Real workers are examined in tests/run/workers/test_local_cluster.py.
 """
 
-from types import SimpleNamespace
 from unittest.mock import Mock
 
 from distributed import Client
@@ -62,12 +61,6 @@ def test_an_engine_that_is_off_by_one_residue_fails(monkeypatch):
 def test_releases_of_cublas_that_may_be_wrong_are_told(version, capability, status):
     cuda = Mock(**{"cublas.getVersion.return_value": version})
     assert statuses(diagnosis.check_cublas(cuda, capability)) == {"cuBLAS": status}
-
-
-def test_a_scheduler_without_workers_is_a_failure():
-    scheduler = SimpleNamespace(address="tcp://a:1")
-    client = SimpleNamespace(scheduler=scheduler, nthreads=dict)
-    assert statuses(diagnosis.check_workers(client)) == {"workers": "failure"}
 
 
 def test_the_command_tells_whether_all_is_in_order(call):

@@ -113,18 +113,6 @@ def test_files_are_looked_at_as_they_are_read(tmp_path):
     assert "A.npy[5, 6]" in caught.value.problem
 
 
-def test_products_of_one_shape():
-    a = bad(3 + 4j)
-    herk = td.Product(a.shape, routine=td.integers.herk)
-    assert same_bits(herk(a), td.integers.herk(a))
-    with raises(PlanError, "not-integer"):
-        herk(a / 2)
-    with raises(PlanError, "graph"):
-        td.Product(a.shape, routine=td.integers.herk, graph=True)
-    with raises(ArgumentError, "pairs-dtype"):
-        td.integers.matmul(a, a, pairs=True)
-
-
 # --- results as integers ----------------------------------------------------------
 
 LEAST, MOST = -(2.0**31), 2.0**31

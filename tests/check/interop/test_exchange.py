@@ -135,21 +135,3 @@ def test_cuda_takes_cupy():
     tensor.device = 2
     with with_modules(cupy=None), raises(EngineUnavailableError, "no-cupy"):
         td.gemm(tensor, B)
-
-
-def test_tensors_of_torch_say_what_they_are():
-    torch = pytest.importorskip("torch", reason="too large for the tests")
-    a = torch.from_numpy(A)
-    for code, tensor in [
-        ("gradient", a.clone().requires_grad_()),
-        ("lazy-view", a.mH.mT),
-        ("lazy-view", a.conj().imag),
-        ("not-a-matrix", a.to("meta")),
-        ("not-a-matrix", a.to_sparse()),
-        ("not-a-matrix", a.real.bfloat16()),
-    ]:
-        with raises(ArgumentError, code):
-            td.gemm(tensor, B)
-    out = torch.zeros(5, 4, dtype=torch.complex128)
-    assert td.gemm(a.mT, B, op_a="T", out=out) is out
-    assert out.numpy().tobytes() == AB.tobytes()

@@ -1,7 +1,6 @@
 """What HDF5 files refer to: it is there, whole and a file, or the matrix is refused."""
 
 import os
-import shutil
 
 import h5py
 import pytest
@@ -115,21 +114,6 @@ def test_external_storage_that_is_too_short_is_refused(here):
         with raises(StoreError, "source-missing"):
             open_matrix("A.h5")
         os.truncate(name, whole)
-
-
-def test_external_storage_is_looked_for_where_hdf5_finds_it(here, monkeypatch):
-    os.mkdir("raw")
-    with h5py.File("A.h5", "w") as file:
-        file.create_dataset("A", data=VALUES, external=[(f"{here}/x.bin", 0, 192)])
-        file.create_dataset("B", shape=(4, 6), dtype="f8", external=[("x.bin", 0, 192)])
-    monkeypatch.setenv("HDF5_EXTFILE_PREFIX", "${ORIGIN}/raw")
-    with raises(StoreError, "source-missing"):
-        open_matrix("A.h5::B")
-    shutil.copy("x.bin", "raw/x.bin")
-    stamp = open_matrix("A.h5::B").stamp()
-    for name, same in (("x.bin", True), ("raw/x.bin", False)):
-        os.utime(name, ns=(1, 1))
-        assert (open_matrix("A.h5::B").stamp() == stamp) == same
 
 
 def make_lacking(kind):

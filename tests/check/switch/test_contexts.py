@@ -3,7 +3,6 @@
 import asyncio
 import contextvars
 from concurrent.futures import ThreadPoolExecutor
-from threading import Event
 
 import dask.array as da
 import pytest
@@ -77,43 +76,12 @@ def test_one_object_may_be_entered_again_and_inside_itself(other):
     assert (outer.ours, inner.ours, again.ours) == (2, 1, 1)
 
 
-def test_threads_that_share_an_object_end_their_own_blocks(other):
-    block, entered, left = td.use(**OPTIONS), Event(), Event()
-
-    def work():
-        with block:
-            entered.set()
-            left.wait(10)
-
-    with block:
-        running = other.submit(work)
-        entered.wait(10)
-    assert not multiplies()
-    with block:
-        left.set()
-        running.result()
-        assert multiplies()
-
-
 def test_threads_and_tasks_have_the_blocks_of_their_context(other):
     with td.use(**OPTIONS) as used:
         copy = contextvars.copy_context()
         assert not other.submit(multiplies).result()
         assert other.submit(copy.run, multiplies).result()
     assert used.ours == 1
-    entered, left = Event(), Event()
-
-    def work():
-        with td.use(**OPTIONS):
-            entered.set()
-            left.wait(10)
-            return multiplies()
-
-    running = other.submit(work)
-    entered.wait(10)
-    assert not multiplies()
-    left.set()
-    assert running.result()
 
     async def wait(turn):
         await turn.wait()
