@@ -18,7 +18,7 @@ import tempfile
 import tomllib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -35,17 +35,9 @@ PYTEST = ("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not night
 
 @dataclass(frozen=True)
 class Mutant:
-    """A change of one line.
+    """A change of one line: `old`, which stands in the file once, becomes `new`.
 
-    Attributes
-    ----------
-    room, file : str
-    old, new : str
-        `old` stands in the file once.
-    why : str
-        What would go wrong.
-    harmless : str
-        Why results are right all the same; empty if they are not.
+    `why` says what would go wrong, or `harmless` why results are right all the same.
     """
 
     room: str
@@ -56,8 +48,7 @@ class Mutant:
     harmless: str = ""
 
     def __str__(self) -> str:
-        old, new = (" ".join(x.split()) for x in (self.old, self.new))
-        return f"{self.file}: {old!r} -> {new!r}: {self.why}"
+        return f"{self.file}: {self.old.strip()} -> {self.new.strip()}: {self.why}"
 
 
 @dataclass(frozen=True)
@@ -133,9 +124,7 @@ def try_rooms(rooms: Sequence[Room], processes: int) -> list[Mutant]:
         def survives(room: Room, mutant: Mutant | None) -> bool:
             copy = copies.get()
             try:
-                if mutant is None:
-                    return copy.passes(room.tests)
-                with copy.changed(mutant):
+                with copy.changed(mutant) if mutant else nullcontext():
                     return copy.passes(room.tests)
             finally:
                 copies.put(copy)
@@ -143,8 +132,8 @@ def try_rooms(rooms: Sequence[Room], processes: int) -> list[Mutant]:
         for room, sound in [(x, pool.submit(survives, x, None)) for x in rooms]:
             if not sound.result():
                 raise SystemExit(f"the tests of {room.name} fail without any mutant")
-        tried = [(x, y, pool.submit(survives, x, y)) for x in rooms for y in x.mutants]
-        for _, mutant, result in tried:
+        tried = [(y, pool.submit(survives, x, y)) for x in rooms for y in x.mutants]
+        for mutant, result in tried:
             if result.result():
                 survivors.append(mutant)
                 kind = "harmless" if mutant.harmless else "SURVIVES"

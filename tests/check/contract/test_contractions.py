@@ -8,11 +8,15 @@ import opt_einsum as oe
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.lib.stride_tricks import as_strided, sliding_window_view
 from opt_einsum.testing import rand_equation
 
 import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cases import cases
+from tests.support.expect import raises
+from tests.support.strategies import random_matrix
+from twom_dist.errors import MemoryLimitError
 
 SIZES = dict(zip("abcde", (1, 2, 3, 2, 4), strict=True))
 DTYPES = ("float64", "complex128", "complex64", "int64", "int8")
@@ -211,3 +215,108 @@ def test_operands_are_cast_before_anything_is_summed(subscripts, dtypes):
         for term, dtype in zip(terms, dtypes, strict=True)
     ]
     expect(td.einsum(subscripts, *operands), np.einsum(subscripts, *operands))
+
+
+# --- accuracy, and arguments of NumPy -------------------------------------------------
+
+CONTRACTIONS = [
+    (td.matmul, (), ()),
+    (td.tensordot, (), (1,)),
+    (td.einsum, ("ij,jk",), ()),
+]
+
+
+@cases("accuracy", ["componentwise", "normwise", 1e-5])
+def test_an_accuracy_is_that_of_gemm(accuracy):
+    a, b = (random_matrix(9, 9, phi=2.0, seed=seed) for seed in (1, 2))
+    expected = td.gemm(a, b, accuracy=accuracy)
+    for contract, before, after in CONTRACTIONS:
+        assert same_bits(contract(*before, a, b, *after, accuracy=accuracy), expected)
+    norms = np.outer(*(np.linalg.norm(x, axis=i) for x, i in ((a, 1), (b, 0))))
+    error = (abs(expected - a @ b) / norms).max()
+    # sqrt(k) eps; not that of another accuracy.
+    low, high = (1e-9, 3e-5) if accuracy == 1e-5 else (0, 1e-14)
+    assert low < error <= high
+
+
+A, B = random_matrix(3, 4), random_matrix(4, 5)
+LISTS = [
+    (A, [0, 1], B, [1, 2]),
+    (A, [0, 1], B, [1, 2], [2, 0]),
+    (A, [30, 1], B, [1, 2]),
+    (A, [..., 1], B, [1, 2], [..., 2]),
+    (A, [0, 1], [1]),
+    (A, (0, 1)),
+]
+
+
+def test_lists_of_numbers_stand_for_letters_as_in_numpy():
+    for call in LISTS:
+        expected, found = np.einsum(*call), td.einsum(*call, method="2m")
+        assert found.shape == expected.shape
+        assert np.allclose(found, expected)
+    # There may be more axes than letters.
+    assert np.array_equal(td.einsum(A, [60, 1], B, [1, 5000]), td.matmul(A, B))
+    assert np.array_equal(td.einsum(A, [5000, 60]), A.T)
+
+
+WHOLE = np.arange(-12, 12).reshape(4, 3, 2), np.arange(40).reshape(4, 2, 5)
+LAST = [(-2, -1)] * 3
+AXES = [(1, 0), (1, 0), (0, 1)]
+X, Y = WHOLE
+OPTIONS = [
+    ("matmul", (X, Y), {"dtype": "f4", "casting": "unsafe"}),
+    ("matmul", (X, Y), {"dtype": "c8"}),
+    ("matmul", (X, Y), {"dtype": "f8", "order": "F"}),
+    ("matmul", (X[0], Y[0]), {"order": "F"}),
+    ("matmul", (X[0].T, Y[0].T), {"order": "A", "axes": AXES}),
+    ("matmul", (X.T, Y.T), {"axes": [(1, 0), (1, 0), (2, 0)]}),
+    ("matmul", (X, Y[0, :, 0]), {"axes": [(1, 2), 0, 0]}),
+    ("matmul", (Y[0, 0], Y[0, 1]), {"axes": [0, 0, ()]}),
+    ("matmul", (X, Y, np.empty((3, 4, 5), int)), {"axes": [*LAST[1:], (0, 2)]}),
+    ("einsum", ("bij,bjk->ik", X, Y), {"dtype": "f8"}),
+    ("einsum", ("bij,bjk->bik", X, Y), {"dtype": "f4", "casting": "unsafe"}),
+    ("einsum", (X, [0, 1, 2], Y, [0, 2, 3], [3, 1]), {"dtype": complex}),
+    ("einsum", ("bij,bjk->bik", X, Y), {"order": "F"}),
+    ("einsum", ("bij->", X), {"dtype": "f8"}),
+]
+
+
+@cases(("name", "given", "options"), OPTIONS)
+def test_options_of_numpy_are_taken_under_its_names(name, given, options):
+    expected = getattr(np, name)(*given, **options).copy("K")
+    found = getattr(td.numpy, name)(*given, **options)
+    assert (found == expected).all()
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    if found.ndim == 2:
+        assert found.flags.f_contiguous == expected.flags.f_contiguous
+
+
+# --- views that repeat entries, such as windows that slide ----------------------------
+
+
+@cases("axes", ["->ab", "->ba", "->"])
+@cases("dtype", ["complex128", "uint8"])
+def test_views_that_repeat_entries_are_not_copied_for_a_vector(axes, dtype):
+    image, kernel = (integers(x) for x in ((80, 90), (16, 16)))
+    if dtype == "uint8":
+        image, kernel = (abs(x.real).astype(dtype) for x in (image, kernel))
+    windows = sliding_window_view(image, kernel.shape)
+    same = np.broadcast_to(image[:65, :75, None, None], windows.shape)
+    for view in (windows, same):
+        expected = np.einsum(f"abij,ij{axes}", view, kernel)
+        tracemalloc.start()
+        found = td.einsum(f"abij,ij{axes}", view, kernel)
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        expect(found, expected)
+        assert most < view.size
+        if dtype != "uint8":
+            expect(td.einsum(f"abij,ij{axes}", view, kernel, method="2m"), expected)
+
+
+def test_a_view_that_is_too_large_to_be_copied_says_so():
+    shape = 2**20, 2**20, 2**10, 2**6
+    view = as_strided(np.zeros(2**22, "f4"), shape, (4,) * 4, writeable=False)
+    with raises(MemoryLimitError, "memory"):
+        td.einsum("abij,ij->ab", view, np.ones(shape[2:], "f4"), method="2m")

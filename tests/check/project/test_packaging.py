@@ -104,3 +104,29 @@ def test_the_citation_is_that_of_this_release_and_there_is_one_address():
     assert all(x.startswith(home) for x in urls)
     recipe = read_yaml("recipe/recipe.yaml")["about"]["homepage"]
     assert citation["repository-code"] == recipe == home
+
+
+# --- what GitHub runs: nothing that may change unseen, with no rights but to read -----
+
+
+def test_actions_are_pinned_and_jobs_are_limited():
+    paths = [*(ROOT / ".github" / "workflows").glob("*.yml")]
+    assert paths
+    for path in paths:
+        text = path.read_text("utf-8")
+        uses = re.findall(r"\buses: (.*)", text)
+        assert uses
+        for action in uses:
+            assert re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action)
+        found = yaml.safe_load(text)
+        assert found["permissions"] == {"contents": "read"}
+        assert found["concurrency"]
+        assert all(0 < job["timeout-minutes"] <= 300 for job in found["jobs"].values())
+
+
+def test_the_oldest_and_the_newest_python_are_tried_on_both_families_of_cpus():
+    found = read_yaml(".github/workflows/ci.yml")
+    matrix = found["jobs"]["check"]["strategy"]["matrix"]
+    known = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
+    assert matrix["python"] == [known[0], known[-1]]
+    assert [name.endswith("-arm") for name in matrix["os"]] == [False, True]

@@ -28,8 +28,8 @@ from twom_dist.errors import StoreError
 from twom_dist.store import find_unfinished
 
 pytestmark = pytest.mark.usefixtures("here")
-DTYPES = ["?", "i1", "u2", "i4", "u8", "f4", "f8", "c8", "c16"]
-SHAPES = [(0, 0), (0, 3), (3, 0), (1, 1), (6, 4)]
+DTYPES = ["?", "i1", "u8", "f4", "c8", "c16"]
+SHAPES = [(0, 3), (3, 0), (1, 1), (6, 4)]
 
 
 @pytest.mark.parametrize("name", NAMES + MEMBER_NAMES)
