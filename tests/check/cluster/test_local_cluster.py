@@ -34,22 +34,22 @@ def all_are_visible(monkeypatch):
 # --- workers on cores -----------------------------------------------------------------
 
 
-@cases(
-    ("cores", "gib", "given", "expected"),
-    [
-        (32, 64, {}, (8, 4)),
-        (32, 64, {"n_workers": 5}, (5, 6)),
-        (32, 64, {"n_workers": 64}, (64, 1)),
-        (32, 64, {"threads_per_worker": 8}, (4, 8)),
-        (32, 64, {"n_workers": 3, "threads_per_worker": 1}, (3, 1)),
-        # Clamped to the memory, never refused.
-        (64, 2, {}, (4, 16)),
-        (64, 0.1, {}, (1, 64)),
-        # Each GPU has one.
-        (32, 64, {"gpus": FOUND}, (2, 2)),
-        (32, 64, {"gpus": FOUND, "n_workers": 1}, (1, 2)),
-    ],
-)
+SHARES = [
+    (32, 64, {}, (8, 4)),
+    (32, 64, {"n_workers": 5}, (5, 6)),
+    (32, 64, {"threads_per_worker": 8}, (4, 8)),
+    (32, 64, {"n_workers": 3, "threads_per_worker": 1}, (3, 1)),
+    # Clamped to the memory, never refused.
+    (64, 2, {}, (4, 16)),
+    (64, 0.1, {}, (1, 64)),
+    # Each GPU has one.
+    (32, 64, {"gpus": FOUND}, (2, 2)),
+    (32, 64, {"gpus": FOUND, "n_workers": 1}, (1, 2)),
+]
+LIMITS = [(0, 4, None), ("1 GiB", 4, GIB), (0.5, 2, 4 * GIB), ("auto", 4, 2 * GIB)]
+
+
+@cases(("cores", "gib", "given", "expected"), SHARES)
 def test_cores_and_memory_are_shared_out(cores, gib, given, expected):
     memory = int(gib * GIB)
     found = local.choose_workers(**given, cores=cores, memory_bytes=memory)
@@ -57,10 +57,7 @@ def test_cores_and_memory_are_shared_out(cores, gib, given, expected):
     assert found.memory.limit == memory // expected[0]
 
 
-@cases(
-    ("limit", "workers", "memory"),
-    [(0, 4, None), ("1 GiB", 4, GIB), (0.5, 2, 4 * GIB), ("auto", 4, 2 * GIB)],
-)
+@cases(("limit", "workers", "memory"), LIMITS)
 def test_a_memory_limit_leaves_room_for_so_many(limit, workers, memory):
     machine = {"cores": 4, "memory_bytes": 8 * GIB}
     found = local.choose_workers(memory_limit=limit, **machine)

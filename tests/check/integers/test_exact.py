@@ -1,5 +1,7 @@
 """Exact products of integers and of pairs, compared with Python integers."""
 
+from functools import partial
+
 import dask
 import dask.array as da
 import numpy as np
@@ -223,17 +225,15 @@ def test_refusals(kind, code, call):
 
 def test_whoever_forgets_to_say_pairs_is_told():
     x = np.ones((4, 6, 2), np.int8)
-    calls = [
-        lambda **given: exact.herk(x, **given),
-        lambda **given: exact.herk(zarr.array(x), **given),
-        lambda **given: exact.gemm(x, x, op_b="C", **given),
-        lambda **given: td.plan(exact.herk, da.from_array(x), **given),
-        lambda **given: td.plan(exact.herk, x.shape, dtype="int8", **given),
-    ]
-    for call in calls:
+    for function, *operands in (
+        (exact.herk, x),
+        (exact.herk, zarr.array(x)),
+        (partial(exact.gemm, op_b="C"), x, x),
+        (partial(td.plan, exact.herk), da.from_array(x)),
+        (partial(td.plan, exact.herk, dtype="int8"), x.shape),
+    ):
         with raises(ArgumentError, "pairs"):
-            call()
-        call(pairs=True)
-        call(pairs=False)
+            function(*operands)
+        function(*operands, pairs=True)
     with raises(ArgumentError, "pairs"):
         td.herk(x)

@@ -200,16 +200,6 @@ def test_integers_without_parts():
     assert same_bits(found.values, expected.astype("float32"))
 
 
-def test_blocks_of_map_blocks_have_a_lazy_result_as_template():
-    lazy = pairs.chunk(channel=1, time=4)
-    blocks = lazy.coarsen(time=4).construct(time=("block", "time"))
-    correlate = partial(td.xarray.herk, **BY_NAME)
-    expected = correlate(blocks)
-    assert expected.dims == ("channel", "block", "antenna", "antenna_2")
-    found = xr.map_blocks(correlate, blocks, template=expected)
-    xr.testing.assert_identical(found.compute(), expected.compute())
-
-
 # --- refusals -------------------------------------------------------------------------
 
 

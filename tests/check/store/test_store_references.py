@@ -43,21 +43,6 @@ def test_a_virtual_matrix_of_itself_is_refused():
                 find(f"{path}::A")
 
 
-def test_pipes_are_not_waited_for(here):
-    os.mkfifo("pipe.h5")
-    make_virtual("A.h5", ("pipe.h5", "A"), name="virtual")
-    raw = [(f"{here}/pipe.h5", 0, 192)]
-    with h5py.File("A.h5", "a") as file:
-        file.create_dataset("external", shape=(4, 6), dtype="f8", external=raw)
-        file["link"] = h5py.ExternalLink("pipe.h5", "A")
-        file["soft"] = h5py.SoftLink("/link")
-        file["group"] = h5py.SoftLink("link/A")
-        names = [*file]
-    for name in names:
-        with raises(StoreError, "file-kind"):
-            open_matrix(f"A.h5::{name}")
-
-
 @pytest.fixture
 def virtual(here):
     """Store a matrix whose rows are virtual, linked and external, in other files."""
