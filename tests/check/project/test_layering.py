@@ -3,11 +3,9 @@
 import ast
 import importlib.util
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import accumulate
-from pathlib import Path
 
 from tests.support.places import ROOT
 from tests.support.sources import find_files, parse
@@ -72,29 +70,6 @@ IMPURE = ("dask", "distributed")
 STILL_PURE = "dask.utils"
 
 
-@dataclass(frozen=True)
-class Import:
-    """One imported name: ``target`` in full, and where the statement stands.
-
-    ``deferred``: inside a function or under ``if TYPE_CHECKING:``, so that importing
-    the module does not import ``target``.
-    """
-
-    target: str
-    line: int
-    deferred: bool
-
-
-def module_name(path: Path) -> str:
-    """Name a source file by its place in the package: ``tiles.grid``, or ``""``."""
-    parts = path.relative_to(ROOT / PACKAGE).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def source_files() -> list[Path]:
-    return [*find_files(f"{PACKAGE}/**/*.py").values()]
-
-
 def covers(prefix: str, name: str) -> bool:
     """Tell whether ``name`` is ``prefix`` or lies in it; ``""`` covers everything."""
     return not prefix or name == prefix or name.startswith(prefix + ".")
@@ -124,8 +99,11 @@ def defers(node: ast.AST) -> bool:
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
 
 
-def find_imports(tree: ast.AST, package: str) -> Iterator[Import]:
-    """List the imports of a module; ``package`` resolves the relative ones."""
+def find_imports(tree: ast.AST, package: str) -> Iterator[tuple[str, int, bool]]:
+    """Yield what is imported, in full, with its line and whether it is deferred.
+
+    ``package`` resolves the relative ones.
+    """
     todo = [(tree, False)]
     while todo:
         node, deferred = todo.pop()
@@ -135,7 +113,7 @@ def find_imports(tree: ast.AST, package: str) -> Iterator[Import]:
             base = importlib.util.resolve_name(relative_name, package) + "."
         if isinstance(node, ast.Import | ast.ImportFrom):
             for alias in node.names:
-                yield Import(base + alias.name, node.lineno, deferred)
+                yield base + alias.name, node.lineno, deferred
         below = deferred or defers(node)
         children = ast.iter_child_nodes(node)
         todo += [(x, below) for x in children if not isinstance(x, ast.expr)]
@@ -156,23 +134,28 @@ def our_module(target: str) -> str | None:
 
 
 @cache
-def all_imports() -> list[tuple[str, str, Import]]:
-    """List every import of the package: a module, the place for a message, what."""
-    listed = []
-    for path in source_files():
-        name = module_name(path)
-        parts = [PACKAGE, *name.split(".")] if name else [PACKAGE]
-        package = ".".join(parts if path.stem == "__init__" else parts[:-1])
-        for found in find_imports(parse(path), package):
-            place = f"{path.relative_to(ROOT)}:{found.line} imports {found.target}"
-            listed.append((name, place, found))
+def all_imports() -> dict[str, list[tuple[str, str, bool]]]:
+    """List the imports of each module: a place for a message, what, if deferred."""
+    listed = {}
+    for place, path in find_files(f"{PACKAGE}/**/*.py").items():
+        parts = place.removesuffix(".py").split("/")
+        package = ".".join(parts[:-1])
+        name = package if parts[-1] == "__init__" else ".".join(parts)
+        listed[name.partition(".")[2]] = [
+            (f"{place}:{line} imports {target}", target, deferred)
+            for target, line, deferred in find_imports(parse(path), package)
+        ]
     return listed
 
 
 @cache
 def our_imports() -> list[tuple[str, str, str]]:
     """List those of modules of ours: a module, the place for a message, a module."""
-    listed = ((name, place, our_module(x.target)) for name, place, x in all_imports())
+    listed = (
+        (name, place, our_module(target))
+        for name, imports in all_imports().items()
+        for place, target, _ in imports
+    )
     return [(name, place, x) for name, place, x in listed if x is not None]
 
 
@@ -191,11 +174,8 @@ def find_circle(graph: dict[str, set[str]]) -> list[str]:
     return []
 
 
-# --- the rules ----------------------------------------------------------------------
-
-
 def test_every_module_has_a_layer_and_imports_only_from_below():
-    names = {module_name(path) for path in source_files()}
+    names = {*all_imports()}
     assert [name for name in names if layer_of(name) is None] == []
     named = {*(x for layer in LAYERS for x in layer), *AT_MOST, *ENGINES, *EXAMINERS}
     assert named - names == set()
@@ -219,24 +199,19 @@ def test_no_module_is_imported_by_what_it_imports():
     for name, _, target in our_imports():
         graph.setdefault(name, set()).update(packages_of(target) - packages_of(name))
     assert find_circle(graph) == []
+    assert {*find_circle({"a": {"b"}, "b": {"c"}, "c": {"b"}})} == {"b", "c"}
 
 
 def test_third_parties_stay_in_their_layers():
     wrong = []
-    for name, place, found in all_imports():
-        package = found.target.split(".")[0]
-        top, inside = THIRD_PARTIES.get(package, (ANYWHERE, ANYWHERE))
-        allowed = (*top, *inside) if found.deferred else top
-        impure = covers_any(IMPURE, found.target) and not covers(
-            STILL_PURE, found.target
-        )
-        if (impure and covers_any(PURE_LAYERS, name)) or not covers_any(allowed, name):
-            wrong.append(place)
+    for name, imports in all_imports().items():
+        for place, target, deferred in imports:
+            package = target.split(".")[0]
+            top, inside = THIRD_PARTIES.get(package, (ANYWHERE, ANYWHERE))
+            allowed = (*top, *inside) if deferred else top
+            impure = covers_any(IMPURE, target) and not covers(STILL_PURE, target)
+            if (impure and covers_any(PURE_LAYERS, name)) or not covers_any(
+                allowed, name
+            ):
+                wrong.append(place)
     assert wrong == []
-
-
-def test_layers_and_circles_are_found():
-    assert layer_of("kernels.contract") < layer_of("kernels.cpu.gemm")
-    assert layer_of("kernels_of_another_kind") is None
-    assert find_circle({"a": {"b"}, "b": {"c"}}) == []
-    assert {*find_circle({"a": {"b"}, "b": {"c"}, "c": {"b"}})} == {"b", "c"}
