@@ -15,7 +15,6 @@ import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.expect import raises
-from tests.support.packages import require
 from twom_dist import numpy as xp
 from twom_dist.errors import PlanError
 
@@ -133,26 +132,6 @@ def test_autoray_finds_every_function():
     for name in ("nothing", "linalg.nothing"):
         with pytest.raises(ImportError, match="nothing"):
             do(name, A)
-
-
-def test_quimb_contracts_by_the_name_of_the_package():
-    tensors = require("quimb.tensor")
-    ours = (td.einsum, td.tensordot)
-    a, b, v = tensors.Tensor(A, "ij"), tensors.Tensor(B, "jk"), A[:5, 0]
-    options = {"output_inds": "ik"}
-    with dask.config.set({"twom-dist.blas-below": 0}):
-        expected = td.tensordot(A, B, 1)
-        assert not same_bits(expected, A @ B)
-        with tensors.contract_backend("twom_dist"):
-            found = (a & b).contract(**options)
-            assert same_bits((a @ b).data, expected)
-            assert same_bits(a.contract(output_inds="ji").data, A.T)
-        assert same_bits(found.data, expected)
-        jit = (a & b).contract(implementation=ours, autojit=True, **options)
-        assert same_bits(jit.data, expected)
-        with tensors.tensor_linop_backend("twom_dist"):
-            operator = tensors.tensor_core.TNLinearOperator([b], "j", "k")
-            assert same_bits(operator.matvec(v), td.tensordot(B, v, 1))
 
 
 def test_routines_of_blas_that_are_missing_say_what_to_call():

@@ -70,28 +70,27 @@ def test_tiles_are_whole_chunks_where_these_are_small(shape, chunks, tile):
 
 
 def test_what_is_no_matrix_is_refused(here, file):
-    group = zarr.open_group(here / "group.zarr", mode="w")
-    for x in (group, file, file["empty"], file["B"].astype("c8")):
-        with raises(ArgumentError, "not-a-matrix"):
-            td.gemm(x, B)
-    line = zarr.create_array(MemoryStore(), data=B[0], chunks=(8,))
-    with raises(PlanError, "not-two-dimensional"):
-        td.gemm(line, B)
-    stored = file["B"]
-    file.close()
     np.save(here / "A.npy", A)
-    for call in (
-        lambda: td.gemm(A, stored),
-        lambda: td.multiply_files(stored, stored, here / "C.npy"),
-        lambda: td.update_files(td.herk, here / "A.npy", here / "C.npy", diag=stored),
-    ):
-        with raises(ArgumentError, "not-a-matrix"):
-            call()
-
-
-def test_a_result_on_disk_is_nobodys_out(here):
+    group = zarr.open_group(here / "group.zarr", mode="w")
+    line = zarr.create_array(MemoryStore(), data=B[0], chunks=(8,))
     stored = zarr.create_array(here / "C.zarr", data=AB, chunks=(8, 9))
-    with raises(ArgumentError, "out"):
-        td.gemm(A, B, out=stored)
-    with raises(PlanError, "out"):
-        td.herk(stored, out=np.zeros((50, 50), complex))
+    of_file, none = file["B"], "not-a-matrix"
+    given = [group, file, file["empty"], of_file.astype("c8")]
+    calls = [(ArgumentError, none, lambda x=x: td.gemm(x, B)) for x in given]
+    calls += [
+        (PlanError, "not-two-dimensional", lambda: td.gemm(line, B)),
+        # A result on disk is nobody's out.
+        (ArgumentError, "out", lambda: td.gemm(A, B, out=stored)),
+        (PlanError, "out", lambda: td.herk(stored, out=np.zeros((50, 50), complex))),
+    ]
+    paths, weights = (here / "A.npy", here / "C.npy"), {"diag": of_file}
+    closed = [
+        (ArgumentError, none, lambda: td.gemm(A, of_file)),
+        (ArgumentError, none, lambda: td.multiply_files(of_file, of_file, paths[1])),
+        (ArgumentError, none, lambda: td.update_files(td.herk, *paths, **weights)),
+    ]
+    for rows in (calls, closed):
+        for kind, code, call in rows:
+            with raises(kind, code):
+                call()
+        file.close()
