@@ -34,10 +34,10 @@ pytestmark = pytest.mark.usefixtures("here")
 
 ROWS = [slice(None), slice(1, 3), slice(None, None, -2), slice(4, 1), slice(-2, 99), 2]
 COLUMNS = [slice(None), slice(2, 7), slice(1, 7, 3), slice(3, 3), -1]
+FOREIGN = [("<c16", "C"), ("<c16", "F"), (">c16", "F"), (">f4", "C"), (">i8", "F")]
 
 
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("dtype", ["<c16", ">c16", ">f4", ">i8"])
+@pytest.mark.parametrize(("dtype", "order"), FOREIGN)
 def test_regions_of_foreign_layouts_become_native(dtype, order):
     values = make_matrix(dtype=dtype[1:]).astype(dtype, order=order)
     np.save("A.npy", values)
@@ -50,11 +50,12 @@ def test_regions_of_foreign_layouts_become_native(dtype, order):
     for name, data, form in (("A2.zarr", values, 2), ("A3.zarr", native, 3)):
         zarr.create_array(name, data=data, chunks=(2, 4), zarr_format=form)
     names = ["A.npy", "A.npz", "packed.npz", "A.h5", "A.hdf5", "A2.zarr", "A3.zarr"]
-    for name, index in product(names, product(ROWS, COLUMNS)):
-        found = np.asarray(open_matrix(name)[index])
-        assert (found.dtype, found.shape) == (native.dtype, native[index].shape)
-        assert found.tobytes() == native[index].tobytes()
-    assert open_matrix(name)[:, :].flags.writeable
+    for matrix in map(open_matrix, names):
+        for index in product(ROWS, COLUMNS):
+            found = np.asarray(matrix[index])
+            assert (found.dtype, found.shape) == (native.dtype, native[index].shape)
+            assert found.tobytes() == native[index].tobytes()
+        assert matrix[:, :].flags.writeable
 
 
 def test_members_are_found_by_name():
