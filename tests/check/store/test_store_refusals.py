@@ -219,3 +219,11 @@ def test_what_is_compressed_and_large_is_not_unpacked_for_each_tile():
     with raises(StoreError, "npz-compressed"):
         td.update_files(td.herk, "A.npz", "C.npy", num_moduli=16)
     assert os.listdir() == ["A.npz"]
+
+
+def test_a_store_that_may_not_be_looked_into_is_not_taken_for_none(monkeypatch):
+    save("A.zarr", np.eye(2))
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may do anything
+    for find in (open_matrix, read_vector):
+        with raises(StoreError, "no-permission"):
+            find("A.zarr")
