@@ -81,11 +81,11 @@ def test_products_are_those_of_python_integers(data, m, n, k, pairs, lazily):
         ]
         del options["pairs"]
     if lazily:
-        chunk, parts = data.draw(st.integers(1, 8)), (data.draw(st.integers(1, 2)),)
-        cut = (
-            (1,) * len(stack) + (chunk, chunk) + parts * ("pairs" in options and pairs)
-        )
-        matrices = [da.from_array(x, chunks=cut) for x in matrices]
+        # Each matrix is cut in its own way.
+        for x, made in enumerate(matrices):
+            ends = [data.draw(st.integers(0, size)) for size in made.shape]
+            cuts = [(y, size - y) for y, size in zip(ends, made.shape, strict=True)]
+            matrices[x] = da.from_array(made, tuple(cuts))
     elif not stack:
         matrices = [pick(*LAYOUTS)(x) for x in matrices]
     with dask.config.set({"twom-dist.largest-tile": pick(3, 1024)}):
