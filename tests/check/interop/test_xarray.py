@@ -204,11 +204,7 @@ def test_integers_without_parts():
 
 
 def by_time(function, *given, **options):
-    return lambda: function(*given, **{"dim": "time", **options})
-
-
-def labelled(function, *given, **options):
-    return lambda: function(*given, **options)
+    return partial(function, *given, **{"dim": "time", **options})
 
 
 gemm, herk = partial(by_time, td.xarray.gemm), partial(by_time, td.xarray.herk)
@@ -244,13 +240,13 @@ REFUSALS = [
     (PlanError, "dims", herk(a, b, beta=1)),
     (PlanError, "dims", herk(a.rename(time="x_2"), dim="x_2")),
     (PlanError, "dims", herk(NAMED, dim="t", rows="a")),
-    *((ArgumentError, "labelled", labelled(x, a, b)) for x in (td.gemm, td.matmul)),
-    (ArgumentError, "labelled", labelled(td.gemm, a.data, b.data, a, beta=1)),
-    (ArgumentError, "labelled", labelled(td.herk, a.to_dataset())),
-    (ArgumentError, "labelled", labelled(td.plan, td.herk, a)),
-    (ArgumentError, "labelled", labelled(td.explain, td.gemm, a, b)),
-    (ArgumentError, "labelled", labelled(td.twofold.gemm, a, b)),
-    (ArgumentError, "labelled", labelled(td.integers.matmul, a, b)),
+    *((ArgumentError, "labelled", partial(x, a, b)) for x in (td.gemm, td.matmul)),
+    (ArgumentError, "labelled", partial(td.gemm, a.data, b.data, a, beta=1)),
+    (ArgumentError, "labelled", partial(td.herk, a.to_dataset())),
+    (ArgumentError, "labelled", partial(td.plan, td.herk, a)),
+    (ArgumentError, "labelled", partial(td.explain, td.gemm, a, b)),
+    (ArgumentError, "labelled", partial(td.twofold.gemm, a, b)),
+    (ArgumentError, "labelled", partial(td.integers.matmul, a, b)),
     (ArgumentError, "not-labelled", gemm(a, b.data)),
     (ArgumentError, "not-labelled", gemm(a.data, b.data)),
     (ArgumentError, "not-labelled", herk(a.to_dataset())),
@@ -280,7 +276,7 @@ REFUSALS = [
         herk(ONE, COMPLEX_C, beta=1, dtype="complex64", pairs="cplx"),
     ),
     *(
-        (ArgumentError, "pairs", labelled(td.integers.to_integers, SUMS, pairs=x))
+        (ArgumentError, "pairs", partial(td.integers.to_integers, SUMS, pairs=x))
         for x in (None, "antenna")
     ),
 ]
