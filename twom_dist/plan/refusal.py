@@ -7,7 +7,8 @@ from math import inf, prod
 from dask.utils import format_bytes
 
 from ..errors import MemoryLimitError
-from ..tiles.grid import Chunks, split_evenly
+from ..tiles.grid import Chunks
+from .chunks import cut_sizes
 from .footprint import WorkerMemory
 from .record import Plan
 from .show import name_count
@@ -105,7 +106,10 @@ def _find_ways(plan: Plan, need: Callable[[_Sizes, int], float]) -> Iterator[str
         # Whoever gives a job tiles of 500 has them along m and n, too.
         if budget.stretched and side > min(sides, default=side):
             continue
-        cut = _cut(sizes, side, whole=plan.streams or not budget.stretched)
+        # A wave off the diagonal of an update needs two rows of tiles.
+        wave = 2 if plan.spec.routine.triangle else 1
+        most = None if plan.streams or not budget.stretched else wave
+        cut = _cut(sizes, side, most)
         if side >= _LEAST_SIDE and need(cut, workers) <= usable:
             if budget.stretched:
                 yield f"use tiles of {side}"
@@ -137,12 +141,13 @@ def _needed(plan: Plan, leaving: bool) -> WorkerMemory:
     return replace(memory, outputs=memory.leaving) if leaving else memory
 
 
-def _cut(sizes: _Sizes, side: int, *, whole: bool) -> _Sizes:
-    """Cut every tile into tiles of at most this side.
+def _cut(sizes: _Sizes, side: int, wave: int | None) -> _Sizes:
+    """Cut every tile into tiles of this side, as files and arrays are cut.
 
-    `whole`: keep all of the result; else a wave of as many tiles as before.
+    `wave`: the least rows of tiles to keep of the result, else those of before; None
+    keeps all.
     """
-    m, n, k = (
-        tuple(x for size in own for x in split_evenly(size, side)) for own in sizes
-    )
-    return (m, n, k) if whole else (m[: len(sizes[0])], n[: len(sizes[1])], k)
+    m, n, k = (tuple(x for size in own for x in cut_sizes(size, side)) for own in sizes)
+    if wave is None:
+        return m, n, k
+    return m[: max(wave, len(sizes[0]))], n[: max(wave, len(sizes[1]))], k
