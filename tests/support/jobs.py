@@ -59,23 +59,28 @@ def multiply(output="C.zarr", **options):
     return td.multiply_files("A.zarr", "B.npy", output, **{"chunks": 16, **options})
 
 
-def small_cluster(tile_bytes):
-    """Describe two workers with room for so many bytes of tiles."""
-    limit = (INTERPRETER_BYTES + tile_bytes) / SPILL
-    return Cluster(2, 1, MemoryBudget(int(limit), "job"))
+WAYS = {"one wave": 0, "waves": 2}
 
 
-def compute_in_waves(job, client=None, progress=None, tile=16):
-    """Run a job as on workers that hold a part of it at once: in three waves or more.
+def small_cluster(job, way, tile=16):
+    """Describe two workers with just so little memory that a job goes a way.
 
-    It is laid out for less and less memory, down to that of one tile.
+    "waves": they hold a third of it at once, or less; "streams": every task reads what
+    it multiplies, since they hold no part.
     """
-    for exponent in range(20, 12, -1):
-        cluster = small_cluster(2**exponent)
-        if len(job.lay_out(cluster, tile).waves) > 2:
-            with begin(job, cluster, tile) as run:
-                return compute(run, client, progress)
+    for exponent in range(80, 48, -1):
+        limit = (INTERPRETER_BYTES + 2 ** (exponent / 4)) / SPILL
+        cluster = Cluster(2, 1, MemoryBudget(int(limit), "job"))
+        layout = job.lay_out(cluster, tile)
+        if layout.streams if way == "streams" else len(layout.waves) > WAYS[way]:
+            return cluster
     raise AssertionError("one wave holds it all")
+
+
+def compute_in(way, job, client=None, progress=None, enter=None, tile=16):
+    """Run a job as on workers with little memory."""
+    with begin(job, small_cluster(job, way, tile), tile) as run:
+        return compute(run, client, progress, enter=enter or (lambda _: None))
 
 
 def at(tiles, act):
