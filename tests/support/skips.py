@@ -94,7 +94,6 @@ EXPECTED = (
     Skips("tests/check/kernels/test_encode.py", 1, is_not_x86_linux),
     Skips("tests/check/kernels/test_half_vectors.py", 6, is_not_x86_linux),
     Skips("tests/run/processes/test_bench_gpu_runs.py", 1, _package("cupy")),
-    Skips("tests/run/workers/test_job_engines.py", 1, _package("cupy")),
     Skips("tests/nightly/users_types/test_user_types.py", 1, _package("mypy")),
     Skips("tests/check/kernels/test_int8_gemm.py", 1, _package("onnxruntime")),
     Skips("tests/run/processes/test_kernels_alone.py", 1, _package("onnxruntime")),

@@ -1,227 +1,216 @@
-"""Jobs alone and on workers: the same bits, whatever stops or damages them."""
+"""Jobs on workers: the bits of the routine, whatever stops them or lies elsewhere."""
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from threading import Timer
+from threading import Event, Timer
 
+import dask
 import numpy as np
 import pytest
+from distributed import Client, LocalCluster
 
 import twom_dist as td
 from tests.support.bits import same_bits
-from tests.support.command import CommandLine, contents, read, save
-from tests.support.expect import first_number, raises
+from tests.support.command import CommandLine, contents, make, read, save
+from tests.support.expect import raises
 from tests.support.jobs import (
+    IN_PROCESS,
     TILES,
     K,
     M,
     N,
+    addresses,
     at,
-    compute_in_waves,
-    finished,
+    compute_in,
     local_workers,
     multiply,
     stop_after,
     task_names,
     wait_until,
 )
-from tests.support.stored import disguise, left_behind
+from tests.support.stored import left_behind
+from tests.support.workers import start_workers
 from twom_dist.errors import StoreError
 from twom_dist.jobs import open_job
-
-# Every thread may finish the tile that it has begun.
-MORE = 8
-
-
-@pytest.fixture
-def workers(request):
-    """Find the workers of a job, or none if it is to run alone."""
-    return lambda alone: None if alone else request.getfixturevalue("client")
-
+from twom_dist.jobs.disk import LEAST_BYTES, at_disk
 
 # --- the result -----------------------------------------------------------------------
 
-
-@pytest.mark.parametrize("output", ["C.zarr", "C.npz"])
-def test_every_output_has_the_bits_of_gemm(client, files, output):
-    seen = []
-    options = {} if output == "C.zarr" else {"num_moduli": 16}
-    summary = multiply(output, client=client, progress=seen.append, **options)
-    assert same_bits(read(output), td.gemm(*files[:2], **options))
-    assert [(p.done, p.tiles) for p in seen] == [(i, 30) for i in range(1, 31)]
-    assert seen[-1].operations == 8 * M * N * K
-    assert (summary.shape, summary.tiles) == ((M, N, K), (5, 6, 2))
-    assert (summary.method, summary.num_moduli, summary.waves) == ("2m", 16, 1)
-    assert summary.gflops == pytest.approx(8 * M * N * K / summary.seconds / 1e9)
-    assert sorted(os.listdir()) == sorted(["A.zarr", "B.npy", "C0.h5", output])
-
-
 HYBRID = {"alpha": 2 - 1j, "beta": 0.5j, "method": "hybrid", "accuracy": 1e-20}
-WAVES = [
-    ("gemm", "C.h5", True, HYBRID),
-    ("gemm", "C.zarr", False, HYBRID),
-    ("gemm", "C.zarr", True, {"equilibrate": True, "beta": 0.5}),
-    ("herk", "C.zarr", False, {}),
-    ("syr2k", "C.zarr", False, {"uplo": "lower", "num_moduli": 16}),
+JOBS = [
+    ("gemm", "C.h5", "waves", HYBRID | {"C": "C0.h5"}),
+    ("gemm", "C.zarr", "one wave", {"equilibrate": True}),
+    ("herk", "C.npz", "streams", {"op": "C"}),
+    ("syr2k", "C.zarr", "waves", {"uplo": "lower", "num_moduli": 16}),
 ]
 
 
-@pytest.mark.parametrize(("routine", "output", "alone", "options"), WAVES)
-def test_waves_give_the_same_bits(workers, files, routine, output, alone, options):
-    a, b, c = files
-    if "equilibrate" in options:
-        # Rows are shifted against one another.
-        b *= 2.0 ** (np.arange(K)[:, np.newaxis] % 20)
-        save("B.npy", b)
-    save("A2.npy", 2 * a)
-    matrices = {"A.zarr": a, "B.npy": b, "C0.h5": c}
-    if routine != "gemm":
-        matrices = {"A.zarr": a} | ({"A2.npy": 2 * a} if "2k" in routine else {})
-    job = open_job(getattr(td, routine).ask(*matrices, **options), output)
-    assert compute_in_waves(job, workers(alone)).waves > 2
-    assert same_bits(read(output), getattr(td, routine)(*matrices.values(), **options))
-
-
-# --- stopped and continued ------------------------------------------------------------
-
-
-def chunk_of(output, i, j):
-    """Find a tile of what is unfinished of an output."""
-    (chunk,) = Path().glob(f".{output}.unfinished/*.zarr/c/{i}/{j}")
-    return chunk
-
-
-def flip(output, i, j):
-    """Flip a bit of a tile of what is unfinished of an output."""
-    chunk = chunk_of(output, i, j)
-    data = bytearray(chunk.read_bytes())
-    data[100] ^= 1
-    chunk.write_bytes(data)
-
-
-@pytest.mark.parametrize(
-    ("output", "alone"),
-    [("C.zarr", True), ("C.npy", False), ("C.h5::g/C", True), ("C.npz", True)],
-)
-def test_a_stopped_job_goes_on_where_it_was(workers, files, output, alone):
-    client = workers(alone)
-    error = stop_after(7, partial(multiply, output, client=client))
-    told = first_number(error.__notes__[0])
-    assert f"{told} of 30 tiles are kept in " in error.__notes__[0]
-    assert not Path(output.partition("::")[0]).exists()
-    assert alone or wait_until(lambda: not task_names(client)) is None
-    seen, damaged = [], 0
-    if output == "C.npy":
-        # What the disk has damaged is computed again.
-        (flipped, zeroed, *_), damaged = sorted(finished(output)), 2
-        flip(output, *flipped)
-        chunk = chunk_of(output, *zeroed)
-        chunk.write_bytes(bytes(chunk.stat().st_size))
-    # Another engine, and the tiles of the first run.
-    given = {"chunks": 20, "engine": "reference", "client": client}
-    summary = multiply(output, progress=seen.append, **given)
-    kept = TILES - len(seen)
-    assert 7 <= told <= kept + damaged <= 7 + MORE
-    assert [p.done for p in seen] == list(range(kept + 1, TILES + 1))
-    assert (summary.resumed, summary.tiles) == (kept, (5, 6, 2))
-    assert (summary.damaged, summary.operations < 8 * M * N * K) == (damaged, True)
-    assert f"{kept} of them from before" in str(summary)
-    assert same_bits(read(output), td.gemm(*files[:2]))
-    assert left_behind() == []
-
-
-def test_other_workers_take_other_waves_of_the_same_tiles(files):
-    job = open_job(td.gemm.ask("A.zarr", "B.npy"), "C.zarr")
-    stop_after(11, lambda progress: compute_in_waves(job, None, progress))
-    summary = multiply(chunks=None)
-    assert (summary.waves, summary.tiles) == (1, (5, 6, 2))
-    assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
-    # Also of a tile that is larger than the matrices are long in k.
-    stop_after(1, partial(multiply, overwrite=True, chunks=60))
-    assert multiply(chunks=60).resumed >= 1
-
-
-def test_a_finished_output_stays_until_the_new_one_is_whole(files):
-    save("C.zarr", np.eye(3))
-    stop_after(5, partial(multiply, num_moduli=12, overwrite=True))
-    stopped = stop_after(3, partial(multiply, overwrite=True))
-    assert "without overwrite" in stopped.__notes__[0]
-    assert same_bits(read("C.zarr"), np.eye(3))
-    # It was said once that it may be replaced.
-    assert 3 <= multiply().resumed <= 3 + MORE
-    assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
-    assert left_behind() == []
-    with raises(StoreError, "output-exists"):
-        multiply()
-
-
-# --- what happens during a run --------------------------------------------------------
-
-
-def try_too():
-    for overwrite in (False, True):
-        with raises(StoreError, "output-busy"):
-            multiply("C.npy", overwrite=overwrite)
-
-
-def remove_one():
-    chunk_of("C.npy", *min(finished("C.npy"))).unlink()
-
-
-# What is done at a tile, the code of the error, and tiles that are kept.
-DURING = [
-    (9, try_too, None, 0, False),
-    (9, remove_one, "tiles-gone", TILES - 1, False),
-    # Tiles are read once more: to verify them, or for an export.
-    (9, remove_one, "tiles-gone", TILES - 1, True),
-    (TILES, partial(flip, "C.npy", 1, 2), "tile-damaged", TILES - 1, False),
-    (TILES, partial(flip, "C.npy", 1, 2), "tile-damaged", TILES - 1, True),
-    (TILES, partial(save, "C.npy", np.eye(3)), "output-exists", TILES, False),
-]
-
-
-@pytest.mark.parametrize(("tile", "act", "code", "kept", "verify"), DURING)
-def test_what_happens_during_a_run_costs_no_other_tile(
-    files, tile, act, code, kept, verify
+@pytest.mark.parametrize(("routine", "output", "way", "options"), JOBS)
+def test_a_job_on_workers_has_the_bits_of_its_routine(
+    client, files, routine, output, way, options
 ):
-    job = partial(multiply, "C.npy", verify=verify)
-    if code is None:
-        job(progress=at(tile, act))
-    else:
-        with raises(StoreError, code):
-            job(progress=at(tile, act))
-        if code == "output-exists":
-            assert same_bits(read("C.npy"), np.eye(3))
-            Path("C.npy").unlink()
-        assert not Path("C.npy").exists()
-        assert job().resumed >= kept
-    assert same_bits(read("C.npy"), td.gemm(*files[:2]))
+    a, b, c = files
+    save("A2.npy", 2 * a)
+    paths, arrays = ["A.zarr"], [a]
+    if routine != "herk":
+        paths.append("A2.npy" if routine == "syr2k" else "B.npy")
+        arrays.append(2 * a if routine == "syr2k" else b)
+    routine, seen = getattr(td, routine), []
+    job = open_job(routine.ask(*paths, **options), output)
+    tile = 8 if way == "streams" else 16
+    summary = compute_in(way, job, client, seen.append, tile=tile)
+    whole = options | ({"C": c} if "C" in options else {})
+    assert same_bits(read(output), routine(*arrays, **whole))
+    assert [p.done for p in seen] == list(range(1, len(seen) + 1))
+    assert seen[-1].tiles == len(seen)
+    assert (summary.waves > 2) == (way == "waves")
+    if routine is td.gemm:
+        assert summary.operations == seen[-1].operations == 8 * M * N * K
     assert left_behind() == []
 
 
-@pytest.mark.parametrize(
-    ("alone", "tiles", "change"),
-    [
-        # One chunk: the metadata file stays as it is.
-        (True, 3, lambda: Path("A.zarr/c/4/3").write_bytes(bytes(16**3))),
-        (False, 3, lambda: np.save("B.npy", 2 * read("B.npy"))),
-        (True, TILES, lambda: Path("B.npy").unlink()),
-        (True, 9, lambda: disguise("A.zarr/c/0/0")),
-        (True, 9, lambda: disguise("B.npy")),
-        # Its content may have changed as well.
-        (True, 9, lambda: Path("B.npy").chmod(0o600)),
-    ],
-)
-def test_an_input_that_changes_leaves_no_output(workers, files, alone, tiles, change):
+def test_tiles_that_are_told_of_in_groups_are_all_there(here):
+    """As many thousands are, by tasks that wait for some of them each."""
+    x = make(46, 1, 1)
+    np.save("A.npy", x)
+    seen = []
+    options = {"chunks": 1, "engine": "reference", "num_moduli": 4}
+    given = {"op_b": "T", "progress": seen.append, **options}
+    td.multiply_files("A.npy", "A.npy", "C.zarr", **given)
+    assert [p.done for p in seen] == list(range(1, 46**2 + 1))
+    assert same_bits(read("C.zarr"), td.gemm(x, x, op_b="T", num_moduli=4))
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_the_workers_of_a_job_share_k(client, here):
+    a = make(500, 24, 1)
+    save("A.zarr", a)
+    tall = partial(td.update_files, td.herk, "A.zarr", op="C", chunks=16)
+    job = partial(tall, client=client)
+    with client.as_current():
+        plan = td.plan(td.update_files, td.herk, "A.zarr", op="C", chunks=16)
+        assert plan.layers == 2
+    summary = job("H.zarr", verify=True)
+    assert summary.residual <= summary.residual_bound
+    expected = td.herk(a, op="C")
+    assert same_bits(read("H.zarr"), expected)
+    stop_after(1, lambda **x: job("K.npy", **x))
+    assert job("K.npy").resumed >= 1
+    # Alone, and so along another tree.
+    tall("L.npy")
+    for path in ("K.npy", "L.npy"):
+        assert same_bits(read(path), expected)
+    # One that is native keeps its order.
+    options = {"op_a": "C", "chunks": 16, "method": "blas", "client": client}
+    td.multiply_files("A.zarr", "A.zarr", "B.npy", **options)
+    assert np.allclose(np.load("B.npy"), expected)
+
+
+# --- stopped, and refused -------------------------------------------------------------
+
+
+def test_who_goes_on_makes_no_difference(client, files):
     np.save("C.npy", np.eye(3))
-    job = partial(multiply, "C.npy", client=workers(alone), overwrite=True)
+    both = (client, None)
+    for first, second, output in ((*both, "C.zarr"), (*both[::-1], "C.h5")):
+        stop_after(7, partial(multiply, output, client=first))
+        wait_until(lambda: not task_names(client))
+        summary = multiply(output, client=second, engine="reference")
+        assert 7 <= summary.resumed < TILES
+        assert same_bits(read(output), td.gemm(*files[:2]))
+    change = partial(np.save, "B.npy", 2 * files[1])
     with raises(StoreError, "input-changed"):
-        job(progress=at(tiles, change))
+        multiply("C.npy", client=client, overwrite=True, progress=at(3, change))
     assert same_bits(read("C.npy"), np.eye(3))
-    # Nor anything that a later run could take for a part of the result.
     assert left_behind() == []
+
+
+@contextmanager
+def elsewhere(client, folder):
+    """Have one of the workers work in a folder of its own, and the others in this."""
+    homes = client.run(os.getcwd)
+    worker = min(homes)
+    try:
+        for address in homes:
+            place = folder if address == worker else "."
+            client.run(os.chdir, os.path.abspath(place), workers=[address])
+        yield worker
+    finally:
+        for address, path in homes.items():
+            client.run(os.chdir, path, workers=[address])
+
+
+def test_a_worker_that_sees_another_file_is_refused(client, files):
+    Path("other").mkdir()
+    # Each process finds the folder that it works in there.
+    paths = (os.path.abspath("A.zarr"), "/proc/self/cwd/B.npy")
+    output = os.path.abspath("C.zarr")
+    job = partial(td.multiply_files, *paths, output, chunks=16)
+    stop_after(4, job)
+    job = partial(job, client=client)
+    status = Path("B.npy").stat()
+    with elsewhere(client, "other") as worker:
+        for kind in ("file-not-on-worker", "input-differs-on-worker", None):
+            if kind != "file-not-on-worker":
+                # Of the same shape: nothing else would tell them apart.
+                np.save("other/B.npy", -files[1] if kind else files[1])
+                times = (status.st_atime_ns, status.st_mtime_ns + bool(kind))
+                os.utime("other/B.npy", ns=times)
+            before = contents(Path())
+            if kind is None:
+                job()
+                break
+            # Also where the old tiles are no longer wanted.
+            for overwrite in (False, True):
+                with raises(StoreError, kind) as caught:
+                    job(overwrite=overwrite)
+                assert worker in str(caught.value)
+                assert contents(Path()) == before
+    assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
+
+
+# --- threads --------------------------------------------------------------------------
+
+# The workers are threads of this process.
+EVENTS = {"first": Event(), "second": Event()}
+
+
+def wait_at_disk(name):
+    with at_disk(LEAST_BYTES):
+        return EVENTS[name].wait(30)
+
+
+def leave_twice():
+    for _ in range(2):
+        with at_disk(LEAST_BYTES):
+            pass
+    return True
+
+
+def test_a_worker_of_one_thread_computes_while_a_task_is_at_the_disk():
+    with start_workers(1) as client:
+        first = client.submit(wait_at_disk, "first", pure=False)
+        # No other task has a place at the disk: it keeps the thread.
+        second = client.submit(wait_at_disk, "second", pure=False)
+        late = client.submit(abs, -1, pure=False)
+        EVENTS["second"].set()
+        assert (second.result(30), late.result(30)) == (True, 1)
+        assert not first.done()
+        EVENTS["first"].set()
+        assert first.result(30)
+        # A task leaves its thread once.
+        assert client.submit(leave_twice).result(30)
+    # Those of other executors stay where they are.
+    with (
+        ThreadPoolExecutor(2) as executor,
+        LocalCluster(n_workers=1, **IN_PROCESS, executor=executor) as cluster,
+        Client(cluster) as client,
+    ):
+        assert client.submit(leave_twice).result(30)
 
 
 # --- commands -------------------------------------------------------------------------
@@ -247,19 +236,13 @@ def test_the_command_waits_for_the_file_of_a_scheduler(client, files, capsys):
 
 
 @pytest.mark.parametrize(("flags", "scheme"), [((), "tls"), (("--insecure",), "tcp")])
-def test_workers_of_a_command_are_closed(files, monkeypatch, capsys, flags, scheme):
-    from twom_dist import jobs
-
-    seen, compute = [], jobs.compute
-
-    def look(run, client, *others):
-        seen.extend(client.nthreads())
-        return compute(run, client, *others)
-
-    monkeypatch.setattr(jobs, "compute", look)
+def test_who_can_reach_workers_of_a_command(files, capsys, flags, scheme):
     product = ("gemm", "A.zarr", "B.npy", "-o", "C.npy", "--n-workers", "1")
     # What a worker is ready for first.
     fast = ("--engine", "reference", "--num-moduli", "16", "--chunks", "64")
-    code, _, err = CommandLine(capsys)(*product, *fast, *flags)
+    told = os.path.abspath("told")
+    tell = f"def dask_setup(own): open({told!r}, 'w').write(own.scheduler.address)"
+    with dask.config.set({"distributed.worker.preload": [tell]}):
+        code, _, err = CommandLine(capsys)(*product, *fast, *flags)
     assert (code, err) == (0, "twom-dist: begins on 1 worker, 4 tiles to compute\n")
-    assert [address.partition("://")[0] for address in seen] == [scheme]
+    assert Path(told).read_text().startswith(f"{scheme}://")
