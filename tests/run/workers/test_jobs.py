@@ -23,7 +23,6 @@ from tests.support.jobs import (
     K,
     M,
     N,
-    addresses,
     at,
     compute_in,
     local_workers,
