@@ -1,0 +1,247 @@
+"""What building a product asks its cluster, which may be silent or gone."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, contextmanager
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster, Scheduler, Worker
+
+import twom_dist as td
+from tests.support.command import ENVIRONMENT
+from tests.support.cuda.cupy_arrays import DeviceArray
+from tests.support.expect import raises
+from tests.support.jobs import HERE, IN_PROCESS, local_workers
+from twom_dist.crossover import chips
+from twom_dist.errors import EngineUnavailableError, MemoryLimitError
+from twom_dist.run import devices
+from twom_dist.run.devices import WorkerDevice
+
+# More than this process takes, or its workers would pause.
+LIMIT = 4 * 2**30
+WORKERS = {"threads_per_worker": 1, "memory_limit": LIMIT, **IN_PROCESS, "n_workers": 2}
+A = da.ones((60, 60), dtype=complex, chunks=30)
+STACK = da.ones((4, 20, 20), chunks=(2, 20, 20))
+
+
+def cluster_of(*matrices):
+    """Tell of which workers a product is planned for."""
+    return td.plan(td.gemm, *(matrices or (A, A))).cluster
+
+
+@contextmanager
+def started(program, *arguments, **variables):
+    """Start a program of dask's, which is killed at the end."""
+    module = f"distributed.cli.dask_{program}"
+    command = [sys.executable, "-m", module, "--no-dashboard", *arguments]
+    variables |= {"PYTHONSAFEPATH": "1"}  # not from where the tests run
+    process = subprocess.Popen(command, env=ENVIRONMENT | variables)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def scheduler(tmp_path):
+    """A scheduler without workers, and a client that is the current one."""
+    file = str(tmp_path / "scheduler.json")
+    own = ["--host", "127.0.0.1", "--port", "0", "--scheduler-file", file]
+    with started("scheduler", *own) as process, Client(scheduler_file=file) as client:
+        yield process, client
+
+
+# --- workers --------------------------------------------------------------------------
+
+
+def refuse_a_large_product():
+    large = da.zeros((60000, 60000), dtype=complex, chunks=10000)
+    with raises(MemoryLimitError, "memory"):
+        td.gemm(large, large)
+    found = cluster_of()
+    assert (found.workers, found.threads, found.memory.limit) == (2, 1, LIMIT)
+    return td.herk(A)
+
+
+def test_clients_of_every_kind_ask_workers_of_any_process(scheduler, tmp_path):
+    async def multiply(client):
+        C = await client.compute(refuse_a_large_product())
+        assert C.shape == (60, 60)
+        await asyncio.to_thread(refuse_a_large_product)
+
+    async def here():
+        async with (
+            LocalCluster(**WORKERS, asynchronous=True) as cluster,
+            Client(cluster, asynchronous=True) as client,
+        ):
+            await multiply(client)
+
+    async def there(address):
+        async with Client(address, asynchronous=True) as client:
+            await multiply(client)
+
+    asyncio.run(here())
+    _, client = scheduler
+    address = client.scheduler.address
+    own = [address, "--no-nanny", "--nthreads", "1", "--memory-limit", str(LIMIT)]
+    own += ["--local-directory", str(tmp_path)]
+    with started("worker", *own), started("worker", *own):
+        client.wait_for_workers(2, timeout=60)
+        refuse_a_large_product()
+        asyncio.run(there(address))
+
+
+@pytest.mark.parametrize(
+    ("limits", "smallest"),
+    [((LIMIT, 0), LIMIT), ((0, 3 * LIMIT, LIMIT), LIMIT), ((0, 0), None)],
+)
+def test_the_smallest_memory_limit_counts(limits, smallest):
+    async def describe():
+        async with (
+            Scheduler(**HERE) as scheduler,
+            Client(scheduler.address, asynchronous=True),
+        ):
+            workers = [
+                await Worker(scheduler.address, nthreads=n, memory_limit=limit, **HERE)
+                for n, limit in enumerate(limits, start=1)
+            ]
+            found = cluster_of()
+            for worker in workers:
+                await worker.close()
+        return found
+
+    found = asyncio.run(describe())
+    assert (found.workers, found.threads) == (len(limits), len(limits))
+    assert found.memory.limit == smallest
+
+
+def on_device(n):
+    """Make a lazy matrix of CuPy blocks, of two chunks."""
+    x = da.zeros((n, n), dtype=complex, chunks=(n // 2, n))
+    x._meta = x._meta.view(DeviceArray)
+    return x
+
+
+def test_the_fullest_device_counts_and_one_without_is_told_of(monkeypatch):
+    """Two of three workers share a device of 2 GiB."""
+
+    def tell(dask_worker):
+        number = dask_worker.name
+        if number in missing:
+            return WorkerDevice(reason="x")
+        return WorkerDevice(f"GPU {number // 2}", free_bytes=2 * 2**30)
+
+    monkeypatch.setattr(devices, "measure_device", tell)
+    for missing, limit in (((), 2**30), ((0,), 2 * 2**30), ((0, 1, 2), None)):
+        with LocalCluster(**WORKERS | {"n_workers": 3}) as cluster, Client(cluster):
+            if missing == (0,):
+                with pytest.warns(RuntimeWarning, match="1 of 3 workers have no GPU"):
+                    cluster_of(on_device(30), on_device(30))
+            found = cluster_of(on_device(30), on_device(30))
+            assert (found.workers, found.memory.limit) == (3, limit)
+            # Asked once, and of the host's memory for other blocks.
+            assert cluster_of().memory.limit == LIMIT
+
+
+def pretend():
+    """Put another chip in the place of this process's; runs on the workers."""
+    chips.real, own = chips.chip_of, chips.Chip("NVIDIA GeForce RTX 4090", 89)
+    chips.chip_of = {"cuda": own, "cpu": chips.Chip("Others", vnni=True)}.get
+
+
+def stop():
+    """Put them back."""
+    chips.chip_of = chips.real
+
+
+def test_auto_goes_by_the_chip_of_the_workers(tmp_path):
+    def method_of(n):
+        return td.plan(td.gemm, *[on_device(n)] * 2, method="auto").method
+
+    own = dask.config.set({"twom-dist.crossovers": str(tmp_path)})
+    with own, local_workers(1) as client, client.as_current():
+        client.run(pretend)
+        # 3000 for the H200 that stands for a GPU that is not seen here.
+        assert [method_of(n) for n in (598, 600)] == ["blas", "2m"]
+        told = td.explain(td.herk, A, method="auto").choice
+        assert told.endswith("; the workers would multiply on Others")
+        # Asked once: bits do not change with the workers.
+        client.run(stop)
+        assert method_of(600) == "2m"
+        with dask.config.set({"twom-dist.blas-below": 1000}):
+            assert method_of(600) == "blas"
+
+
+# --- silence --------------------------------------------------------------------------
+
+BUILDS = [
+    lambda: td.gemm(A, A),
+    lambda: td.herk(A),
+    lambda: td.gemm(STACK, STACK),
+    lambda: td.matmul(A, A),
+    lambda: td.plan(td.gemm, A, A),
+]
+
+
+def time_builds():
+    """Time what builds lazy products and plans, but computes nothing."""
+    begin = time.monotonic()
+    for build in BUILDS:
+        build()
+    return time.monotonic() - begin
+
+
+def test_building_waits_for_none_that_has_stopped_or_gone(scheduler, here):
+    process, client = scheduler
+    own = client.scheduler.address, "--no-nanny", "--nthreads", "3"
+    own += "--memory-limit", "1e9", "--local-directory", str(here)
+    with started("worker", *own), started("worker", *own) as stopped:
+        client.wait_for_workers(2, timeout=30)
+        stopped.send_signal(signal.SIGSTOP)
+        # It waits once; the package is not timed.
+        time_builds()
+        assert time_builds() < 3
+        process.send_signal(signal.SIGSTOP)
+        try:
+            # A quarter of a second for the first, to tell.
+            assert time_builds() < 3
+            assert time_builds() < 0.5
+            # What dask's client was told before stands for the answer.
+            found = cluster_of()
+            assert (found.workers, found.threads) == (2, 3)
+            assert found.memory.limit == 10**9
+            np.save("A.npy", np.ones((4, 4)))
+            with raises(EngineUnavailableError, "scheduler-silent"):
+                td.multiply_files("A.npy", "A.npy", "C.npy")
+        finally:
+            process.send_signal(signal.SIGCONT)
+    process.kill()
+    process.wait()
+    while client.status == "running":
+        time.sleep(0.05)
+    assert time_builds() < 1
+
+
+def test_workers_that_lack_the_package_are_named(scheduler, tmp_path):
+    package = tmp_path / "without" / "twom_dist"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ModuleNotFoundError('twom_dist')")
+    path = os.pathsep.join([str(package.parent), ENVIRONMENT["PYTHONPATH"]])
+    _, client = scheduler
+    with ExitStack() as stack:
+        for name in ("a", "b"):
+            folder = ["--local-directory", str(tmp_path / name)]
+            own = [client.scheduler.address, "--nthreads", "1", *folder]
+            stack.enter_context(started("worker", *own, PYTHONPATH=path))
+        client.wait_for_workers(2, timeout=30)
+        for build in BUILDS[:3]:
+            with raises(EngineUnavailableError, "lacks-twom-dist"):
+                build()
