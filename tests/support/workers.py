@@ -9,6 +9,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 from tests.support.jobs import IN_PROCESS, forked_workers, local_workers, wait_until
+from twom_dist.jobs import execution, watchdog
 
 GIB = 2**30
 # Exponents of a tile are smaller by far, tiles that move larger.
@@ -31,6 +32,19 @@ def client(tmp_path_factory):
         with chdir(tmp_path_factory.mktemp("workers")):
             made = stack.enter_context(local_workers(2, memory_limit=2 * GIB))
         yield made
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Give up a cluster after a second or two."""
+    monkeypatch.setattr(watchdog, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(watchdog, "PATIENCE_SECONDS", 1.5)
+    monkeypatch.setattr(execution, "CANCEL_SECONDS", 0.5)
+
+    def answer_within(seconds):
+        monkeypatch.setattr(watchdog, "ANSWER_SECONDS", seconds)
+
+    return answer_within
 
 
 @contextmanager

@@ -23,14 +23,13 @@ from tests.support.command import ENVIRONMENT, read, visible
 from tests.support.expect import raises
 from tests.support.jobs import (
     at,
-    compute_in_waves,
+    compute_in,
     local_workers,
     task_names,
     wait_until,
 )
 from twom_dist.errors import StoreError
-from twom_dist.jobs import execution, open_job, watchdog
-from twom_dist.tiles.placement import plugin
+from twom_dist.jobs import open_job
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -51,14 +50,6 @@ def client():
     patient = {"distributed.deploy.lost-worker-timeout": "10 minutes"}
     with dask.config.set(patient), local_workers(WORKERS, memory_limit="2 GiB") as made:
         yield made
-
-
-@pytest.fixture
-def impatient(monkeypatch):
-    """Give up after a second or two."""
-    monkeypatch.setattr(watchdog, "LOOK_SECONDS", 0.2)
-    monkeypatch.setattr(watchdog, "PATIENCE_SECONDS", 1.5)
-    monkeypatch.setattr(execution, "CANCEL_SECONDS", 0.5)
 
 
 @pytest.fixture
@@ -124,52 +115,40 @@ def unpause(dask_worker):
 # --- workers --------------------------------------------------------------------------
 
 
-def test_a_worker_killed_as_it_writes_costs_time_alone(client, expected):
+def test_what_happens_to_workers_costs_time_alone(client, expected):
     (victim, *_) = client.run(os.getpid)
-    with interference(client, "writing", die, victim):
-        multiply("C.h5", client=client)
-    assert same_bits(read("C.h5"), expected)
-    assert not list(Path().glob(".*"))
 
-
-def test_all_workers_killed_at_once_cost_time_alone(client, expected):
     def kill():
         for pid in client.run(os.getpid).values():
             os.kill(pid, signal.SIGKILL)
 
-    # The look for moduli is lost with them.
-    multiply(progress=at(9, kill), client=client, num_moduli=None)
-    assert same_bits(read("C.zarr"), expected)
-    wait_until(lambda: len(client.nthreads()) == WORKERS, 60)
-
-
-def test_a_worker_that_joins_late_is_no_harm(client, expected):
     def grow(progress):
         if progress.done == 3:
             client.cluster.scale(WORKERS + 1)
         if progress.done == 4:
             client.wait_for_workers(WORKERS + 1, timeout=60)
 
+    with interference(client, "writing", die, victim):
+        multiply("C.h5", client=client)
+    # The look for moduli is lost with them.
+    multiply("C.npy", progress=at(9, kill), client=client, num_moduli=None)
+    wait_until(lambda: len(client.nthreads()) == WORKERS, 60)
     job = open_job(td.gemm.ask("A.zarr", "B.npy", **FAST), "C.zarr")
-    compute_in_waves(job, client, grow)
-    assert same_bits(read("C.zarr"), expected)
+    compute_in("waves", job, client, grow)
     client.cluster.scale(WORKERS)
     wait_until(lambda: len(client.nthreads()) == WORKERS)
-
-
-def test_a_paused_worker_gives_its_tasks_away(client, expected, monkeypatch):
-    monkeypatch.setattr(plugin, "PAUSE_SECONDS", 0.3)
     (victim, *_) = client.run(os.getpid)
-
-    pause_one = partial(client.run, pause, workers=[victim])
     with interference(client, "product", doze):
         try:
-            # For ever, if it did not.
-            multiply(client=client, progress=at(2, pause_one))
+            # For ever, if it did not give its tasks away.
+            pause_one = at(2, partial(client.run, pause, workers=[victim]))
+            multiply("P.npy", client=client, progress=pause_one)
         finally:
             client.run(unpause, workers=[victim])
-    assert same_bits(read("C.zarr"), expected)
+    for output in ("C.h5", "C.npy", "C.zarr", "P.npy"):
+        assert same_bits(read(output), expected), output
     wait_until(lambda: not task_names(client))
+    assert not list(Path().glob(".*"))
 
 
 def test_workers_that_all_stay_paused_are_told_of(client, files, impatient):
@@ -183,19 +162,19 @@ def test_workers_that_all_stay_paused_are_told_of(client, files, impatient):
     assert visible(Path()) == before
 
 
-def test_workers_that_die_again_and_again_end_the_job(client, expected, monkeypatch):
-    # As out of memory, which Linux answers with SIGKILL, and dask near the limit.
-    monkeypatch.setattr(client.cluster.scheduler, "allowed_failures", 0)
+def test_workers_that_die_again_and_again_end_the_job(files):
+    """As out of memory, which Linux answers with SIGKILL, and dask near the limit."""
     before = visible(Path())
-    (victim, *_) = client.run(os.getpid)
-    dying = interference(client, "product", die, victim)
-    with dying, pytest.raises(KilledWorker):
-        multiply(client=client)
-    wait_until(lambda: not task_names(client))
+    never = dask.config.set({"distributed.scheduler.allowed-failures": 0})
+    with never, local_workers(WORKERS, memory_limit="2 GiB") as client:
+        client.run(wrap, "product", die)
+        with pytest.raises(KilledWorker):
+            multiply(client=client)
+        wait_until(lambda: not task_names(client))
     assert visible(Path()) == before
 
 
-def test_after_a_disk_that_fills_up_the_job_goes_on(client, expected):
+def test_after_a_disk_that_fills_up_or_goes_the_job_goes_on(client, expected):
     fill_later = at(7, partial(client.run, wrap, "writing", fill_up))
     # Slow enough to be met at work.
     with interference(client, "product", doze):
@@ -207,9 +186,6 @@ def test_after_a_disk_that_fills_up_the_job_goes_on(client, expected):
     assert not Path("C.npy").exists()
     assert multiply("C.npy", client=client).resumed >= 7
     assert same_bits(read("C.npy"), expected)
-
-
-def test_an_output_whose_folder_goes_is_told_of(client, expected):
     os.mkdir("out")
     move = at(2, partial(os.rename, "out", "elsewhere"))
     with raises(StoreError, "file-missing"):
@@ -262,11 +238,11 @@ def test_a_cluster_without_workers_ends_the_job(expected, impatient):
 
 
 def test_a_lost_scheduler_ends_the_job_and_what_is_there_finishes_it(
-    expected, impatient, monkeypatch
+    expected, impatient
 ):
     def stop():
         # Not before: a busy machine may take longer to begin.
-        monkeypatch.setattr(watchdog, "ANSWER_SECONDS", 1.5)
+        impatient(1.5)
         scheduler.send_signal(signal.SIGSTOP)
 
     with remote_cluster() as (scheduler, client):
@@ -274,7 +250,7 @@ def test_a_lost_scheduler_ends_the_job_and_what_is_there_finishes_it(
         client.run(wrap, "product", doze)
         with raises(StoreError, "cluster-silent") as silent:
             multiply(client=client, progress=at(5, stop))
-        monkeypatch.setattr(watchdog, "ANSWER_SECONDS", 60)
+        impatient(60)
         scheduler.send_signal(signal.SIGCONT)
         with raises(StoreError, "scheduler-gone") as gone:
             multiply(client=client, progress=at(20, scheduler.kill))
