@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +15,6 @@ import pytest
 from tests.support.cases import sample
 from tests.support.command import ENVIRONMENT, make, save, visible
 from tests.support.jobs import wait_until
-from twom_dist.cli.signals import undisturbed
-from twom_dist.cluster.starting import guarded_start
 
 # Each starts the command and ends it.
 pytestmark = pytest.mark.timeout(90)
@@ -133,26 +130,6 @@ def test_a_command_of_the_background_keeps_ignoring_ctrl_c(here):
     finally:
         signal.signal(INT, signal.default_int_handler)
     assert process.returncode == 143
-
-
-@pytest.mark.parametrize("number", [INT, TERM])
-def test_a_signal_while_workers_start_counts_afterwards(number):
-    """The terminal sends Ctrl-C to the worker, too."""
-    worker = get_context("spawn").Process(target=signal.raise_signal, args=(INT,))
-
-    def start():
-        with undisturbed(), guarded_start():
-            os.kill(os.getpid(), number)
-            worker.start()
-            worker.join()
-
-    before = signal.signal(number, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            start()
-    finally:
-        signal.signal(number, before)
-    assert worker.exitcode == 0
 
 
 @sample(("moment", "number"), [("before", TERM), ("after", INT)], [("after", INT)])
