@@ -68,7 +68,7 @@ EXPECTED = (
     # A driver, a device, its capability, packages: each says itself what it misses.
     Skips("tests/gpu/", 100, _always),
     Skips("tests/run/slurm/", 1, _has_no_slurm),
-    Skips("tests/nightly/batch/test_slurm_jobs.py", 5, _has_no_slurm),
+    Skips("tests/nightly/batch/test_slurm_jobs.py", 4, _has_no_slurm),
     Skips("tests/run/commands/test_scripts.py", 1, _program("shellcheck")),
     # Only root may act as other users; what needs one user alone runs everywhere.
     Skips("tests/run/commands/test_shared_folders.py", 3, _is_not_root),
@@ -93,7 +93,6 @@ EXPECTED = (
     Skips("tests/check/kernels/test_decode.py", 2, is_not_x86_linux),
     Skips("tests/check/kernels/test_encode.py", 1, is_not_x86_linux),
     Skips("tests/check/kernels/test_half_vectors.py", 6, is_not_x86_linux),
-    Skips("tests/run/processes/test_bench_gpu_runs.py", 1, _package("cupy")),
     Skips("tests/nightly/users_types/test_user_types.py", 1, _package("mypy")),
     Skips("tests/check/kernels/test_int8_gemm.py", 1, _package("onnxruntime")),
     Skips("tests/run/processes/test_kernels_alone.py", 1, _package("onnxruntime")),

@@ -83,8 +83,7 @@ def test_lsf(folder, monkeypatch):
 @pytest.mark.parametrize(
     ("script", "lost", "number", "code", "sentence"),
     [
-        # As a terminal does it, and as qdel does: to all processes of the job.
-        ("local_cuda.sh", None, signal.SIGINT, 143, "stopped by a signal"),
+        # As qdel does it: to all processes of the job.
         ("pbs.sh", None, signal.SIGTERM, 143, "stopped by a signal"),
         ("local_cuda.sh", "dask scheduler", signal.SIGKILL, 1, "error: the scheduler"),
         ("local_cuda.sh", "dask worker", signal.SIGKILL, 1, "error: the workers of"),
@@ -120,28 +119,3 @@ def test_a_script_that_is_killed_leaves_no_process(folder, long_product):
     # Nobody is left to remove these.
     for left in (Path("twom-logs"), *(folder.parent / "scratch").iterdir()):
         shutil.rmtree(left)
-
-
-@pytest.mark.parametrize(
-    ("mute", "options", "sentence"),
-    [
-        ("scheduler", ("--wait", "1"), "no scheduler file after 1 s; see /.*"),
-        # The scheduler has as long to come.
-        ("worker", ("--wait", "10"), "of the workers, those of 0 of 1 nodes.*"),
-        ("", ("--interface", "no0"), "the scheduler did not start .*'no0'.*; see /.*"),
-        ("", ("--memory-limit", "much"), r"the workers of localhost ended \(.*\).*"),
-    ],
-)
-def test_a_cluster_that_never_comes(folder, monkeypatch, mute, options, sentence):
-    dask = folder / "bin" / "dask"
-    dask.parent.mkdir()
-    real = shutil.which("dask")
-    mute = f'#!/bin/bash\n[ "$1" != "{mute}" ] || exec sleep 50\nexec "{real}" "$@"\n'
-    dask.write_text(mute)
-    dask.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{dask.parent}:{os.environ['PATH']}")
-    # Without credentials, which take a second.
-    code, out, err = run("local_cuda.sh", "--protocol", "tcp", *options, *HERK)
-    assert (code, out) == (1, "")
-    assert re.fullmatch(f"local_cuda.sh: error: {sentence}\n", err), err
-    assert not Path("C.zarr").exists()

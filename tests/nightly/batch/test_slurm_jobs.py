@@ -1,6 +1,5 @@
 """How jobs end on a real Slurm of two nodes."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -11,12 +10,10 @@ from tests.support.batch import listening_addresses, parts_of_c, processes_of
 from tests.support.bits import same_bits
 from tests.support.command import contents, read
 from tests.support.jobs import wait_until
-from tests.support.places import CLUSTER, STAND_INS
+from tests.support.places import CLUSTER
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
 SCRIPT = CLUSTER / "slurm.sbatch"
-# Not what a test is about, and what starts fastest.
-PLAIN = ("--chunks", "32", "--engine", "reference", "--num-moduli", "16")
 
 
 def test_a_job_ends_as_its_command_does(slurm, folder):
@@ -63,26 +60,6 @@ def test_a_job_ends_in_good_order_before_its_time_limit(slurm, folder, long_prod
     assert "slurm.sbatch: the time limit is near\n" in output
     assert "Traceback" not in output
     assert not Path("C.zarr").exists()
-
-
-def test_one_cuda_worker_a_node_sees_the_gpus_of_the_job(slurm, folder, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(STAND_INS / "gpu"))
-    # Three GPUs on two nodes: Slurm would give a step on both of them one each.
-    job = slurm.submit(
-        *("-N2", "--gpus=3", "--mem-per-gpu=1000", SCRIPT, "--pool-size", "0.5"),
-        *("--protocol", "ucx", "herk", "A.zarr", "-o", "C.zarr", *PLAIN),
-    )
-    state, code, output = slurm.wait(job)
-    assert (state, code) == ("COMPLETED", 0), output
-    assert same_bits(read("C.zarr"), td.herk(read("A.zarr")))
-    records = [json.loads(Path(f"n{i}.json").read_text()) for i in (1, 2)]
-    assert sorted(len(record["devices"]) for record in records) == [1, 2]
-    for record in records:
-        assert record["devices"] in (["0"], ["1"], ["0", "1"])
-        assert (record["pool"], record["libs"]) == ("0.5", "cupy")
-        assert (record["limit"], record["protocol"]) == ("0.65", "ucx")
-        assert record["memory"] == "1000MB"
-    assert "ucx://127.0.0.1" in next(Path().rglob("scheduler.log")).read_text()
 
 
 def test_dask_jobqueue_brings_workers(slurm, folder, monkeypatch):

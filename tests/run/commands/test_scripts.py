@@ -1,6 +1,5 @@
 """The scripts with stand-ins for PBS, LSF and GPUs; dask and twom-dist are real."""
 
-import json
 import os
 import re
 import shutil
@@ -23,27 +22,19 @@ def test_the_scripts_are_clean():
     if shutil.which("shellcheck") is None:
         pytest.skip("shellcheck is missing: apt-get install shellcheck")
     scripts = [*CLUSTER.glob("*.sh"), *CLUSTER.glob("*.sbatch")]
-    stand_ins = [STAND_INS / name for name in ("pbsdsh", "blaunch", "gpu/nvidia-smi")]
+    stand_ins = [STAND_INS / name for name in ("pbsdsh", "blaunch", "idle")]
     assert len(scripts) == 7
     command = ["shellcheck", "-x", *scripts, *stand_ins]
     done = subprocess.run(command, cwd=CLUSTER.parent, capture_output=True, text=True)
     assert done.stdout == ""
 
 
-def test_one_machine_with_gpus(folder, monkeypatch):
-    gpu = str(STAND_INS / "gpu")
-    for name in ("PYTHONPATH", "PATH"):
-        monkeypatch.setenv(name, gpu, prepend=os.pathsep)
-    # UCX is there, and is not taken unless it is asked for.
-    options = ("--pool-size=0", "--interface", "lo")
+def test_one_machine(folder):
+    options = ("--device=cpu", "--workers=2", "--interface", "lo")
     code, out, err = run("local_cuda.sh", *options, *HERK, *PLAIN)
     assert (code, err.count("\n")) == (0, 1), err
     assert out.startswith(f"{folder}/C.zarr: herk, 60 x 60 complex128")
     assert same_bits(read("C.zarr"), td.herk(read("A.zarr")))
-    record = json.loads(Path("localhost.json").read_text())
-    assert (record["devices"], record["protocol"]) == (["0", "1"], "tls")
-    assert (record["pool"], record["libs"]) == (None, None)
-    assert "name: localhost:2-1" in log("scheduler")
     assert "tcp://" not in log("scheduler") + log("worker-localhost")
 
 
