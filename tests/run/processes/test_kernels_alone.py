@@ -12,77 +12,51 @@ import twom_dist
 from tests.support.command import ENVIRONMENT
 from tests.support.places import ROOT
 
-LOCKED = """
-import os, signal, threading
-from twom_dist.kernels.cpu import buffers
-
-held, done = threading.Event(), threading.Event()
-
-def hold():
-    with buffers.kept._lock:
-        held.set()
-        done.wait()
-
-threading.Thread(target=hold).start()
-held.wait()
-child = os.fork()
-if child == 0:
-    signal.alarm(20)
-    buffers.empty((1 << 21,), "u1")
-    os._exit(0)
-status = os.waitpid(child, 0)[1]
-done.set()
-assert status == 0
-"""
-
-
-def test_a_forked_child_does_not_wait_for_a_thread_that_it_has_not():
-    command = [sys.executable, "-W", "ignore", "-c", LOCKED]
-    assert subprocess.run(command, cwd=ROOT).returncode == 0
-
-
+# A child that forks beside a thread which holds a lock, then one of threads that work.
 # Each item keeps its thread until all have one.
-USE_THREADS = """
-import os, threading, time
+THREADS = """
+import os, signal, threading, time
+from twom_dist.kernels.cpu import buffers
 from twom_dist.kernels.cpu.threads import limit_threads, run_each
 
 def use_threads(count):
     barrier = threading.Barrier(count, timeout=60)
     with limit_threads(count):
         run_each(lambda _: barrier.wait(), range(count))
-"""
-MANY_NUMBERS = """
+
+def fork(act):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        act()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+def hold():
+    with buffers.kept._lock:
+        held.set()
+        done.wait()
+
+held, done = threading.Event(), threading.Event()
+threading.Thread(target=hold).start()
+held.wait()
+fork(lambda: buffers.empty((1 << 21,), "u1"))
+done.set()
 for count in (2, 5, 3, 10, 7, 4):
     use_threads(count)
 deadline = time.monotonic() + 60
 while threading.active_count() > 10 and time.monotonic() < deadline:
     time.sleep(0.01)  # the threads of smaller pools end by themselves
 assert threading.active_count() == 10, threading.enumerate()
-"""
-FORK = """
-use_threads(4)
-child = os.fork()
-if child == 0:
-    use_threads(4)
-    os._exit(0)
-assert os.waitpid(child, 0)[1] == 0
+fork(lambda: use_threads(4))
 """
 
 
-def run_alone(script: str) -> None:
-    """Run in a process without other threads; forks beside them are warned of here."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", USE_THREADS + script]
-    done = subprocess.run(command, env=environment, capture_output=True, timeout=200)
+def test_a_forked_child_has_locks_and_threads_of_its_own():
+    """And there are no more threads than any product has asked for."""
+    command = [sys.executable, "-W", "ignore", "-c", THREADS]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=200)
     assert done.returncode == 0, done.stderr.decode()
-
-
-def test_there_are_no_more_threads_than_any_product_asked_for():
-    run_alone(MANY_NUMBERS)
-
-
-def test_a_forked_child_has_threads_of_its_own():
-    run_alone(FORK)
 
 
 PACKAGE = Path(twom_dist.__file__).parent
@@ -125,20 +99,6 @@ def test_an_edited_function_of_another_file_is_compiled_anew(tmp_path):
     digits.write_text(edited, "utf-8")
     os.utime(digits, ns=(written, written))  # as installing a wheel does
     assert run() == (-3.0, 0)
-
-
-def test_without_cupy_the_engine_says_what_to_install():
-    code = """
-import sys
-sys.modules["cupy"] = None
-from tests.support.expect import raises
-from twom_dist.errors import EngineUnavailableError
-from twom_dist.kernels import get_engine
-with raises(EngineUnavailableError, "no-cupy") as caught:
-    get_engine("cuda")
-assert "cuda12" in caught.value.remedy
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 SWITCH = "ORT_DISABLE_TELEMETRY"
