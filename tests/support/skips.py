@@ -70,8 +70,6 @@ EXPECTED = (
     Skips("tests/run/slurm/", 1, _has_no_slurm),
     Skips("tests/nightly/batch/test_slurm_jobs.py", 4, _has_no_slurm),
     Skips("tests/run/commands/test_scripts.py", 1, _program("shellcheck")),
-    # Only root may act as other users; what needs one user alone runs everywhere.
-    Skips("tests/run/commands/test_shared_folders.py", 3, _is_not_root),
     Skips("tests/check/store/test_store_unfinished.py", 3, _is_not_root),
     Skips("tests/check/cluster/test_local_cluster.py", 1, _package("dask_cuda")),
     # Torch and JAX take gigabytes.

@@ -21,19 +21,6 @@ from twom_dist.cli import main
 pytestmark = pytest.mark.usefixtures("here")
 
 
-def test_help_is_quick_and_names_the_exit_codes(call):
-    for command in ((), ("gemm",)):
-        code, out, _ = call(*command, "--help")
-        assert code == 0
-        for line in ("0    done", "2    refused", "130  interrupted"):
-            assert line in out
-    assert {"gemm", "herk", "syrk", "her2k", "syr2k"} <= set(main.commands)
-    code = "import sys, twom_dist.cli; print(*sys.modules)"
-    loaded = subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True)
-    slow = {"distributed", "zarr", "h5py", "numba", "onnxruntime"}
-    assert slow & set(loaded.split()) == set()
-
-
 def test_python_and_dask_have_the_command():
     (entry,) = entry_points(group="dask_cli", name="twom")
     assert (entry.load(), main.name) == (main, "twom")
@@ -78,13 +65,10 @@ def shell(line):
 # A line, its exit code, and whether it is said on stderr.
 LINES = [
     (f"T {PRODUCT} > /dev/full", 0, 1),
-    (f"T {PRODUCT} | true", 0, 1),
     (f"T {PRODUCT} 2>&-", 0, 0),
     ("T info --fast 2> /dev/full", 2, 0),
     # Who reads may have seen enough.
     ("T gemm --help | true", 0, 0),
-    ("T gemm --help > /dev/full", 1, 1),
-    ("T plan gemm --shape-a 9,9 --shape-b 9,9 | true", 0, 0),
     ("T plan gemm --shape-a 9,9 --shape-b 9,9 > /dev/full", 1, 1),
 ]
 
@@ -135,7 +119,7 @@ def outline(text, folder):
 
 
 def test_the_example_of_the_docs(call, here):
-    a, b, _ = save_operands(70, 30, 90)
+    save_operands(70, 30, 90)
     script = [sys.executable, "-c", SLOWLY, *TYPED, "--chunks=16", "--n-workers=0"]
     # A log has the first tile.
     silence = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
@@ -160,7 +144,5 @@ def test_the_example_of_the_docs(call, here):
     *_, last = stopped[1].splitlines()
     command = shlex.split(last.removeprefix("continue"))
     code, out, _ = call(*command[1:])
-    assert code == 0
-    assert f"{kept} of them from before" in out
+    assert (code, f"{kept} of them from before" in out) == (0, True)
     assert call("status", "C.zarr")[0] == 0
-    assert read("C.zarr").shape == (a @ b).shape

@@ -1,4 +1,4 @@
-"""Jobs and clusters in folders that others can write to: nobody becomes their owner.
+"""Jobs and clusters in folders that others can write to, and how the scripts end.
 
 For jobs dask, python3 and twom-dist are stand-ins that start at once and do nothing.
 """
@@ -6,6 +6,7 @@ For jobs dask, python3 and twom-dist are stand-ins that start at once and do not
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,7 +16,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dask.config import collect_env, get
+from distributed.http.utils import get_handlers
 
+from tests.support.cases import cases
 from tests.support.command import ENVIRONMENT
 from tests.support.jobs import wait_until
 from tests.support.places import CLUSTER, STAND_INS
@@ -51,20 +55,16 @@ class Shared:
     folder: Path
     user: dict[str, object]
 
-    @property
-    def stranger(self) -> int:
-        """Number of another user, or of this one where nobody may act as others."""
-        return OTHER if self.user else os.geteuid()
-
-    def start(self, *arguments: str, script="lsf.sh", **variables: str):
+    def start(self, *options: str, script: str = "lsf.sh", **variables: str):
         """Start a job without credentials."""
         path = f"{self.folder}/bin:/usr/bin:/bin"
-        batch = {"LSB_JOBID": "12", "LSB_DJOB_HOSTFILE": "nodes", "TMPDIR": "/tmp"}
-        command = [self.folder / "cluster" / script, "--protocol", "tcp", *arguments]
+        batch = {"LSB_JOBID": "12", "LSB_DJOB_HOSTFILE": "nodes"}
+        batch |= {"TMPDIR": f"{self.folder}/scratch", "PATH": path}
+        command = [self.folder / "cluster" / script, "--protocol", "tcp", *options]
         return subprocess.Popen(
             [*command, "herk", "A", "-o", "C"],
             cwd=self.folder,
-            env={"PATH": path, **batch, **variables},
+            env=batch | variables,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -72,10 +72,15 @@ class Shared:
             **self.user,
         )
 
-    def run(self, *arguments: str, **variables: str) -> tuple[int, str]:
+    def run(self, *options: str, **given: str) -> tuple[int, str]:
         """Return exit status and stderr of a job."""
-        process = self.start(*arguments, **variables)
+        return self.end(self.start(*options, **given))
+
+    def end(self, process: subprocess.Popen) -> tuple[int, str]:
+        """Return exit status and stderr; nothing is left of the job but its logs."""
         _, err = process.communicate(timeout=30)
+        # That of the workers is removed by their script, which may end a moment later.
+        wait_until(lambda: not [*(self.folder / "scratch").iterdir()], 20)
         return process.returncode, err
 
     def plant(self, path: Path) -> None:
@@ -84,34 +89,35 @@ class Shared:
         path.chmod(0o755 if self.user else 0o777)
         (path / "settings.sh").write_text(f"id -u >{self.folder}/ran; exit\n")
         for each in (path.parent, path, path / "settings.sh"):
-            os.chown(each, self.stranger, -1)
+            os.chown(each, OTHER if self.user else -1, -1)
 
 
-@pytest.fixture(params=["alone", "among others"])
-def shared(request) -> Iterator[Shared]:
+@pytest.fixture
+def shared() -> Iterator[Shared]:
     """Make such a folder, on whose path there is none of this user's alone."""
-    user = {}
-    if request.param == "among others":
-        # Nobody but root can hand files over to others.
-        if os.geteuid() != 0:
-            pytest.skip("only root may act as other users")
-        user = {"user": OWNER, "group": OWNER, "extra_groups": []}
+    # Nobody but root can act as others.
+    user = {"user": OWNER, "group": OWNER, "extra_groups": []}
     folder = Path(tempfile.mkdtemp(prefix="shared-", dir="/tmp"))
     try:
         shutil.copytree(CLUSTER, folder / "cluster")
-        (folder / "bin").mkdir()
+        for name in ("bin", "scratch"):
+            (folder / name).mkdir()
         for name in ("dask", "python3", "twom-dist"):
             shutil.copy(STAND_INS / "idle", folder / "bin" / name)
         (folder / "bin" / "blaunch").write_text(BLAUNCH)
         (folder / "bin" / "blaunch").chmod(0o755)
         (folder / "nodes").write_text("localhost\n")
-        folder.chmod(0o1777)
-        yield Shared(folder, user)
+        for each in (folder, folder / "scratch"):
+            each.chmod(0o1777)
+        yield Shared(folder, user if os.geteuid() == 0 else {})
     finally:
         shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize(
+# --- whom the scripts trust -----------------------------------------------------------
+
+
+@cases(
     ("above", "mode", "flaw"),
     [
         (0o755, 0o700, ""),
@@ -124,7 +130,7 @@ def shared(request) -> Iterator[Shared]:
     ],
 )
 def test_what_others_may_change_is_not_trusted(tmp_path, above, mode, flaw):
-    folder = tmp_path / "above" / "a b"
+    folder = tmp_path / f"{above}{mode}" / "above" / "a b"
     file, link = folder / "file", folder.with_name("link")
     folder.mkdir(parents=True)
     file.touch(0o600)
@@ -145,40 +151,39 @@ def test_what_others_may_change_is_not_trusted(tmp_path, above, mode, flaw):
         assert trust(file) == "belongs to another user"
 
 
-@pytest.mark.parametrize("mask", [0o000, 0o002, 0o022])
+@cases("mask", [0o000, 0o002, 0o022])
 def test_a_job_makes_a_folder_of_its_own_below_one_that_a_group_may_share(
     tmp_path, mask
 ):
+    place = tmp_path / str(mask)
+    place.mkdir()
     # Modules in the current folder are not imported.
-    (tmp_path / "socket.py").write_text("raise SystemExit('imported')")
-    assert bash("address_towards 127.0.0.1", cwd=tmp_path) == "127.0.0.1"
+    (place / "socket.py").write_text("raise SystemExit('imported')")
+    assert bash("address_towards 127.0.0.1", cwd=place) == "127.0.0.1"
     lines = "job=12; umask $1; make_folders; remove_scratch; umask; echo $logs"
-    told = bash(lines, oct(mask)[2:], cwd=tmp_path).split()
-    path = tmp_path / "twom-logs" / "12"
+    told = bash(lines, oct(mask)[2:], cwd=place).split()
+    path = place / "twom-logs" / "12"
     # Outputs have the permissions that they had.
     assert told == [f"{mask:04o}", str(path)]
     assert path.stat().st_mode & 0o777 == 0o700
     assert path.parent.stat().st_mode & 0o777 == 0o775 & ~mask
 
 
-def test_the_folder_of_another_is_refused_before_anything_starts(shared):
+def test_folders_of_others_are_refused_also_while_workers_start(shared):
     shared.plant(shared.folder / "twom-logs" / "12")
     code, err = shared.run()
     assert code == 2
     assert re.match("lsf.sh: error: '.*/twom-logs/12' (belongs to|is open to)", err)
     assert not (shared.folder / "launching").exists()
-
-
-def test_a_folder_that_is_exchanged_while_workers_start_is_not_trusted(shared):
     process = shared.start("--logs", "logs/12", TWOM_DIST="exec sleep 60")
     wait_until((shared.folder / "launching").exists, 20)
     (shared.folder / "logs").rename(shared.folder / "aside")
     shared.plant(shared.folder / "logs" / "12")
     (shared.folder / "acted").touch()
-    _, err = process.communicate(timeout=30)
-    assert not (shared.folder / "ran").exists()
-    assert process.returncode == 1
+    code, err = shared.end(process)
+    assert code == 1
     assert re.search(r"the workers of localhost ended \(.*(belongs|is open) to", err)
+    assert not (shared.folder / "ran").exists()
     # What it has written lies where it was, and not in the folder of the other.
     left = {path.name for path in (shared.folder / "aside" / "12").iterdir()}
     assert left == {"launch.log", "scheduler.log"}
@@ -192,14 +197,70 @@ def test_certificates_that_others_may_read_or_change_are_refused(shared):
     key, ca = folder / "key.pem", folder / "ca.pem"
     given = {f"{TLS}__CA_FILE": str(ca), f"{TLS}__SCHEDULER__KEY": str(key)}
     for changed, mode in ((key, 0o644), (ca, 0o664), (ca, 0o646)):
-        key.write_text("-----BEGIN PRIVATE KEY-----")
-        ca.write_text("-----BEGIN CERTIFICATE-----")
-        for path, usual in ((key, 0o600), (ca, 0o644)):
+        for path, usual, kind in ((key, 0o600, "PRIVATE KEY"), (ca, 0o644, "CERT")):
+            path.write_text(f"-----BEGIN {kind}-----")
             os.chown(path, *([OWNER] * 2 if shared.user else [-1, -1]))
             path.chmod(mode if path == changed else usual)
         code, err = shared.run("--logs", "none", "--protocol", "tls", **given)
         assert (code, f"'{changed}' is open to others" in err) == (2, True)
     assert not (shared.folder / "none").exists()
+
+
+# --- how jobs end ---------------------------------------------------------------------
+
+LOCAL = {"script": "local_cuda.sh"}
+CPU = "--device=cpu"
+# Status and end of stderr of a job; those in tests/nightly/batch have the same of real
+# clusters.
+ENDS = [
+    (3, "", {"TWOM_DIST": "exit 3"}),
+    (1, "no scheduler file after 1 s", {"SCHEDULER": "exec sleep 60"}),
+    (1, r"the scheduler did not .*\(no luck\)", {"SCHEDULER": "echo no luck; exit"}),
+    (1, r"the scheduler ended \(.*\)", {"SCHEDULER": "(sleep 0.6; kill $$) &"}),
+    (1, r"the workers of .* ended \(no luck\)", {"WORKER": "echo no luck; exit"}),
+]
+
+
+@pytest.mark.parametrize(("code", "sentence", "acts"), ENDS)
+def test_a_job_ends_as_its_command_does_or_its_cluster(shared, code, sentence, acts):
+    wait = "1" if "after 1 s" in sentence else "60"
+    acts = {"TWOM_DIST": "exec sleep 60"} | acts
+    found, err = shared.run(CPU, "--wait", wait, **LOCAL, **acts)
+    told = f"local_cuda.sh: error: {sentence}; see /.*\n" if sentence else ""
+    assert found == code
+    assert re.fullmatch(told, err), err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_job_that_is_told_to_end_ends_its_command_first(shared, number):
+    # With another status where the scheduler has gone before it.
+    end = 'kill -0 "$(<scheduler)" && exit 143'
+    command = f"trap '{end}' TERM; touch running; while :; do sleep 0.1; done"
+    acts = {"SCHEDULER": "echo $$ >scheduler", "TWOM_DIST": command}
+    process = shared.start(CPU, **LOCAL, **acts)
+    wait_until((shared.folder / "running").exists, 20)
+    os.kill(process.pid, number)
+    near = number == signal.SIGUSR1
+    why = "the time limit is near" if near else "stopped by a signal"
+    assert shared.end(process) == (143, f"local_cuda.sh: {why}\n")
+
+
+@pytest.mark.parametrize("dashboard", [False, True])
+def test_only_a_dashboard_serves_pages_that_tell_of_the_job(shared, dashboard):
+    options = ("--dashboard", "127.0.0.1:0") * dashboard
+    log = "$(echo logs/worker-localhost.log)"  # a pattern until there is one
+    wait = f"until [[ -s {log} ]]; do sleep 0.01; done"
+    given = LOCAL | {"TWOM_DIST": wait}
+    assert shared.run(CPU, "--logs", "logs", *options, **given) == (0, "")
+    for process in ("scheduler", "worker-localhost"):
+        lines = (shared.folder / "logs" / f"{process}.log").read_text().splitlines()
+        set_up = collect_env(env=dict(line.split("=", 1) for line in lines))
+        for kind in ("scheduler", "worker"):
+            routes = get(f"distributed.{kind}.http.routes", None, config=set_up)
+            if dashboard and kind == "scheduler":
+                assert routes is None
+            else:
+                assert [path for path, *_ in get_handlers(None, routes)] == ["/health"]
 
 
 # --- clusters of td.local_cluster -----------------------------------------------------

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from tests.support.places import ROOT
 
-PACKAGE = "twom_dist"
 # What `import twom_dist` leaves alone, so that it is quick and works everywhere.
 NOT_LOADED = (
     *("cupy", "llvmlite", "numba", "onnxruntime", "zarr", "h5py", "distributed"),
@@ -25,7 +24,8 @@ def loaded_by(code: str, folder: Path) -> set[str]:
 
 
 def test_import_loads_no_engine_and_no_cluster():
-    assert loaded_by(f"import {PACKAGE}", ROOT) & set(NOT_LOADED) == set()
+    for name in ("twom_dist", "twom_dist.cli"):
+        assert loaded_by(f"import {name}", ROOT) & set(NOT_LOADED) == set()
 
 
 def test_all_but_jobs_does_without_the_locks_of_posix(tmp_path):
