@@ -1,6 +1,5 @@
 """Lazy products on workers: the bits of NumPy, whoever dies, drops or takes tiles."""
 
-import gc
 import logging
 import os
 import signal
@@ -17,7 +16,6 @@ import zarr
 from distributed import wait
 
 import twom_dist as td
-from benchmarks import clocked
 from tests.support.bits import same_bits
 from tests.support.cases import sample
 from tests.support.jobs import addresses, multiply, wait_until
@@ -199,67 +197,41 @@ def test_a_worker_that_dies_costs_time_and_no_bits(mortal, tmp_path, stack, make
 # --- copies of tiles ------------------------------------------------------------------
 
 
-@pytest.fixture
-def inputs(caplog):
-    """Two matrices on two workers, which live: their client, and the matrices.
-
-    A worker that is asked to drop what a task of its own takes ends itself.
-    """
-    with (
-        start_workers(2, threads_per_worker=2) as client,
-        caplog.at_level(logging.INFO, "distributed"),
-    ):
-        a, b = client.persist([drawn(seed, 5, 5) for seed in (20, 21)])
-        wait([a, b])
-        yield client, a, b
-        left = addresses(client)
-        said = [record.getMessage() for record in caplog.records]
-        assert not any("Plugin failed" in x or "Cannot remove" in x for x in said)
-        assert len(left) == 2, said
-
-
-def give_up(client, a, b, turn):
-    """Begin a product that nobody waits for."""
-    product = client.persist(td.gemm(a, b, alpha=1 + turn))
-    time.sleep(0.02 * (1 + turn))
-    del product
-    gc.collect()
-
-
-def test_copies_go_with_the_product_and_those_of_the_user_stay(inputs):
-    client, a, b = inputs
-    client.replicate(a)
-    wait(client.persist(td.gemm(a, b)))
-    # The message is sent after the last task has ended.
-    client.submit(time.sleep, 0.1).result()
-    assert {len(x) for x in client.who_has(a).values()} == {2}
-    assert {len(x) for x in client.who_has(b).values()} == {1}
-    for turn in range(4):
-        give_up(client, a, b, turn)
-    with clocked.clocked_devices():
-        for turn in range(4):
-            give_up(client, a, b, turn)
-    assert np.isfinite(a.sum().compute())
-
-
 def slowly(tile):
     time.sleep(0.1)
     return float(tile[0, 0].real)
 
 
-def test_products_and_tasks_of_a_user_share_inputs(inputs):
-    client, a, b = inputs
-    x, y = a.compute(), b.compute()
-    tiles, workers = list(a.dask.layers[a.name].values()), addresses(client)
-    for turn in range(3):
-        first = client.persist(td.gemm(a, b, alpha=1 + turn))
-        time.sleep(0.02 * turn)
-        second, third = client.persist([td.gemm(b, a), td.gemm(a, b, alpha=10 + turn)])
-        asked = [
-            client.submit(slowly, tile, workers=[workers[n % 2]], pure=False)
-            for n, tile in enumerate(tiles[:6])
-        ]
-        wait([first, second, third, *asked])
-        assert all(x.status == "finished" for x in asked)
-        assert same_bits(second.compute(), td.gemm(y, x))
-        assert same_bits(third.compute(), td.gemm(x, y, alpha=10 + turn))
+def test_products_and_tasks_of_a_user_share_inputs_and_copies(caplog):
+    """A worker that is asked to drop what a task of its own takes ends itself."""
+    caplog.set_level(logging.INFO, "distributed")
+    with start_workers(2, threads_per_worker=2) as client:
+        a, b = client.persist([drawn(seed, 5, 5) for seed in (20, 21)])
+        wait([a, b])
+        # Copies go with the product, and those of the user stay.
+        client.replicate(a)
+        wait(client.persist(td.gemm(a, b)))
+        # The message is sent after the last task has ended.
+        client.submit(time.sleep, 0.1).result()
+        assert {len(x) for x in client.who_has(a).values()} == {2}
+        assert {len(x) for x in client.who_has(b).values()} == {1}
+        x, y = a.compute(), b.compute()
+        tiles, workers = list(a.dask.layers[a.name].values()), addresses(client)
+        for turn in range(3):
+            # Nobody waits for the first one.
+            client.persist(td.gemm(a, b, alpha=1 + turn))
+            time.sleep(0.02 * turn)
+            lazy = td.gemm(b, a), td.gemm(a, b, alpha=10 + turn)
+            second, third = client.persist(lazy)
+            asked = [
+                client.submit(slowly, tile, workers=[workers[n % 2]], pure=False)
+                for n, tile in enumerate(tiles[:6])
+            ]
+            wait([second, third, *asked])
+            assert all(x.status == "finished" for x in asked)
+            assert same_bits(second.compute(), td.gemm(y, x))
+            assert same_bits(third.compute(), td.gemm(x, y, alpha=10 + turn))
+        left = addresses(client)
+    said = [record.getMessage() for record in caplog.records]
+    assert not any("Plugin failed" in x or "Cannot remove" in x for x in said)
+    assert len(left) == 2, said

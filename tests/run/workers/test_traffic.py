@@ -1,6 +1,5 @@
 """Lazy products on workers: no more moves than is planned, and the bits of NumPy."""
 
-import os
 from collections import Counter, defaultdict
 
 import dask.array as da
@@ -11,7 +10,6 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 
 import twom_dist as td
 from tests.support.bits import same_bits
-from tests.support.strategies import random_matrix
 from tests.support.workers import (
     drawn,
     forget_transfers,
@@ -158,34 +156,6 @@ def test_inputs_that_lie_on_the_workers_move_once(four, options):
     (_, most), *_ = Counter(worker for worker, _ in found).most_common()
     assert options or peak.bytes <= 1.05 * most * tile * tile * 16
     assert same_bits(product.compute(), td.gemm(a.compute(), b.compute(), **options))
-
-
-def scattered(client, seed, columns):
-    """Make one row of tiles that lie on the workers in turns, equally many on each."""
-    workers, tiles = sorted(client.run(os.getpid)), []
-    for s in range(columns):
-        at = {"workers": [workers[(5 * s + seed) % WORKERS]], "pure": False}
-        tile = client.submit(random_matrix, LARGE, LARGE, seed=seed + s, **at)
-        tiles.append(da.from_delayed(tile, (LARGE, LARGE), complex))
-    found = client.persist(da.concatenate(tiles, axis=1))
-    wait(found)
-    return found
-
-
-@pytest.mark.parametrize(("routine", "apart"), [(td.her2k, 0), (td.gemm, 1)])
-def test_layers_take_the_tiles_that_their_workers_hold(four, routine, apart):
-    given = [scattered(four, 0, 32), scattered(four, WORKERS + apart, 32)]
-    options = GIVEN | ({"op_b": "C"} if routine is td.gemm else {})
-    plan = td.plan(routine, *given, **options)
-    four.run(forget_transfers)
-    product = four.persist(routine(*given, **options))
-    wait(product)
-    assert plan.layers == WORKERS
-    # Where tiles that meet lie apart, those of A stay.
-    besides = apart * given[0].nbytes
-    assert moved_bytes(four) <= 1.01 * (plan.bytes_moved + besides)
-    expected = routine(*[x.compute() for x in given], **options)
-    assert same_bits(product.compute(), expected)
 
 
 # --- triangles ------------------------------------------------------------------------
