@@ -1,5 +1,7 @@
 """Workers for every test that does not harm them, and what moves between them."""
 
+import subprocess
+import sys
 from contextlib import ExitStack, chdir, contextmanager
 
 import dask
@@ -8,6 +10,7 @@ import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
+from tests.support.command import ENVIRONMENT
 from tests.support.jobs import IN_PROCESS, forked_workers, local_workers, wait_until
 from twom_dist.jobs import execution, watchdog
 
@@ -62,6 +65,29 @@ def start_workers(count, default=True, **options):
     ):
         client.wait_for_workers(count, timeout=60)
         yield client
+
+
+@contextmanager
+def started(program, *arguments, **variables):
+    """Start a program of dask's, which is killed at the end."""
+    module = f"distributed.cli.dask_{program}"
+    command = [sys.executable, "-m", module, "--no-dashboard", *arguments]
+    variables |= {"PYTHONSAFEPATH": "1"}  # not from where the tests run
+    process = subprocess.Popen(command, env=ENVIRONMENT | variables)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def scheduler(tmp_path):
+    """A scheduler without workers, and a client that is the current one."""
+    file = str(tmp_path / "scheduler.json")
+    own = ["--host", "127.0.0.1", "--port", "0", "--scheduler-file", file]
+    with started("scheduler", *own) as process, Client(scheduler_file=file) as client:
+        yield process, client
 
 
 def forget_transfers(dask_worker):

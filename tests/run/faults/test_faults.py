@@ -3,7 +3,6 @@
 import errno
 import os
 import signal
-import subprocess
 import sys
 import time
 from contextlib import contextmanager
@@ -12,14 +11,13 @@ from pathlib import Path
 
 import dask
 import pytest
-from distributed import Client
 from distributed.core import Status
 from distributed.scheduler import KilledWorker
 
 import twom_dist as td
 from tests.support import jobs
 from tests.support.bits import same_bits
-from tests.support.command import ENVIRONMENT, read, visible
+from tests.support.command import read, visible
 from tests.support.expect import raises
 from tests.support.jobs import (
     at,
@@ -28,10 +26,11 @@ from tests.support.jobs import (
     task_names,
     wait_until,
 )
+from tests.support.workers import started
 from twom_dist.errors import StoreError
 from twom_dist.jobs import open_job
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.timeout(180)
 
 WORKERS = 2
 # What starts fastest: each worker that dies is started again.
@@ -196,33 +195,6 @@ def test_after_a_disk_that_fills_up_or_goes_the_job_goes_on(client, expected):
 # --- schedulers -----------------------------------------------------------------------
 
 
-@contextmanager
-def remote_cluster():
-    """Yield the process of a scheduler with a worker, and a client."""
-    file = Path("dask.json").resolve()
-    processes = []
-
-    def start(*command):
-        flags = ("--scheduler-file", file, "--no-dashboard", "--host", "127.0.0.1")
-        options = {"env": ENVIRONMENT, "stderr": subprocess.DEVNULL}
-        command = [sys.executable, "-m", "dask", *command, *flags]
-        processes.append(subprocess.Popen(command, **options))
-
-    try:
-        start("scheduler", "--port", "0")
-        wait_until(file.exists)
-        start("worker", "--nthreads", "1", "--no-nanny")
-        client = Client(scheduler_file=str(file), set_as_default=False, timeout=5)
-        client.wait_for_workers(1, timeout=60)
-        yield processes[0], client
-        processes[0].kill()
-        client.close(timeout=2)
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait(timeout=10)
-
-
 def test_a_cluster_without_workers_ends_the_job(expected, impatient):
     with local_workers(1, processes=False) as client:
         client.run(wrap, "product", doze)
@@ -238,23 +210,26 @@ def test_a_cluster_without_workers_ends_the_job(expected, impatient):
 
 
 def test_a_lost_scheduler_ends_the_job_and_what_is_there_finishes_it(
-    expected, impatient
+    client, expected, impatient, scheduler
 ):
     def stop():
         # Not before: a busy machine may take longer to begin.
         impatient(1.5)
-        scheduler.send_signal(signal.SIGSTOP)
+        process.send_signal(signal.SIGSTOP)
 
-    with remote_cluster() as (scheduler, client):
+    process, lone = scheduler
+    with started("worker", lone.scheduler.address, "--no-nanny", "--nthreads", "1"):
+        lone.wait_for_workers(1, timeout=60)
         # Slow enough to be noticed at work.
-        client.run(wrap, "product", doze)
+        lone.run(wrap, "product", doze)
         with raises(StoreError, "cluster-silent") as silent:
-            multiply(client=client, progress=at(5, stop))
+            multiply(client=lone, progress=at(5, stop))
         impatient(60)
-        scheduler.send_signal(signal.SIGCONT)
+        process.send_signal(signal.SIGCONT)
         with raises(StoreError, "scheduler-gone") as gone:
-            multiply(client=client, progress=at(20, scheduler.kill))
+            multiply(client=lone, progress=at(20, process.kill))
     for caught in (silent, gone):
         assert "of 30 tiles are kept" in caught.value.__notes__[-1]
-    assert multiply().resumed >= 20
+    # Other workers finish it.
+    assert multiply(client=client).resumed >= 20
     assert same_bits(read("C.zarr"), expected)

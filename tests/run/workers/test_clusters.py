@@ -3,10 +3,8 @@
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 
 import dask
 import dask.array as da
@@ -19,6 +17,7 @@ from tests.support.command import ENVIRONMENT
 from tests.support.cuda.cupy_arrays import DeviceArray
 from tests.support.expect import raises
 from tests.support.jobs import HERE, IN_PROCESS, local_workers
+from tests.support.workers import started
 from twom_dist.crossover import chips
 from twom_dist.errors import EngineUnavailableError, MemoryLimitError
 from twom_dist.run import devices
@@ -34,29 +33,6 @@ STACK = da.ones((4, 20, 20), chunks=(2, 20, 20))
 def cluster_of(*matrices):
     """Tell of which workers a product is planned for."""
     return td.plan(td.gemm, *(matrices or (A, A))).cluster
-
-
-@contextmanager
-def started(program, *arguments, **variables):
-    """Start a program of dask's, which is killed at the end."""
-    module = f"distributed.cli.dask_{program}"
-    command = [sys.executable, "-m", module, "--no-dashboard", *arguments]
-    variables |= {"PYTHONSAFEPATH": "1"}  # not from where the tests run
-    process = subprocess.Popen(command, env=ENVIRONMENT | variables)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
-@pytest.fixture
-def scheduler(tmp_path):
-    """A scheduler without workers, and a client that is the current one."""
-    file = str(tmp_path / "scheduler.json")
-    own = ["--host", "127.0.0.1", "--port", "0", "--scheduler-file", file]
-    with started("scheduler", *own) as process, Client(scheduler_file=file) as client:
-        yield process, client
 
 
 # --- workers --------------------------------------------------------------------------

@@ -10,12 +10,11 @@ import dask.array as da
 import numpy as np
 import psutil
 import pytest
-from distributed import Client, LocalCluster
 
 import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cases import sample
-from tests.support.jobs import HERE, addresses, forked_workers, wait_until
+from tests.support.jobs import addresses, local_workers, wait_until
 from tests.support.strategies import random_matrix
 from tests.support.transport import files_in_memory
 from tests.support.workers import PATIENT
@@ -34,14 +33,11 @@ SIDE = 300  # blocks of 1.4 MB
 @contextmanager
 def start_workers(security=True):
     """Start two worker processes, whose blocks go as the settings say."""
-    options = HERE | ({"protocol": None} if security else {}) | {"n_workers": 2}
+    options = {"security": security} | ({"protocol": None} if security else {})
     with (
         dask.config.set(PATIENT),
-        forked_workers(),
-        LocalCluster(
-            threads_per_worker=1, security=security, memory_limit="2 GiB", **options
-        ) as cluster,
-        Client(cluster) as client,
+        local_workers(2, memory_limit="2 GiB", **options) as client,
+        client.as_current(),
     ):
         # The first product of a client brings the plugin.
         td.gemm(x := da.zeros((2, 2)), x)
