@@ -9,26 +9,6 @@ from twom_dist.jobs.disk import LEAST_BYTES, Cores, at_disk
 PATIENCE = 30
 
 
-def at(event, nbytes=LEAST_BYTES):
-    """Wait at the disk for an event; tell whether it came."""
-    with at_disk(nbytes):
-        return event.wait(PATIENCE)
-
-
-def test_as_many_as_cores_may_leave_and_the_next_keep_theirs():
-    with Cores(2) as pool:
-        events = [Event() for _ in range(4)]
-        tasks = [pool.submit(at, event) for event in events]
-        late = pool.submit(Event().is_set)
-        assert not late.done()
-        # One of those that had to stay.
-        events[2].set()
-        assert late.result(PATIENCE) is False
-        for event in events:
-            event.set()
-        assert all(task.result(PATIENCE) for task in tasks)
-
-
 @pytest.mark.parametrize("cores", [1, 3])
 def test_no_more_compute_than_there_are_cores(cores):
     lock, counts = Lock(), {"now": 0, "most": 0}

@@ -4,7 +4,6 @@ Files of every shape, dtype and format are among the ways of one property
 (`tests/check/run/test_same_bits.py`); here workers hold little of them.
 """
 
-import os
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -188,12 +187,3 @@ def test_no_scale_hides_an_error_or_looks_like_one(here):
     np.save("A.npy", b)
     td.update_files(td.her2k, "A.npy", "C.npy", b="A.npy", **given)
     assert same_bits(read("C.npy"), td.her2k(b, b, equilibrate=True, **GIVEN))
-
-
-def test_what_is_told_of_a_diagonal(files, call):
-    for diag, told in (("w.npy", f"{os.getcwd()}/w.npy"), (W, "in memory")):
-        options = {"op_b": "T", "diag": diag, "overwrite": True, **GIVEN}
-        td.multiply_files("A.zarr", "B.npy", "C.zarr", **options)
-        assert f"/B.npy, diag {told}, " in call("info", "C.zarr")[1]
-    given = td.explain(td.gemm, "A.zarr", "B.npy", op_b="T", diag="w.npy")
-    assert given.rho == td.explain(td.gemm, *files[:2], op_b="T", diag=W).rho

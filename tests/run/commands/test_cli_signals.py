@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -116,20 +115,6 @@ def test_a_third_signal_ends_it_at_once(here):
     assert psutil.wait_procs(children, timeout=20)[1] == []
     # What is left can be taken for no result.
     assert sorted(os.listdir()) == [".C.zarr.unfinished", "A.npy"]
-
-
-def test_a_command_of_the_background_keeps_ignoring_ctrl_c(here):
-    signal.signal(INT, signal.SIG_IGN)
-    try:
-        with writing("0", "--n-workers", "0") as process:
-            process.send_signal(INT)
-            time.sleep(0.5)
-            assert process.poll() is None
-            process.send_signal(TERM)
-            assert process.communicate(timeout=30)[0] == "leaving\n"
-    finally:
-        signal.signal(INT, signal.default_int_handler)
-    assert process.returncode == 143
 
 
 @sample(("moment", "number"), [("before", TERM), ("after", INT)], [("after", INT)])

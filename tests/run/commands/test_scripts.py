@@ -68,16 +68,13 @@ def test_workers_get_the_settings_of_object_stores_in_a_file_of_ours(tmp_path):
 REFUSALS = [
     ((), "no command given, such as: herk"),
     (("--fast", "1", *HERK), "--fast does not exist; see --help"),
-    (("--wait",), "--wait takes a value; see --help"),
     (("--wait", "0", *HERK), "--wait 0 given"),
-    (("--device", "tpu", *HERK), "--device tpu given"),
     (("--device", "gpu", *HERK), "--device gpu given, and there is no GPU"),
     (("--dashboard", ":8787", *HERK), "--dashboard :8787 given"),
     (("--venv", "none", *HERK), "'none/bin/twom-dist' is not a program"),
     ((*HERK, "--threads", "2"), "--threads is an option of this script: write it"),
     (("info",), "twom-dist info needs no workers"),
     (("--tls-cert", "A.zarr", *HERK), "--tls-ca-file and --tls-cert belong together"),
-    (("--tls-ca-file", "x", "--tls-cert", "x", *HERK), "the TLS file '.*/x'"),
     (("--logs", "file", *HERK), "cannot write to '.*/file'"),
     (("--scratch", "none", *HERK), "cannot write to the scratch folder"),
 ]

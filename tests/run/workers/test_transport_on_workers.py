@@ -1,19 +1,15 @@
 """Blocks between two processes: past the connection, and by dask where that fails."""
 
 import os
-import signal
-import time
 from contextlib import contextmanager
 
 import dask
 import dask.array as da
 import numpy as np
-import psutil
 import pytest
 
 import twom_dist as td
 from tests.support.bits import same_bits
-from tests.support.cases import sample
 from tests.support.jobs import addresses, local_workers, wait_until
 from tests.support.strategies import random_matrix
 from tests.support.transport import files_in_memory
@@ -162,43 +158,3 @@ def test_what_cannot_pass_goes_by_dask(tls):
     tls.run(live_elsewhere, workers=[one])
     move(tls, 4, one=1)
     assert carried(tls) == 2 * make(1).nbytes
-
-
-def hang_in_taking():
-    """Have this process not come back from the next block that it takes."""
-
-    def hang(ticket):
-        open("hangs", "w").close()
-        time.sleep(60)
-
-    passage.map_lease = hang
-
-
-def hang_in_lending():
-    def hang(self, data):
-        open("hangs", "w").close()
-        time.sleep(60)
-
-    leases.Lease.write = hang
-
-
-@sample("victim", [0, 1], [1])
-def test_a_worker_that_dies_in_the_middle_leaves_nothing(tls, victim, tmp_path):
-    names = addresses(tls)
-    tls.run(os.chdir, str(tmp_path))
-    move(tls, 1)
-    processes = tls.run(os.getpid)
-    harm = [hang_in_lending, hang_in_taking][victim]
-    tls.run(harm, workers=[names[victim]])
-    # Both are made again, by whatever is left.
-    anywhere = {"allow_other_workers": True, "pure": False}
-    block = tls.submit(make, 2, workers=names[:1], **anywhere)
-    tls.gather(tls.submit(len, block, workers=names[:1], pure=False))
-    found = tls.submit(np.ndarray.tobytes, block, workers=names[1:], **anywhere)
-    wait_until((tmp_path / "hangs").exists)
-    os.kill(processes[names[victim]], signal.SIGKILL)
-    assert found.result() == make(2).tobytes()
-    survivor = processes[names[1 - victim]]
-    del block, found
-    wait_until(lambda: not files_in_memory(survivor))
-    wait_until(lambda: not psutil.pid_exists(processes[names[victim]]))
