@@ -10,10 +10,12 @@ from tests.support.jobs import task_names, wait_until_gone
 
 
 def measure(dask_worker):
-    """Return tiles, open files, threads and bytes of a worker."""
+    """Return tiles, encoded tiles, open files, threads and bytes of a worker."""
+    from twom_dist.tiles.cache import encoded_tiles
+
     process = psutil.Process()
-    counts = (len(dask_worker.data), process.num_fds(), process.num_threads())
-    return (*counts, process.memory_info().rss)
+    counts = (len(dask_worker.data), len(encoded_tiles), process.num_fds())
+    return (*counts, process.num_threads(), process.memory_info().rss)
 
 
 SHAPES = [(33, 47, 20), (5, 90, 64), (64, 1, 31), (20, 9, 130), (1, 1, 1), (70, 50, 40)]
@@ -47,11 +49,11 @@ def test_many_products_leave_nothing(client, here):
     wait_until_gone(
         lambda: [x for x, (tiles, *_) in client.run(measure).items() if tiles]
     )
-    for address, (tiles, files, threads, rss) in client.run(measure).items():
-        assert tiles == 0
-        assert files <= before[address][1] + 2
-        assert threads <= before[address][2] + 1
-        assert rss <= before[address][3] + 16 * 2**20
+    for address, (tiles, encoded, files, threads, rss) in client.run(measure).items():
+        assert (tiles, encoded) == (0, 0)
+        assert files <= before[address][2] + 2
+        assert threads <= before[address][3] + 1
+        assert rss <= before[address][4] + 16 * 2**20
     assert process.num_fds() <= files_here + 2
     assert process.num_threads() <= threads_here + 2
     assert not list(Path().glob(".*"))
