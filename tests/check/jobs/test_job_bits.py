@@ -33,7 +33,7 @@ GIVEN = {"num_moduli": 14}
 
 @pytest.fixture
 def files(here):
-    """A, B, C0 and weights in a folder of their own; A^T and B^T for the other op."""
+    """Store A, B, C0 and weights, and A^T and B^T for the other op; by their names."""
     a, b, c = make(N, K, 1), make(N, K, 2), make(N, N, 3)
     # Columns are shifted against one another.
     b *= 2.0 ** (np.arange(K) % 20)
@@ -41,37 +41,33 @@ def files(here):
     for name, values in matrices.items():
         save(name, values)
     np.save("w.npy", W)
-    return a, b, c
+    return matrices | {"w.npy": W}
 
 
+AB, TURNED = ("A.zarr", "B.npy"), ("AT.npy", "BT.zarr")
 ADDED = {"alpha": 2, "beta": -0.5, "C": "C0.h5"}
 CASES = [
-    ("gemm", {"op_b": "C", "accuracy": "componentwise", **ADDED}),
-    ("gemm", {"op_b": "T", "diag": "w.npy", **GIVEN}),
-    ("gemm", {"op_a": "T", "op_b": "N", "alpha": 2 - 1j, "accuracy": 1e-6}),
-    ("gemm", {"op_b": "C", "equilibrate": True}),
-    ("her2k", {"uplo": "lower", "equilibrate": True}),
-    ("herk", {"op": "C", "uplo": "lower", "diag": "w.npy"}),
-    ("syrk", {"op": "T", "uplo": "upper", "alpha": 2j, **GIVEN}),
-    ("syr2k", {"accuracy": "componentwise", **ADDED}),
+    ("gemm", AB, {"op_b": "C", "accuracy": "componentwise", **ADDED}),
+    ("gemm", AB, {"op_b": "T", "diag": "w.npy", **GIVEN}),
+    ("gemm", TURNED, {"op_a": "T", "alpha": 2 - 1j, "accuracy": 1e-6}),
+    ("gemm", AB, {"op_b": "C", "equilibrate": True}),
+    ("her2k", AB, {"uplo": "lower", "equilibrate": True}),
+    ("herk", TURNED[:1], {"op": "C", "uplo": "lower", "diag": "w.npy"}),
+    ("syrk", TURNED[1:], {"op": "T", "uplo": "upper", "alpha": 2j, **GIVEN}),
+    ("syr2k", AB, {"accuracy": "componentwise", **ADDED}),
 ]
 OUTPUTS = {"full": "C.zarr", "lower": "C.npz", "upper": "C.h5"}
 
 
 @pytest.mark.parametrize("way", ["waves", "streams"])
-@pytest.mark.parametrize(("routine", "options"), CASES)
-def test_the_file_has_the_bits_of_the_routine(files, routine, options, way):
+@pytest.mark.parametrize(("routine", "paths", "options"), CASES)
+def test_the_file_has_the_bits_of_the_routine(files, routine, paths, options, way):
     before, seen = contents(Path()), []
     output, routine = OUTPUTS[options.get("uplo", "full")], getattr(td, routine)
-    turned = "T" in (options.get("op_a"), options.get("op")) or options.get("op") == "C"
-    paths, arrays = (["A.zarr", "B.npy"], files[:2])
-    if turned:
-        paths, arrays = ["AT.npy", "BT.zarr"], [x.T for x in arrays]
-    count = 1 if routine in (td.herk, td.syrk) else 2
-    whole = options | {x: y for x, y in (("C", files[2]), ("diag", W)) if x in options}
-    job = open_job(routine.ask(*paths[:count], **options), output, verify=True)
+    job = open_job(routine.ask(*paths, **options), output, verify=True)
     summary = compute_in(way, job, progress=seen.append)
-    assert same_bits(read(output), routine(*arrays[:count], **whole))
+    whole = options | {x: files[options[x]] for x in ("C", "diag") if x in options}
+    assert same_bits(read(output), routine(*(files[x] for x in paths), **whole))
     assert 0 < summary.residual <= summary.residual_bound
     tiles = 9 if routine is td.gemm else 6
     assert [(p.done, p.tiles) for p in seen] == [(i + 1, tiles) for i in range(tiles)]

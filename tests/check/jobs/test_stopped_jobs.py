@@ -280,9 +280,9 @@ def test_a_native_product_stays_with_its_engine_and_panels(files):
 
 def test_what_no_disk_can_hold_discards_nothing(files):
     stop_after(4, multiply)
-    open_memmap("L.npy", "w+", "c16", (10**7, 1))
+    open_memmap("L.npy", "w+", "c16", (10**6, 1))
     kept = contents(Path(".C.zarr.unfinished"))
-    given = {"op_b": "T", "num_moduli": 4, "overwrite": True}
+    given = {"op_b": "T", "num_moduli": 4, "overwrite": True, "chunks": 2048}
     with raises(StoreError, "disk-full"):
         td.multiply_files("L.npy", "L.npy", "C.zarr", **given)
     assert contents(Path(".C.zarr.unfinished")) == kept

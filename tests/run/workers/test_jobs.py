@@ -40,32 +40,26 @@ from twom_dist.jobs.disk import LEAST_BYTES, at_disk
 # --- the result -----------------------------------------------------------------------
 
 HYBRID = {"alpha": 2 - 1j, "beta": 0.5j, "method": "hybrid", "accuracy": 1e-20}
+AB = ("A.zarr", "B.npy")
 JOBS = [
-    ("gemm", "C.h5", "waves", HYBRID | {"C": "C0.h5"}),
-    ("gemm", "C.zarr", "one wave", {"equilibrate": True}),
-    ("herk", "C.npz", "streams", {"op": "C"}),
-    ("syr2k", "C.zarr", "waves", {"uplo": "lower", "num_moduli": 16}),
+    ("gemm", AB, "C.h5", "waves", {"C": "C0.h5", **HYBRID}),
+    ("gemm", AB, "C.zarr", "one wave", {"equilibrate": True}),
+    ("herk", AB[:1], "C.npz", "streams", {"op": "C"}),
+    ("syr2k", AB[:1] * 2, "C.zarr", "waves", {"uplo": "lower", "num_moduli": 16}),
 ]
 
 
-@pytest.mark.parametrize(("routine", "output", "way", "options"), JOBS)
+@pytest.mark.parametrize(("routine", "paths", "output", "way", "options"), JOBS)
 def test_a_job_on_workers_has_the_bits_of_its_routine(
-    client, files, routine, output, way, options
+    client, files, routine, paths, output, way, options
 ):
-    a, b, c = files
-    save("A2.npy", 2 * a)
-    paths, arrays = ["A.zarr"], [a]
-    if routine != "herk":
-        paths.append("A2.npy" if routine == "syr2k" else "B.npy")
-        arrays.append(2 * a if routine == "syr2k" else b)
     routine, seen = getattr(td, routine), []
     job = open_job(routine.ask(*paths, **options), output)
     tile = 8 if way == "streams" else 16
     summary = compute_in(way, job, client, seen.append, tile=tile)
-    whole = options | ({"C": c} if "C" in options else {})
-    assert same_bits(read(output), routine(*arrays, **whole))
-    assert [p.done for p in seen] == list(range(1, len(seen) + 1))
-    assert seen[-1].tiles == len(seen)
+    whole = options | {x: read(options[x]) for x in ("C",) if x in options}
+    assert same_bits(read(output), routine(*map(read, paths), **whole))
+    assert [p.done for p in seen] == list(range(1, seen[-1].tiles + 1))
     assert (summary.waves > 2) == (way == "waves")
     if routine is td.gemm:
         assert summary.operations == seen[-1].operations == 8 * M * N * K
