@@ -102,7 +102,7 @@ def test_the_other_triangle_is_written_without_memory():
     assert full.waves == lower.waves > 1
     assert full.peak_worker_bytes == lower.peak_worker_bytes
     # There is room for encoded tiles.
-    assert not (full.cramped or lower.cramped)
+    assert not any((full.cramped, lower.cramped))
 
 
 def test_tiles_are_whole_chunks_where_memory_permits(here):

@@ -177,9 +177,12 @@ def time_builds():
 
 def test_building_waits_for_none_that_has_stopped_or_gone(scheduler, here):
     process, client = scheduler
-    own = client.scheduler.address, "--no-nanny", "--nthreads", "3"
-    own += "--memory-limit", "1e9", "--local-directory", str(here)
-    with started("worker", *own), started("worker", *own) as stopped:
+    own = client.scheduler.address, "--no-nanny", "--local-directory", str(here)
+    one, other = (
+        started("worker", *own, "--nthreads", threads, "--memory-limit", limit)
+        for threads, limit in (("3", "1e9"), ("1", "3e9"))
+    )
+    with one, other as stopped:
         client.wait_for_workers(2, timeout=30)
         stopped.send_signal(signal.SIGSTOP)
         # It waits once; the package is not timed.
@@ -190,7 +193,7 @@ def test_building_waits_for_none_that_has_stopped_or_gone(scheduler, here):
             # A quarter of a second for the first, to tell.
             assert time_builds() < 3
             assert time_builds() < 0.5
-            # What dask's client was told before stands for the answer.
+            # The last answer stands for this one.
             found = cluster_of()
             assert (found.workers, found.threads) == (2, 3)
             assert found.memory.limit == 10**9
