@@ -55,14 +55,6 @@ def test_lazy_products_are_refused_by_the_memory_of_the_workers():
     assert told[0].filename == __file__
 
 
-def test_small_workers_give_the_same_bits():
-    whole = make(60, 50, 1)
-    a = da.from_array(whole, chunks=20)
-    with start_workers(1, memory_limit=memory_for(MIB // 2)):
-        found = td.gemm(a, a, op_b="C").compute(scheduler="sync")
-    assert (found == td.gemm(whole, whole, op_b="C")).all()
-
-
 def test_workers_read_stored_arrays_that_they_can_open(here, client):
     a, b = td.testing.random_matrix(50, 70), td.testing.random_matrix(70, 40)
     stored = zarr.create_array(here / "A.zarr", data=a, chunks=(8, 9))
