@@ -1,32 +1,20 @@
-"""Graphs of calls: their captures, replays and waits, on a stand-in for CuPy."""
+"""Graphs of calls: nothing runs beside what it shares memory with, or instead of it."""
 
-import sys
 from contextlib import nullcontext
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import twom_dist as td
 from tests.support.expect import raises
-from twom_dist.api import prepared
+from tests.support.nvml import with_modules
 from twom_dist.errors import PlanError
-from twom_dist.kernels import graphs
-
-
-class Event:
-    """A moment of a stream, told by what was launched there before."""
-
-    def __init__(self, **options):
-        assert options in ({}, {"disable_timing": True})
-        self.stream = None
-
-    def record(self, stream):
-        self.stream = stream
+from twom_dist.kernels.graphs import Graphs
 
 
 class Stream:
-    """A stream of calls, which may be captured."""
+    """A stream of CuPy's: what it waits for, and calls, which may be captured."""
 
     current = None
 
@@ -47,139 +35,114 @@ class Stream:
         if event.stream is not None:
             self.log.append(f"wait for {event.stream.name}")
 
-    def record(self, event=None):
-        event = event or Event()
-        event.record(self)
-        return event
+    def record(self):
+        return Event(self)
 
     def synchronize(self):
         self.log.append("synchronize")
 
     def begin_capture(self):
-        assert self.name == "own"  # the legacy stream refuses
         self.captured = []
 
     def end_capture(self):
         calls, self.captured = self.captured, None
-        return Graph(calls)
-
-    def call(self, what):
-        (self.log if self.captured is None else self.captured).append(what)
+        launch = lambda stream: stream.log.append(("replay", *calls))  # noqa: E731
+        return SimpleNamespace(launch=launch)
 
 
-class Graph:
-    """What was captured."""
+class Event:
+    """A moment of a stream."""
 
-    def __init__(self, calls):
-        self.calls = calls
+    def __init__(self, stream=None, **options):
+        self.stream = stream
 
-    def launch(self, stream):
-        stream.log.append(("replay", *self.calls))
+    def record(self, stream):
+        self.stream = stream
+
+
+def call(what):
+    stream = Stream.current
+    (stream.log if stream.captured is None else stream.captured).append(what)
 
 
 @pytest.fixture
-def user(monkeypatch):
-    """The stream that a user has made current, of a stand-in for CuPy."""
-    module = ModuleType("cupy")
-    module.cuda = ModuleType("cupy.cuda")
-    module.cuda.Stream, module.cuda.Event = Stream, Event
-    module.cuda.get_current_stream = lambda: Stream.current
-    monkeypatch.setitem(sys.modules, "cupy", module)
-    Stream.current = Stream("user")
-    yield Stream.current
-    Stream.current = None
+def user():
+    """The stream that a user has made current."""
+    own = SimpleNamespace(
+        Stream=Stream, Event=Event, get_current_stream=lambda: Stream.current
+    )
+    with with_modules(cupy={"cuda": own}), Stream("user") as made:
+        yield made
 
 
 def test_the_second_call_at_a_place_is_captured_and_the_third_replayed(user):
-    kept, own = graphs.Graphs(), None
+    kept = Graphs()
     for n in range(4):
-        kept.run("here", lambda n=n: Stream.current.call(n))
-        own = kept._stream
+        kept.run("here", lambda n=n: call(n))
     # The second call runs on the stream that is captured, and once more in the graph.
-    assert own.log == ["wait for user", 1]
+    assert kept._stream.log == ["wait for user", 1]
     wait, done = "wait for user", "wait for own"
     assert user.log == [0, wait, done, wait, ("replay", 1), wait, ("replay", 1)]
     # On another stream the next one waits for the last.
     with Stream("other") as other:
         kept.run("here", lambda: None)
     assert other.log == ["wait for user", ("replay", 1)]
-
-
-def test_other_places_have_graphs_of_their_own_and_few_are_kept(user, monkeypatch):
-    monkeypatch.setattr(graphs, "_MOST", 2)
-    monkeypatch.setattr(graphs, "_MOST_SEEN", 4)
-    kept = graphs.Graphs()
-    for place in "aabbaccbb":
-        kept.run(place, lambda place=place: Stream.current.call(place))
-    replayed = [x for x in user.log if isinstance(x, tuple)]
-    assert replayed == [("replay", "a"), ("replay", "b")]
-    assert "synchronize" in user.log  # before a graph goes
-    assert [*kept._graphs] == ["c", "b"]
-    for n in range(20):
-        kept.run(n, lambda: None)
-    assert len(kept._seen) <= 4
-
-
-def test_what_the_user_captures_is_not_captured_by_us(user):
-    kept, user.name = graphs.Graphs(), "own"
+    # What the user captures is not captured by us.
     user.begin_capture()
     for _ in range(3):
-        kept.run("here", lambda: Stream.current.call("call"))
-    assert user.end_capture().calls == ["call"] * 3
+        kept.run("here", lambda: call("call"))
+    assert user.captured == ["call"] * 3
 
 
-def test_a_failed_capture_ends_and_is_raised(user):
-    kept, calls = graphs.Graphs(), []
+@pytest.mark.parametrize("in_capture", [False, True])
+def test_after_an_error_nothing_runs_beside_what_was_launched_before_it(
+    user, in_capture
+):
+    """The user's stream waits for our own one, and the next call for both."""
+    kept = Graphs()
 
     def compute():
-        calls.append(Stream.current.is_capturing())
-        if calls[-1]:
+        call("half")
+        if Stream.current.is_capturing() or not in_capture:
             raise ZeroDivisionError
 
-    kept.run("here", compute)
-    with pytest.raises(ZeroDivisionError):
-        kept.run("here", compute)
-    assert calls == [False, False, True]
-    assert not kept._stream.is_capturing()
-    assert not kept._graphs
-
-
-def test_after_an_error_nothing_runs_beside_what_was_launched_before_it(user):
-    """The user's stream waits for our own one, and the next call for both."""
-    kept, own = graphs.Graphs(), None
-
-    def compute():
-        Stream.current.call("half")
-        raise ZeroDivisionError
-
     kept.run("here", lambda: None)
-    with pytest.raises(ZeroDivisionError):
-        kept.run("here", compute)
-    assert kept._stream.log == ["wait for user", "half"]
-    assert user.log[-1] == "wait for own"
-    for place in ("there", "elsewhere"):
-        with Stream(place) as other, pytest.raises(ZeroDivisionError):
-            kept.run(place, compute)
-        assert other.log == [f"wait for {own or 'user'}", "half"]
-        own = place
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            kept.run("here", compute)
+        assert kept._stream.log[-2:] == ["wait for user", "half"]
+        assert user.log[-1] == "wait for own"
+        assert not kept._stream.is_capturing()
+    with Stream("other") as other:
+        kept.run("there", lambda: None)
+    assert other.log == ["wait for user"]
 
 
-def test_each_device_has_graphs_of_its_own(user, monkeypatch):
-    class Array:
-        def __init__(self, device):
-            self.shape, self.dtype, self.ndim = (4, 4), np.dtype(complex), 2
-            self.device, self.strides = SimpleNamespace(id=device), (64, 16)
-            self.data = SimpleNamespace(ptr=4096)
+class Array:
+    """An array of a device, as a product asks for it."""
 
-    Array.__module__ = "cupy"
+    __module__ = "cupy"
+
+    def __init__(self, device, x):
+        self.shape, self.dtype, self.ndim = x.shape, x.dtype, x.ndim
+        self.device, self.strides = SimpleNamespace(id=device), x.strides
+        self.data = SimpleNamespace(ptr=x.ctypes.data)
+
+
+def test_graphs_are_of_devices_and_places(user, monkeypatch):
+    """Addresses, shapes, strides and dtypes."""
     product = td.Product((4, 4), (4, 4), graph=True, num_moduli=8)
-    monkeypatch.setattr(product, "_memory", lambda x: nullcontext())
-    monkeypatch.setattr(prepared, "compute_arrays", lambda *x: Stream.current.call("?"))
-    for device in (0, 1, 0, 1, 0, 1):
-        product(Array(device), Array(device), out=Array(device))
-    assert [*product._graphs] == [0, 1]
-    assert [len(x._graphs) for x in product._graphs.values()] == [1, 1]
-    assert user.log.count(("replay", "?")) == 2
+    module = "twom_dist.api.prepared"
+    monkeypatch.setattr(f"{module}.OwnMemory", lambda: SimpleNamespace(use=nullcontext))
+    monkeypatch.setattr(f"{module}.compute_arrays", lambda *given: call("computed"))
+    a, x = np.zeros((4, 4), complex), np.zeros((9, 9), complex)
+    outs = [x, x.T, x[:2], x.view(float), np.zeros_like(x)]
+    given = [(device, out) for device in (0, 1) for out in outs]
+    for expected in ("computed", None, ("replay", "computed")):
+        user.log.clear()
+        for device, out in given:
+            product(Array(device, a), Array(device, a), out=Array(device, out))
+        assert expected is None or user.log.count(expected) == len(given)
 
 
 def test_products_say_what_cannot_be_captured():
@@ -192,15 +155,3 @@ def test_products_say_what_cannot_be_captured():
     product, out = td.Product((4, 4), (4, 4), graph=True, num_moduli=8), np.eye(4) + 0j
     for _ in range(3):
         assert product(np.eye(4) + 0j, np.eye(4) + 0j, out=out) is out
-
-
-def test_places_are_addresses_shapes_strides_and_dtypes():
-    class Array:
-        def __init__(self, x):
-            self.data = type("Memory", (), {"ptr": x.ctypes.data})
-            self.shape, self.strides, self.dtype = x.shape, x.strides, x.dtype
-
-    x = np.zeros((4, 4), complex)
-    given = [x, x.T, x[:2], x.view(float), np.zeros_like(x)]
-    assert len({prepared._places(Array(y), None) for y in given}) == len(given)
-    assert prepared._places(Array(x), None) == prepared._places(Array(x), None)

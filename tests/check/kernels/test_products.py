@@ -1,31 +1,31 @@
-"""Products of planes by the engines of NumPy, and by each way of the CPU."""
+"""Products of planes by each way of the CPU, and by the reference."""
 
-from contextlib import nullcontext
-
+import dask
 import pytest
 
-from tests.support.amx import run_amx
+from tests.support.bits import same_bits
 from tests.support.contract.products import *  # noqa: F403
+from tests.support.cpu_ways import WAYS, take
+from tests.support.pipeline import add_both_ways
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.cpu.encode import encode
-from twom_dist.kernels.cpu.products import blocks, multiply, packed
-from twom_dist.kernels.cpu.products.amx_steps import CONFIGURATION
-from twom_dist.kernels.cpu.products.int8_gemm import FLOAT32
 
 
-@pytest.fixture(params=["reference", "amx", "microkernel", "gemm", "float32", "loops"])
-def engine(request, monkeypatch):
-    """Take each way, on every machine, with blocks that small products have many of."""
-    way = request.param
-    for module in (encode, multiply):
-        monkeypatch.setattr(module, "has_vnni", lambda: way in ("amx", "microkernel"))
-    tiles, gemms = CONFIGURATION if way == "amx" else None, way in ("gemm", "float32")
-    monkeypatch.setattr(multiply, "select_tiles", lambda: tiles)
-    monkeypatch.setattr(blocks, "SMALLEST_GEMM", 0 if gemms else 1 << 40)
-    monkeypatch.setattr(blocks, "LARGEST_K", 1 << 11)
-    monkeypatch.setattr(packed, "LONGEST_SUM", 1 << 11)
-    monkeypatch.setattr(packed, "BLOCK_BYTES", 64 * 32)
-    if way == "float32":
-        monkeypatch.setattr(blocks, "get_gemm", lambda: FLOAT32)
-    with run_amx() if way == "amx" else nullcontext():
-        yield get_engine("reference" if way == "reference" else "cpu")
+@pytest.fixture(params=WAYS)
+def engine(request):
+    with take(request.param):
+        yield get_engine("cpu")
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_threads_and_quarters_by_tiles_of_amx(level):
+    """Every call sets up the tiles of its thread; the last panel is not whole."""
+    system, found = residue_system("2m", 2), []  # noqa: F405
+    m, n, k = 100, 130, 83 if level else 1103
+    own = {"twom-dist.winograd-levels": level, "twom-dist.threads": 3}
+    with take("amx"), dask.config.set(own):
+        for engine in map(get_engine, ("cpu", "reference")):
+            left, right = (draw(engine, t, k, system, t) for t in (m, n))  # noqa: F405
+            before = engine.multiply(left, right, system)
+            found.append([before, *add_both_ways(engine, left, right, system, before)])
+    for x, y in zip(*found, strict=True):
+        assert same_bits(x[..., :n], y[..., :n])

@@ -1,0 +1,11 @@
+"""The engine that contracts are tested on, each stage against the reference."""
+
+import pytest
+
+from twom_dist.kernels import Engine, get_engine
+
+
+@pytest.fixture
+def engine() -> Engine:
+    """The CPU's: what it shares with the reference holds for both."""
+    return get_engine("cpu")

@@ -1,0 +1,80 @@
+"""Ways of the CPU's engine to multiply, each on every machine, in small blocks."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+from tests.support.amx import run_amx
+from twom_dist.kernels.cpu import engine, threads
+from twom_dist.kernels.cpu.decode import decode
+from twom_dist.kernels.cpu.encode import encode, vnni
+from twom_dist.kernels.cpu.products import blocks, microkernel, multiply, packed
+from twom_dist.kernels.cpu.products.amx_steps import CONFIGURATION
+from twom_dist.kernels.cpu.products.int8_gemm import FLOAT32
+from twom_dist.kernels.cpu.products.microkernel import Writer
+
+WAYS = ("amx", "microkernel", "gemm", "float32", "loops")
+
+
+@contextmanager
+def take(way: str) -> Iterator[None]:
+    """Multiply by a way."""
+    vnni, gemms = way in ("amx", "microkernel"), way in ("gemm", "float32")
+    tiles = CONFIGURATION if way == "amx" else None
+    changes: list[tuple[Any, str, Any]] = [
+        *((module, "has_vnni", lambda: vnni) for module in (encode, engine, multiply)),
+        (multiply, "select_tiles", lambda: tiles),
+        (blocks, "SMALLEST_GEMM", 0 if gemms else 1 << 40),
+        (blocks, "LARGEST_K", 1 << 11),
+        (packed, "LONGEST_SUM", 1 << 11),
+        (packed, "BLOCK_BYTES", 64 * 32),
+        (packed, "TILES_BYTES", 1 << 12),
+    ]
+    if way == "float32":
+        changes.append((blocks, "get_gemm", lambda: FLOAT32))
+    with ExitStack() as stack:
+        for change in changes:
+            stack.enter_context(mock.patch.object(*change))
+        if way == "amx":
+            stack.enter_context(run_amx())
+        yield
+
+
+@contextmanager
+def half_vectors() -> Iterator[None]:
+    """Have what is compiled meanwhile use vectors of AVX, by plain instructions."""
+    with ExitStack() as stack:
+        for module in (microkernel, vnni):
+            change = module, "make_writer", lambda builder: Writer(builder, 8)
+            stack.enter_context(mock.patch.object(*change))
+        yield
+
+
+@contextmanager
+def pieces_of_stacks(sizes: tuple[int, int]) -> Iterator[None]:
+    """Cut stacks into pieces of these bytes, the fewest and the most."""
+    with mock.patch.object(engine, "STACK_BYTES", sizes):
+        yield
+
+
+@contextmanager
+def bands_in_order(step: int) -> Iterator[None]:
+    """Decode in as many pieces as there can be, one after the other, or the last first.
+
+    `step`: 1 or -1.
+    """
+
+    def run_each(function: Any, pieces: Any, work: Any = None) -> None:
+        assert len(pieces) > 2
+        for piece in list(pieces)[::step]:
+            function(piece)
+
+    decode._plan_tile.cache_clear()
+    with (
+        mock.patch.object(threads, "WORTHWHILE", 1),
+        mock.patch.object(decode, "run_each", run_each),
+        threads.limit_threads(2),
+    ):
+        yield
+    decode._plan_tile.cache_clear()
