@@ -8,11 +8,8 @@ import pytest
 
 from tests.support.cases import cases
 from tests.support.cuda.host import HostKernels, host_text
-from tests.support.expect import raises
-from twom_dist.errors import KernelError
 from twom_dist.kernels.cuda.sources import Module, module_for
 from twom_dist.kernels.cuda.tables import (
-    encode_constants,
     encode_table,
     encode_words,
     mirror_entry,
@@ -85,12 +82,6 @@ def test_raw_sums_of_combine():
         lift = mirror_entry(1, Mirror(0, 0, 1), p)[6]
         assert lift % p == 0
         assert 3 * 128 * 128 <= lift < (1 << 17) - 3 * 128 * 128
-
-
-def test_moduli_in_another_order_are_refused():
-    system = make_system("hybrid", ((256, "3m"), (241, "2m")))
-    with raises(KernelError, "order-of-moduli"):
-        encode_constants(system)
 
 
 def boundary_sums(p: int) -> np.ndarray:

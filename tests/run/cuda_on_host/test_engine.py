@@ -9,22 +9,15 @@ import pytest
 
 import twom_dist as td
 from tests.support.bits import same_bits
+from tests.support.cases import cases
 from tests.support.contract.products import encode_both
 from tests.support.counts import assert_as_recorded, count_launches
 from tests.support.cuda import every_kernel
-from tests.support.cuda.host_device import (
-    EVERY_WAY,
-    FUSED_OR_NOT,
-    POISON,
-    HostDevice,
-    launches_of_products,
-)
-from tests.support.cuda.on_cpu import on_cpu
+from tests.support.cuda.host_device import EVERY_WAY, POISON, launches_of_products
 from tests.support.integers import random_integers
 from tests.support.shifts import assert_large_entries_stay_finite
 from tests.support.strategies import DTYPES, random_matrix, spread_pair
-from twom_dist.kernels.cuda import tuning
-from twom_dist.kernels.cuda.products import deriving_pays
+from twom_dist.kernels.cuda.tuning import tuning_for
 from twom_dist.moduli import NAN_ROW, NONFINITE_ROW, residue_system
 
 
@@ -36,12 +29,12 @@ def test_products_take_the_launches_that_are_recorded(cuda):
 @pytest.mark.parametrize("engine", [75, 90, 100, 103], indirect=True)
 def test_every_kernel_runs(cuda):
     for routine, arrays, options in every_kernel.calls_of_every_kernel():
-        expected = on_cpu(routine, *arrays, **options)
+        expected = routine(*arrays, engine="cpu", **options)
         np.testing.assert_array_equal(routine(*arrays, **options), expected)
     a = da.from_array(np.arange(99.0).reshape(9, 11), chunks=5)
     td.gemm(a, a, op_b="T").compute(scheduler="sync")
     every_kernel.add_sums(cuda, np.eye(5), np.zeros(5, np.int32))
-    own = tuning.tuning_for(cuda.device.capability())
+    own = tuning_for(cuda.device.capability())
     others = {f"multiply_{own.element}", "synchronize", "memset", "send", "fetch"}
     launched = set(cuda.device.launched) - others
     assert launched == every_kernel.kernels_of(own)
@@ -53,12 +46,12 @@ def calls_of(cuda, routine, *given, **options):
     cuda.device.allocated.clear()
     with np.errstate(invalid="ignore"):
         found = routine(*given, **options)
-        expected = on_cpu(routine, *given, **options)
+        expected = routine(*given, **options | {"engine": "cpu"})
     assert all(map(same_bits, np.array(found), np.array(expected)))
     return Counter(cuda.device.launched), len(cuda.device.allocated)
 
 
-@pytest.mark.parametrize("routine", [td.gemm, td.herk])
+@cases("routine", [td.gemm, td.herk])
 def test_a_small_product_takes_two_allocations_by_default_three(cuda, routine):
     given = [random_matrix(40, 40, phi=0.0)] * (2 if routine is td.gemm else 1)
     for _ in range(2):  # launched one by one, then by a script
@@ -68,19 +61,19 @@ def test_a_small_product_takes_two_allocations_by_default_three(cuda, routine):
         assert calls_of(cuda, routine, *given, num_moduli=3, out=out)[1] == 1
 
 
-@pytest.mark.parametrize("routine", [td.gemm, td.herk, td.syrk, td.her2k])
+@cases("routine", [td.gemm, td.herk, td.syrk, td.her2k])
 def test_matrices_are_updated_where_they_lie(cuda, routine):
     A, C = (random_matrix(40, 40, "complex128", 1.0, seed) for seed in (1, 2))
     A[3, 5], C[1, 1] = np.nan, np.inf
     given = (A,) if routine in (td.herk, td.syrk) else (A, A)
     options = {"alpha": -1, "beta": 1, "num_moduli": 3}
-    expected = on_cpu(routine, *given, C=C.copy(), **options)
+    expected = routine(*given, C=C.copy(), engine="cpu", **options)
     assert routine(*given, C=C, out=C, **options) is C
     assert same_bits(C, expected)
 
 
 @pytest.mark.parametrize("engine", [89], indirect=True)
-@pytest.mark.parametrize(("k", "once"), [(2816, True), (2817, False)])
+@cases(("k", "once"), [(2816, True), (2817, False)])
 def test_operands_are_read_once_where_shared_memory_keeps_a_row(cuda, k, once):
     A, B = (random_matrix(5, k, "complex128", 1.0, seed) for seed in (1, 2))
     A[1, k - 1], B[2, 17] = np.nan, np.inf
@@ -89,7 +82,7 @@ def test_operands_are_read_once_where_shared_memory_keeps_a_row(cuda, k, once):
 
 
 @EVERY_WAY
-def test_other_products_go_through_their_stages_and_wait_for_nothing(cuda, monkeypatch):
+def test_other_products_go_through_their_stages_and_wait_for_nothing(cuda):
     A, large = random_matrix(40, 20), random_matrix(300, 20)
     for routine, given, options, limit in (
         (td.twofold.gemm, (A, A.T), {}, None),
@@ -103,7 +96,7 @@ def test_other_products_go_through_their_stages_and_wait_for_nothing(cuda, monke
         assert not calls["synchronize"]
 
 
-@pytest.mark.parametrize(("phi", "closed_by"), [(1.0, "octaves"), (4.0, "pairs")])
+@cases(("phi", "closed_by"), [(1.0, "octaves"), (4.0, "pairs")])
 def test_what_angles_leave_open_takes_kernels_and_waits(cuda, phi, closed_by):
     A, B = (random_matrix(140, 140, "complex128", phi, seed) for seed in (1, 2))
     for _ in range(3):  # launched one by one, then by a script and a guess
@@ -114,42 +107,13 @@ def test_what_angles_leave_open_takes_kernels_and_waits(cuda, phi, closed_by):
         assert (calls["octaves"], calls["multiply_octaves"]) == (2 * pairs, pairs)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@cases("dtype", DTYPES)
 def test_what_is_shifted_is_looked_at_again(cuda, dtype):
     A, B = spread_pair(40, 36, 44, 6, dtype)
     A[3, 4], B[5, 6] = np.nan, -np.inf
     calls, _ = calls_of(cuda, td.gemm, A, B)
     assert calls["largest_exponents"] == calls["analyse"] == 2
     assert_large_entries_stay_finite(dtype)
-
-
-@pytest.mark.parametrize("order", [(80, 90), (90, 100), (100, 80)])
-def test_panels_of_a_tile_on_devices_of_two_kinds(cuda, order, monkeypatch):
-    A = random_matrix(300, 60)
-    multiply = cuda.multiply
-
-    def one_after_the_other(left, right, system, before, **options):
-        cuda.device._capability = order[before is not None]
-        return multiply(left, right, system, before, **options)
-
-    monkeypatch.setattr(cuda, "multiply", one_after_the_other)
-    a = da.from_array(A, chunks=(300, 30))
-    for uplo in ("full", "lower", "upper"):
-        with dask.config.set({"twom-dist.panel-bytes": 1}):
-            found = td.herk(a, num_moduli=3, uplo=uplo).compute(scheduler="sync")
-        assert same_bits(found, on_cpu(td.herk, A, num_moduli=3, uplo=uplo))
-
-
-@FUSED_OR_NOT
-def test_long_rows_derive_what_follows_from_other_products(cuda):
-    hermitian, real = residue_system("2m", 16), residue_system("real", 16)
-    hopper = HostDevice(cuda.device.kernels, 90)
-    assert not deriving_pays(hopper, hermitian, 1024, 1024)
-    assert deriving_pays(hopper, hermitian, 1024, 4096)
-    assert not deriving_pays(hopper, residue_system("3m", 15), 1024, 4096)
-    assert not deriving_pays(hopper, real, 1024, 1 << 20)
-    A = random_matrix(20, 14300)  # beyond a block's memory
-    assert calls_of(cuda, td.herk, A, num_moduli=3)[0]["combine"] == 1
 
 
 @EVERY_WAY
@@ -166,8 +130,8 @@ def test_what_no_triangle_needs_is_not_made(engine):
         assert made == [not fused and q.mirror is None for q in system.products]
 
 
-@pytest.mark.parametrize("pairs", [False, True])
-@pytest.mark.parametrize("dtype", ["int8", "uint16"])
+@cases("pairs", [False, True])
+@cases("dtype", ["int8", "uint16"])
 def test_exact_products_of_integers(cuda, dtype, pairs):
     """Tiles are narrower than results."""
     a = random_integers((19, 23), dtype, pairs, 1)
@@ -176,9 +140,6 @@ def test_exact_products_of_integers(cuda, dtype, pairs):
     calls += [(td.integers.syrk, a)] + [(td.integers.herk, a)] * pairs
     for routine, *given in calls:
         calls_of(cuda, routine, *given, pairs=pairs)
-
-
-# --- what is not finite -------------------------------------------------------------
 
 
 def test_entries_beside_an_inf_are_read_once_for_each_square(engine):

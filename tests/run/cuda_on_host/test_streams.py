@@ -4,7 +4,6 @@ import threading
 import weakref
 from contextlib import contextmanager
 from dataclasses import replace
-from types import SimpleNamespace
 
 import dask
 import dask.array as da
@@ -14,7 +13,6 @@ import pytest
 import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cuda.deferred_device import deferred_engine
-from tests.support.cuda.on_cpu import on_cpu
 from tests.support.strategies import random_matrix
 from twom_dist.moduli import residue_system
 from twom_dist.problem.problem import of_headers
@@ -29,7 +27,8 @@ PATIENCE = 30  # seconds, for a thread that has failed
 def engine(host_kernels, request):
     """Give an engine on a device that defers, for `cuda` as well."""
     seed, capability = getattr(request, "param", (0, 90))
-    return deferred_engine(host_kernels, capability, seed)
+    yield deferred_engine(host_kernels, capability, seed)
+    encoded_tiles.clear()
 
 
 @contextmanager
@@ -52,6 +51,7 @@ def in_a_thread(function, *args):
 
 
 def test_what_is_given_back_is_overwritten_and_others_do_not_wait(engine):
+    """As on a device, or the other tests here would notice nothing."""
     device = engine.device
     ones = device.filled((4,), np.uint8, 1)
     assert np.asarray(ones).tolist() != [1] * 4
@@ -63,12 +63,9 @@ def test_what_is_given_back_is_overwritten_and_others_do_not_wait(engine):
     assert again.ctypes.data == address
     device.synchronize()
     assert np.asarray(again).tolist() != [1] * 4
-    with in_a_thread(lambda: setattr(engine, "other", device.empty((4,), np.uint8))):
-        del again
-    assert engine.other.ctypes.data != address
 
 
-def tiles_of_a_panel(steps):
+def tiles_of_a_panel(steps, cache_bytes):
     """Give tiles of both sides, their exponents, and a spec for tasks."""
     left, right = (
         [random_matrix(70, 40, "complex128", 1.0, 10 * side + i) for i in range(steps)]
@@ -76,23 +73,24 @@ def tiles_of_a_panel(steps):
     )
     posed = of_headers(*td.gemm.ask(left[0], right[0].T, num_moduli=3)[:3])
     spec = replace(posed.with_engine("cuda").spec, op_b="T", lazy=True)
-    return left, right, np.full(70, 9, np.int32), replace(spec, cache_bytes=1 << 20)
+    exponents, spec = np.full(70, 9, np.int32), replace(spec, cache_bytes=cache_bytes)
+    return Row("left", left), Row("right", right), exponents, exponents, spec
 
 
 def test_planes_that_the_cache_drops_stay_for_who_multiplies_them(cuda):
     """One thread launches a product; another drops its planes and encodes anew."""
-    (x,), (y,), exponents, spec = tiles_of_a_panel(1)
-    given = Row("left", [x]), Row("right", [y]), exponents, exponents, spec
+    given = tiles_of_a_panel(1, 1 << 20)
+    row, _, exponents, _, spec = given
     made, launched, dropped = (threading.Event() for _ in range(3))
     encoded_tiles.clear()
 
     def drop():
         with cuda.task():
-            tasks.encode_tile(Row("left", [x]), 0, exponents, spec)
+            tasks.encode_tile(Row("left", row.tiles), 0, exponents, spec)
         made.set()
         launched.wait(PATIENCE)
         encoded_tiles.clear()
-        cuda.encode(-x, exponents, spec.system)
+        cuda.encode(-row.tiles[0], exponents, spec.system)
         cuda.device.run_own()
         dropped.set()
 
@@ -106,11 +104,10 @@ def test_planes_that_the_cache_drops_stay_for_who_multiplies_them(cuda):
     with cuda.task():
         expected = tasks.multiply_panel(*given).values
     assert same_bits(np.asarray(found)[..., :70], np.asarray(expected)[..., :70])
-    encoded_tiles.clear()
 
 
 @pytest.mark.parametrize("engine", [(1, 90), (2, 90)], indirect=True)
-def test_planes_of_others_are_waited_for(engine):
+def test_planes_of_others_are_waited_for_and_so_is_a_task_that_fails(engine):
     """Another thread has launched what makes them, and has not waited."""
     x, exponents = random_matrix(70, 40), np.full(70, 9, np.int32)
     system, shared = residue_system("2m", 3), []
@@ -122,23 +119,28 @@ def test_planes_of_others_are_waited_for(engine):
             made.set()
             read.wait(PATIENCE)
 
-    def multiply():
+    def multiply(error=None):
         with engine.task():
             planes = engine.keep(shared[0])
             found = engine.multiply(planes, planes, system)
+            if error is not None:
+                raise error
         return np.array(found)[..., :70]
 
     with in_a_thread(encode):
         made.wait(PATIENCE)
         first = multiply()
+        engine.device.launched.clear()
+        with pytest.raises(KeyError):
+            multiply(KeyError("of the task"))
+        assert "synchronize" in engine.device.launched
         read.set()
     assert same_bits(first, multiply())
 
 
-def test_a_task_keeps_no_more_planes_than_its_stream_reads(cuda, monkeypatch):
+def test_a_task_keeps_no_more_planes_than_its_stream_reads(cuda):
     """A panel has many tiles: what has been waited for makes room for the next."""
-    held, most = [], []
-    encode = cuda.encode
+    held, most, encode = [], [], cuda.encode
 
     def count(*args, **options):
         made = encode(*args, **options)
@@ -146,41 +148,32 @@ def test_a_task_keeps_no_more_planes_than_its_stream_reads(cuda, monkeypatch):
         most.append(sum(planes() is not None for planes in held))
         return made
 
-    monkeypatch.setattr(cuda, "encode", count)
-    left, right, exponents, spec = tiles_of_a_panel(6)
+    cuda.encode = count
     with cuda.task():
-        rows = Row("left", left), Row("right", right)
-        given = *rows, exponents, exponents, replace(spec, cache_bytes=1)
-        tasks.multiply_panel(*given)
+        tasks.multiply_panel(*tiles_of_a_panel(6, 1))
     # The pair that is multiplied: its memory comes back in the order of the stream.
     assert (len(most), max(most)) == (12, 2)
-    encoded_tiles.clear()
 
 
 def test_a_task_keeps_few_planes_of_others(cuda):
     """Those of two products; then it waits for what has read them."""
-    left, right, exponents, spec = tiles_of_a_panel(6)
-    rows, spec = (
-        (Row("left", left), Row("right", right)),
-        replace(spec, cache_bytes=1 << 24),
-    )
+    given = tiles_of_a_panel(6, 1 << 24)
     encoded_tiles.clear()
 
     def encode():
         with cuda.task():
-            for row in rows:
+            for row in given[:2]:
                 for step in row.steps:
-                    tasks.encode_tile(row, step, exponents, spec)
+                    tasks.encode_tile(row, step, *given[3:])
 
     with in_a_thread(encode):
         pass
-    waits = cuda.device.launched = []
     with cuda.task():
-        tasks.multiply_panel(*rows, exponents, exponents, spec)
+        cuda.device.launched.clear()
+        tasks.multiply_panel(*given)
         # Before the planes of the third and of the fifth product.
-        assert waits.count("synchronize") == 2
+        assert cuda.device.launched.count("synchronize") == 2
     assert encoded_tiles.counters.encoded == 12
-    encoded_tiles.clear()
 
 
 @pytest.mark.parametrize("engine", [(0, 80), (0, 100), (1, 90), (2, 90)], indirect=True)
@@ -192,35 +185,4 @@ def test_threads_of_dask_share_planes(cuda):
     small = {"twom-dist.cache-bytes": 20_000, "twom-dist.panel-bytes": 1}
     with dask.config.set(small):
         found = td.gemm(a, b, num_moduli=3).compute(scheduler="threads", num_workers=3)
-    assert same_bits(found, on_cpu(td.gemm, A, B, num_moduli=3))
-    encoded_tiles.clear()
-
-
-def test_a_task_that_fails_waits_as_well(engine):
-    waited, broken = [], RuntimeError("an illegal address")
-
-    def wait():
-        kept = engine.task.__self__._task.kept
-        waited.append([x.name for x in kept])
-        if len(waited) > 1:
-            raise broken
-
-    def run(*kept):
-        with engine.task():
-            for x in kept:
-                engine.keep(SimpleNamespace(made=("another stream", event), name=x))
-            raise KeyError("the body's own")
-
-    event = engine.device.record()
-    engine.device.synchronize = wait
-    with pytest.raises(KeyError) as caught:
-        run("planes")
-    assert (caught.value.__cause__, waited) == (None, [["planes"]])
-    with pytest.raises(KeyError) as caught:
-        run()
-    assert caught.value.__cause__ is broken
-    with pytest.raises(RuntimeError, match="illegal"), engine.task():
-        pass
-    assert waited == [["planes"], [], []]
-    engine.keep(SimpleNamespace(made=("outside of tasks nothing is kept", event)))
-    assert engine.task.__self__._task.kept is None
+    assert same_bits(found, td.gemm(A, B, num_moduli=3, engine="cpu"))

@@ -4,98 +4,76 @@
 view stays a view: an array that only a copy could give another shape is refused.
 """
 
-import sys
-from types import ModuleType
-from typing import Any
+from contextlib import contextmanager
+from unittest import mock
 
 import numpy as np
-import pytest
 
-from tests.support.cuda.host import HostKernels
+import twom_dist.tiles.spec as spec
 from tests.support.cuda.host_device import HostDevice
+from tests.support.nvml import with_modules
+from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda.engine import CudaEngine
+from twom_dist.problem import matrices
 
 
 class DeviceArray(np.ndarray):
     """An array of the device, as `family_of` tells them."""
 
-    launched: list[str]
+    launched: list = []  # noqa: RUF012
 
-    def __array_finalize__(self, of: Any) -> None:
-        """Keep the list of launches."""
-        self.launched = getattr(of, "launched", [])
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *given: Any, **more: Any) -> Any:
-        """Compute by a launch."""
-        if "out" in more:
-            more["out"] = tuple(map(_plain, more["out"]))
-        found = getattr(ufunc, method)(*map(_plain, given), **_plain(more))
+    def __array_ufunc__(self, ufunc, method, *given, **more):
+        found = getattr(ufunc, method)(*_plain(given), **_plain(more))
         return self._launch(ufunc.__name__, found)
 
-    def __array_function__(self, function: Any, types: Any, args: Any, kw: Any) -> Any:
-        """Compute by a launch, unless it makes a view."""
+    def __array_function__(self, function, types, args, kw):
         found = function(*_plain(args), **_plain(kw))
         if function is np.broadcast_to:
-            return self._wrap(found)
+            return found.view(DeviceArray)
         return self._launch(function.__name__, found)
 
-    def __getitem__(self, place: Any) -> Any:
-        """View, or copy by a launch."""
+    def __getitem__(self, place):
         found = np.asarray(self)[_plain(place)]
-        if np.ndim(found) and not _shares(found, self):
-            return self._launch("take", found)
-        return self._wrap(found)
+        copied = np.ndim(found) and not np.shares_memory(found, _plain(self))
+        return self._launch("take" if copied else "", found)
 
-    def __setitem__(self, place: Any, value: Any) -> None:
-        """Copy by a launch."""
+    def __setitem__(self, place, value):
         self.launched.append("cupy.assign")
         np.asarray(self)[_plain(place)] = _plain(value)
 
-    def reshape(self, *shape: Any) -> "DeviceArray":
-        """View, never copy."""
+    def reshape(self, *shape):
         found = np.asarray(self).reshape(*shape)
-        assert not self.size or _shares(found, self), "the copy of an operand"
-        return self._wrap(found)
+        shared = not self.size or np.shares_memory(found, _plain(self))
+        assert shared, "the copy of an operand"
+        return found.view(DeviceArray)
 
-    def take(self, *args: Any, **more: Any) -> "DeviceArray":
-        """Copy by a launch."""
+    def take(self, *args, **more):
         return self._launch("take", np.asarray(self).take(*args, **more))
 
-    def astype(self, *args: Any, **more: Any) -> "DeviceArray":
-        """Copy by a launch, where it has another type."""
+    def astype(self, *args, **more):
         found = np.asarray(self).astype(*args, **more)
-        shared = _shares(found, self)
-        return self._wrap(found) if shared else self._launch("astype", found)
+        copied = not np.shares_memory(found, _plain(self))
+        return self._launch("astype" if copied else "", found)
 
-    def get(self) -> np.ndarray:
-        """Copy to the host, and wait."""
+    def get(self):
         self.launched.append("get")
-        return np.array(np.asarray(self))
+        return np.array(self)
 
-    def __bool__(self) -> bool:
-        """Fetch, and wait."""
+    def __bool__(self):
         return bool(self.get())
 
-    def _launch(self, name: str, found: Any) -> Any:
-        self.launched.append(f"cupy.{name}")
-        return self._wrap(found)
-
-    def _wrap(self, found: Any) -> Any:
+    def _launch(self, name, found):
+        if name:
+            self.launched.append(f"cupy.{name}")
         if isinstance(found, tuple):
-            return tuple(map(self._wrap, found))
-        found = np.asarray(found).view(DeviceArray)
-        found.launched = self.launched
-        return found
+            return tuple(np.asarray(x).view(DeviceArray) for x in found)
+        return np.asarray(found).view(DeviceArray)
 
 
 DeviceArray.__module__ = "cupy"
 
 
-def _shares(x: Any, y: Any) -> bool:
-    return np.shares_memory(_plain(x), _plain(y))
-
-
-def _plain(x: Any) -> Any:
+def _plain(x):
     """View an array of the device as NumPy's, for the stand-in itself."""
     if isinstance(x, DeviceArray):
         return x.view(np.ndarray)
@@ -107,89 +85,26 @@ def _plain(x: Any) -> Any:
 class CupyDevice(HostDevice):
     """A device of such arrays."""
 
-    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """Allocate, and list what becomes of it."""
-        return self.adopt(super().empty(shape, dtype))
-
-    def adopt(self, x: np.ndarray) -> Any:
-        """View memory of the host as the device's."""
-        found = x.view(DeviceArray)
-        found.launched = self.launched
-        return found
-
-    def send(self, x: np.ndarray) -> Any:
-        """Copy to the device."""
-        found = self.empty(x.shape, x.dtype)
-        _plain(found)[...] = x
-        self.launched.append("send")
-        return found
-
-    def fetch(self, arrays: Any, meanwhile: Any = None) -> list[np.ndarray]:
-        """Copy arrays of one allocation."""
-        return super().fetch([*map(_plain, arrays)], meanwhile)
-
-    def launch(
-        self,
-        module: Any,
-        name: str,
-        grid: Any,
-        block: Any,
-        args: Any,
-        shared: int = 0,
-    ) -> None:
-        """Run every thread."""
-        super().launch(module, name, grid, block, [*map(_plain, args)], shared)
-
-    def multiply_int8(self, x: Any, y: Any, sums: Any) -> None:
-        """Multiply integers."""
-        super().multiply_int8(*map(_plain, (x, y, sums)))
-
-    def filled(self, shape: tuple[int, ...], dtype: Any, byte: int = 0) -> Any:
-        """Allocate, every byte alike."""
-        out = self.empty(shape, dtype)
-        self.launched.append("memset")
-        _plain(out).reshape(-1).view(np.uint8)[...] = byte
-        return out
+    def empty(self, shape, dtype):
+        return super().empty(shape, dtype).view(DeviceArray)
 
 
-class _Namespace(ModuleType):
-    """The library's functions: those of NumPy, by launches."""
-
-    ndarray = DeviceArray
-
-    def __init__(self, device: CupyDevice) -> None:
-        super().__init__("cupy")
-        self._device = device
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(np, name)
-
-    def asarray(self, x: Any) -> Any:
-        """Send to the device."""
-        return x if isinstance(x, DeviceArray) else self._device.send(x)
-
-    def asnumpy(self, x: Any) -> np.ndarray:
-        """Fetch, and wait."""
-        return x.get()
-
-    def empty(self, shape: Any, dtype: Any = float) -> Any:
-        """Allocate."""
-        return self._device.empty(shape, dtype)
-
-
-def use_device(
-    kernels: HostKernels, capability: int, monkeypatch: pytest.MonkeyPatch
-) -> CupyDevice:
-    """Have CuPy's arrays be such a device's, until the test ends."""
-    import twom_dist.tiles.spec as spec
-    from twom_dist.kernels import get_engine
-
+@contextmanager
+def cupy_device(kernels, capability):
+    """Have CuPy's arrays be such a device's."""
     device = CupyDevice(kernels, capability)
-    engine = CudaEngine(device)
-
-    def load(name: str) -> Any:
-        return engine if name == "cuda" else get_engine(name)
-
-    monkeypatch.setattr(spec, "get_engine", load)
-    monkeypatch.setitem(sys.modules, "cupy", _Namespace(device))
-    return device
+    DeviceArray.launched, engine = device.launched, CudaEngine(device)
+    library = {
+        "ndarray": DeviceArray,
+        "empty": device.empty,
+        "asarray": lambda x: x if isinstance(x, DeviceArray) else device.send(x),
+        "asnumpy": DeviceArray.get,
+        "__getattr__": lambda name: getattr(np, name),
+    }
+    load = lambda name: engine if name == "cuda" else get_engine(name)  # noqa: E731
+    with (
+        with_modules(cupy=library),
+        mock.patch.object(matrices, "_check_device", return_value=None),
+        mock.patch.object(spec, "get_engine", load),
+    ):
+        yield device

@@ -26,10 +26,10 @@ def kernels_of(own: Tuning) -> set[str]:
     return {name for family in FAMILIES for name in kernel_names(family)} - others
 
 
-def multiply_by_seven(A: Any, B: Any) -> Any:
+def multiply_by_seven(A: Any, B: Any, **engine: str) -> Any:
     """Multiply by a level of Winograd's algorithm."""
     with dask.config.set({"twom-dist.winograd-levels": 1}):
-        return td.gemm(A, B, num_moduli=2)
+        return td.gemm(A, B, num_moduli=2, **engine)
 
 
 def add_sums(engine: Any, x: Any, exponents: Any) -> Any:

@@ -4,20 +4,20 @@ It refuses what cuBLAS or a launch would refuse, or do slowly.
 """
 
 import weakref
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from contextlib import contextmanager, nullcontext
+from unittest import mock
 
 import numpy as np
 import pytest
 
 from tests.support.cases import NIGHTLY
-from tests.support.cuda.host import HostKernels
+from twom_dist.errors import MemoryLimitError
+from twom_dist.kernels.cuda import engine as engine_module
+from twom_dist.kernels.cuda import tuning
 from twom_dist.kernels.cuda.engine import CudaEngine
 from twom_dist.kernels.cuda.hopper import TENSOR_MAP
-from twom_dist.kernels.cuda.launch import Parts, part_offsets
-from twom_dist.kernels.cuda.sources import DYNAMIC_FAMILIES, Module
-from twom_dist.kernels.cuda.tuning import Element, tuning_for
+from twom_dist.kernels.cuda.launch import part_offsets
+from twom_dist.kernels.cuda.sources import DYNAMIC_FAMILIES
 
 POISON = 0xA5
 # Bytes before and behind an allocation that nobody may write to.
@@ -35,30 +35,31 @@ FUSED_OR_NOT = pytest.mark.parametrize(
 )
 
 
-def _split(whole: np.ndarray, parts: Parts) -> list[np.ndarray]:
-    """View the arrays of one allocation."""
-    sizes = (int(np.prod(shape)) * np.dtype(t).itemsize for shape, t in parts)
-    return [
-        whole[start : start + size].view(dtype).reshape(shape)
-        for (shape, dtype), start, size in zip(
-            parts, part_offsets(parts)[0], sizes, strict=True
-        )
-    ]
+@contextmanager
+def small_pieces():
+    """Cut updates into tiles of 16, stacks in two, and launches by waves."""
+    waves = {"wgmma": 1.0, "mma": 1.0}
+    with (
+        mock.patch.object(tuning, "SMALLEST_UPDATE_TILE", 16),
+        mock.patch.object(tuning, "LAUNCH_OPERATIONS", waves),
+        mock.patch.object(engine_module, "LARGEST_STACK", 2),
+    ):
+        yield
 
 
-def _allocation(x: np.ndarray) -> np.ndarray:
+def _allocation(x):
     """Return the array that owns the memory."""
     while getattr(x, "base", None) is not None:
         x = x.base
     return x
 
 
-def _start(whole: np.ndarray) -> int:
+def _start(whole):
     """Find where an array begins in its memory: at a multiple of 512 bytes."""
     return _GUARD + -(whole.ctypes.data + _GUARD) % 512
 
 
-def _multiply(x: np.ndarray, y: np.ndarray, sums: np.ndarray) -> None:
+def _multiply(x, y, sums):
     """Check what tensor cores want, and multiply exactly: in doubles."""
     (batch, m, n), k = sums.shape, x.shape[2]
     assert (x.shape, y.shape) == ((batch, m, k), (batch, n, k))
@@ -68,31 +69,40 @@ def _multiply(x: np.ndarray, y: np.ndarray, sums: np.ndarray) -> None:
         assert t.strides[1] % 16 == 0
         assert batch == 1 or t.strides[0] > 0
     assert m % 16 == n % 16 == k % 16 == 0
-    for a, b, out in zip(x, y, sums, strict=True):
+    for a, b, out in zip(*map(np.asarray, (x, y, sums)), strict=True):
         out[...] = a.astype(np.float64) @ b.astype(np.float64).T
 
 
-def launches_of_products(device: Any) -> list[str]:
+def launches_of_products(device):
     """Name what a device has launched in order to multiply and reduce."""
     names = {"products", "products_mma", "multiply_int8", "requantise"}
     return [name for name in dict.fromkeys(device.launched) if name in names]
 
 
 class HostDevice:
-    """NumPy arrays in the place of device memory; the calls in `launched`."""
+    """NumPy arrays in the place of device memory.
 
-    def __init__(self, kernels: HostKernels, capability: int = 90) -> None:
-        self.kernels = kernels
-        self._capability = capability
-        self.launched: list[str] = []
-        self._guarded: dict[int, int] = {}
-        self.allocated: list[int] = []
-        self.free: int | None = None
-        self.asked = 0
+    Attributes
+    ----------
+    launched, repeated : list of str
+        The calls, and those of them that scripts make.
+    allocated : list of int
+        Bytes of each allocation, of which none may have more than `room`.
+    free : int, optional
+        What it says of free memory when it is asked, of `total` bytes.
+    """
 
-    def empty(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    def __init__(self, kernels, capability=90):
+        self.kernels, self._capability = kernels, capability
+        self.launched, self.repeated, self.allocated = [], [], []
+        self._guarded = {}
+        self.total, self.room, self.free, self.asked = 8 << 30, 1 << 62, None, 0
+
+    def empty(self, shape, dtype):
         """Allocate as CuPy does, at multiples of 512 bytes, with something in it."""
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        if size > self.room:
+            raise MemoryLimitError("full", "", "device-memory")
         self.allocated.append(size)
         whole = np.full(size + 1024, POISON, np.uint8)
         self._guarded[id(whole)] = size
@@ -100,7 +110,7 @@ class HostDevice:
         start = _start(whole)
         return whole[start : start + size].view(dtype).reshape(shape)
 
-    def check_guards(self, args: Sequence[Any], name: str) -> None:
+    def check_guards(self, args, name):
         """See that a launch wrote to nothing beside its arrays."""
         for whole in (_allocation(x) for x in args if isinstance(x, np.ndarray)):
             if (size := self._guarded.get(id(whole))) is not None:
@@ -108,59 +118,48 @@ class HostDevice:
                 around = whole[start - _GUARD : start], whole[start + size :]
                 assert all((x == POISON).all() for x in around), f"{name}: beside"
 
-    def filled(self, shape: tuple[int, ...], dtype: Any, byte: int = 0) -> np.ndarray:
-        """Allocate, every byte alike."""
+    def filled(self, shape, dtype, byte=0):
         self.launched.append("memset")
         out = self.empty(shape, dtype)
-        out.reshape(-1).view(np.uint8)[...] = byte
+        np.asarray(out).reshape(-1).view(np.uint8)[...] = byte
         return out
 
-    def empty_together(self, parts: Parts) -> list[np.ndarray]:
-        """Allocate once; what lies between the arrays belongs to none."""
+    def empty_together(self, parts):
         return self.split(self.empty((part_offsets(parts)[1],), np.uint8), parts)
 
-    def filled_together(self, parts: Parts, byte: int) -> list[np.ndarray]:
-        """Allocate once, every byte alike."""
+    def filled_together(self, parts, byte):
         return self.split(self.filled((part_offsets(parts)[1],), np.uint8, byte), parts)
 
-    def split(self, whole: np.ndarray, parts: Parts) -> list[np.ndarray]:
-        """View the arrays of one allocation."""
-        return _split(whole, parts)
+    def split(self, whole, parts):
+        """View the arrays of one allocation; what lies between belongs to none."""
+        sizes = (int(np.prod(shape)) * np.dtype(t).itemsize for shape, t in parts)
+        return [
+            whole[start : start + size].view(dtype).reshape(shape)
+            for (shape, dtype), start, size in zip(
+                parts, part_offsets(parts)[0], sizes, strict=True
+            )
+        ]
 
-    def send(self, x: np.ndarray) -> np.ndarray:
-        """Copy to the device."""
+    def send(self, x):
         self.launched.append("send")
         out = self.empty(x.shape, x.dtype)
-        out[...] = x
+        np.asarray(out)[...] = x
         return out
 
-    def fetch(
-        self,
-        arrays: Sequence[np.ndarray],
-        meanwhile: Callable[[], object] | None = None,
-    ) -> list[np.ndarray]:
+    def fetch(self, arrays, meanwhile=None):
         """Copy arrays of one allocation."""
         self.launched.append("fetch")
         assert len({id(_allocation(x)) for x in arrays}) == 1
         assert all(x.flags.c_contiguous for x in arrays)
-        found = [x.copy() for x in arrays]
+        found = [np.array(x) for x in arrays]
         if meanwhile is not None:
             meanwhile()
         return found
 
-    def constant(self, table: np.ndarray) -> np.ndarray:
-        """Give the table itself."""
+    def constant(self, table):
         return table
 
-    def launch(
-        self,
-        module: Module,
-        name: str,
-        grid: Sequence[int],
-        block: Sequence[int],
-        args: Sequence[Any],
-        shared: int = 0,
-    ) -> None:
+    def launch(self, module, name, grid, block, args, shared=0):
         """Run every thread."""
         assert min(*grid, *block) > 0, f"{name}: empty launch {grid} x {block}"
         for t in args:
@@ -173,28 +172,20 @@ class HostDevice:
         self.kernels.launch(module, name, grid, block, args, shared)
         self.check_guards(args, name)
 
-    def launch_packed(
-        self,
-        module: Module,
-        name: str,
-        grid: Sequence[int],
-        block: Sequence[int],
-        data: bytes | bytearray,
-        offsets: tuple[int, ...],
-        shared: int = 0,
-    ) -> None:
+    def launch_packed(self, module, name, *given):
         """Run every thread of a launch that a script repeats."""
         self.launched.append(name)
-        self.kernels.launch_packed(module, name, grid, block, data, offsets, shared)
+        self.repeated.append(name)
+        self.kernels.launch_packed(module, name, *given)
 
-    def multiply_int8(self, x: np.ndarray, y: np.ndarray, sums: np.ndarray) -> None:
+    def multiply_int8(self, x, y, sums):
         """Multiply integers below 2^31."""
         self.launched.append("multiply_int8")
         assert (x.dtype, y.dtype, sums.dtype) == (np.int8, np.int8, np.int32)
         assert 0 < x.shape[2] <= 1 << 16  # |sum| <= 2^16 2^14
         _multiply(x, y, sums)
 
-    def multiply_float16(self, x: np.ndarray, y: np.ndarray, sums: np.ndarray) -> None:
+    def multiply_float16(self, x, y, sums):
         """Multiply where float32 holds every partial sum, in any order."""
         self.launched.append("multiply_float16")
         types = np.float16, np.float16, np.float32
@@ -206,12 +197,11 @@ class HostDevice:
             assert (b % 1 == 0).all()
         _multiply(x, y, sums)
 
-    def address(self, x: np.ndarray) -> int:
-        """Return where an array begins, at a multiple of its items."""
+    def address(self, x):
         assert x.ctypes.data % x.itemsize == 0
         return x.ctypes.data
 
-    def map_planes(self, address: int, shape: tuple[int, int, int]) -> np.void:
+    def map_planes(self, address, shape):
         """Check what the driver would refuse, and write down what host_ring.h reads."""
         count, rows, k = shape
         assert rows % 64 == address % 128 == k % 128 == 0
@@ -219,60 +209,52 @@ class HostDevice:
         out["word"][0, :3] = address, count * rows, k
         return out[0]
 
-    def total_bytes(self) -> int:
-        """Give the memory of a small device."""
-        return 8 << 30
+    def total_bytes(self):
+        return self.total
 
-    def free_bytes(self) -> int | None:
-        """Give what a test says is free."""
+    def free_bytes(self):
         self.asked += 1
         return self.free
 
-    def shared_bytes(self) -> int:
+    def shared_bytes(self):
         """Give that of the capability (CUDA C++ Programming Guide)."""
         kilobytes = {75: 64, 80: 163, 86: 99, 89: 99, 120: 99}
         return kilobytes.get(self._capability, 227) << 10
 
-    def multiprocessors(self) -> int:
+    def multiprocessors(self):
         """Give fewer than large products have blocks."""
         return 6
 
-    def number(self) -> int:
-        """Number the only device."""
+    def number(self):
         return 0
 
-    def capability(self) -> int:
-        """Give that of an H100, or the one chosen."""
+    def capability(self):
         return self._capability
 
-    def element(self) -> Element:
+    def element(self):
         """Give what is tuned: products are exact here."""
-        return tuning_for(self._capability).element
+        return tuning.tuning_for(self._capability).element
 
-    def exact_element(self) -> Element:
-        """Give the same."""
+    def exact_element(self):
         return self.element()
 
-    def stream(self) -> AbstractContextManager[Any]:
-        """Nothing runs beside."""
+    def stream(self):
         return nullcontext()
 
-    def stream_id(self) -> int:
-        """Name the only stream."""
+    def stream_id(self):
         return 0
 
-    def record(self) -> Any:
+    def record(self):
         """Nothing has to be waited for."""
 
-    def wait_for(self, event: Any) -> None:
+    def wait_for(self, event):
         """Everything has happened."""
 
-    def synchronize(self) -> None:
-        """Nothing runs."""
+    def synchronize(self):
         self.launched.append("synchronize")
 
 
-def host_engine(kernels: HostKernels, capability: int = 90) -> CudaEngine:
+def host_engine(kernels, capability=90):
     """Make a CUDA engine that takes NumPy arrays."""
     engine = CudaEngine(HostDevice(kernels, capability))
     engine.family = "numpy"

@@ -3,19 +3,14 @@
 import io
 import os
 import re
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.support.cuda.kept import Kept
 from twom_dist.kernels.cuda.sources import (
     FAMILIES,
     HOPPER_FAMILIES,
     SHIFTED_FAMILIES,
-    Module,
     kernel_names,
     module_for,
     source_of,
@@ -41,78 +36,70 @@ MAIN = "sm_90"
 PRECISIONS = {"complex64": 8, "complex128": 16, "float32": 8, "float64": 15}
 
 
-def compile_text(
-    text: str, module: Module, architecture: str, log: Any = None
-) -> bytes:
-    """Compile a text with a module's macros to machine code."""
-    options = ProgramOptions(
-        std="c++17",
-        arch=architecture,
-        define_macro=list(module.macros) or None,
-        ptxas_options="-v",
-    )
-    code: bytes = Program(text, "c++", options).compile("cubin", logs=log).code
-    assert len(code) > 0
-    return code
-
-
-def compile_module(kept: Kept, module: Module, architecture: str) -> str:
+def _compile(kept, module, architecture):
     """Compile to machine code and return the assembler's report."""
     if module.family in HOPPER_FAMILIES:
         architecture = "sm_90a"
     text = source_of(module)
 
-    def make(path: Path) -> None:
+    def make(path):
         log = io.StringIO()
-        compile_text(text, module, architecture, log)
+        options = ProgramOptions(
+            std="c++17",
+            arch=architecture,
+            define_macro=list(module.macros) or None,
+            ptxas_options="-v",
+        )
+        assert Program(text, "c++", options).compile("cubin", logs=log).code
         path.write_text(log.getvalue())
 
     parts = (NVRTC_VERSION, architecture, *module.options, text)
     return kept.get(".report", parts, make).read_text()
 
 
-def compile_side_by_side(kept: Kept, jobs: Iterable[tuple[Module, str]]) -> list[str]:
-    """Compile modules for architectures, on all cores."""
+def assert_modules_fit(kept, modules, architecture=MAIN):
+    """Compile for an architecture on all cores, and see that each fits."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(lambda job: compile_module(kept, *job), jobs))
+        reports = pool.map(lambda x: _compile(kept, x, architecture), modules)
+        for module, report in zip(modules, reports, strict=True):
+            _assert_fits(f"{module.macros}: {report}", module)
 
 
-def usual_modules(*dtypes: str) -> list[Module]:
+def usual_modules(*dtypes):
     """The modules of the default precision of dtypes."""
     modules = []
     for dtype in dtypes:
-        count = PRECISIONS[dtype]
         method = "2m" if dtype.startswith("complex") else "real"
-        system = residue_system(method, count)
-        modules += [module_for(family, dtype, system) for family in FAMILIES]
-        given = dtype, system
+        given = dtype, residue_system(method, PRECISIONS[dtype])
+        modules += [module_for(family, *given) for family in FAMILIES]
         modules += [module_for(f, *given, shifted=True) for f in SHIFTED_FAMILIES]
     return list(dict.fromkeys(modules))
 
 
-def modules_of_tables(method: str, count: int) -> list[Module]:
+def modules_of_tables(method, count):
     """What reads a residue system, in double precision."""
-    dtype = "float64" if method == "real" else "complex128"
-    system = residue_system(method, count)
+    given = (
+        "float64" if method == "real" else "complex128",
+        residue_system(method, count),
+    )
     families = "encode", "scale_and_encode", "decode", "decode_and_close"
-    modules = [module_for(family, dtype, system) for family in families]
-    modules.append(module_for("scale_and_encode", dtype, system, shifted=True))
-    return [*modules, module_for("decode", dtype, system, words=2)]
+    modules = [module_for(family, *given) for family in families]
+    modules.append(module_for("scale_and_encode", *given, shifted=True))
+    return [*modules, module_for("decode", *given, words=2)]
 
 
-def modules_of_integer_sums(method: str, count: int) -> list[Module]:
+def modules_of_integer_sums(method, count):
     """Decode as devices with slow doubles do, to one word and two."""
     dtype = "float64" if method == "real" else "complex128"
     given = "decode", dtype, residue_system(method, count)
     return [module_for(*given, words=words, integer=True) for words in (1, 2)]
 
 
-def assert_fits(report: str, module: Module) -> None:
+def _assert_fits(report, module):
     """No spills, and room for two blocks of 256 threads in 65536 registers.
 
     Or for one block, with the tensor cores at work all the time.
     """
-    report = f"{module.macros}: {report}"
     kernels = re.findall(r"Compiling entry function '(\w+)'", report)
     assert sorted(kernels) == sorted(kernel_names(module.family))
     spilled = re.findall(r"(\d+) bytes spill stores", report)
@@ -127,27 +114,19 @@ def assert_fits(report: str, module: Module) -> None:
         (shared,) = re.findall(r"(\d+) bytes smem", report)
         assert 2 * (int(shared) + 1024) <= 100 << 10
     else:
-        assert max(registers) <= most_registers(module), report
+        # 49 words that a thread of winograd has asked for keep the memory busy.
+        most = 176 if module.family == "winograd" else 128
+        assert max(registers) <= most, report
 
 
-def most_registers(module: Module) -> int:
-    """Four blocks of those that quantise, fewer where a thread holds 40 to 48 words."""
-    words = int(dict(module.macros).get("WORDS", 0))
-    if module.family == "winograd":
-        return 176  # 49 words that a thread has asked for keep the memory busy
-    if module.family == "encode":
-        return 64 if words <= 4 else 80
-    return 64 if module.family == "scale_and_encode" and words <= 3 else 128
-
-
-def compile_as_cupy(kept: Kept, module: Module) -> str:
+def compile_as_cupy(kept, module):
     """Compile to PTX with the flag that CuPy appends (cupy/cupy#9576)."""
     hopper = module.family in HOPPER_FAMILIES
     architecture = "-arch=compute_90a" if hopper else "-arch=compute_90"
     options = ["--std=c++17", architecture, *module.options, "-ftz=true"]
     source = source_of(module)
 
-    def make(path: Path) -> None:
+    def make(path):
         given = [option.encode() for option in options]
         _, program = nvrtc.nvrtcCreateProgram(source.encode(), b"", 0, [], [])
         (status,) = nvrtc.nvrtcCompileProgram(program, len(given), given)
