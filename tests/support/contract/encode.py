@@ -3,7 +3,6 @@
 from math import isqrt
 
 import numpy as np
-import pytest
 
 from tests.support.cases import cases, sample
 from tests.support.cuda.operands import LAYOUTS, OPERAND_SHAPES, extreme_matrix
@@ -65,43 +64,26 @@ def scaled_exponents(x, system) -> np.ndarray:
 
 @sample("choice", SYSTEMS, USUAL)
 def test_planes_of_every_system(engine, choice):
-    system = residue_system(*choice)
-    for single in (False, True):
-        x = random_matrix(9, 23, dtype_for(choice[0], single), 3.0, choice[1])
-        x[2] = 0
-        x[4, 5] = np.nan
-        exponents = scaled_exponents(x, system)
-        for conjugate in (False, True):
-            assert_planes_agree(engine, x, exponents, system, conjugate=conjugate)
-
-
-@sample("choice", SYSTEMS, USUAL)
-def test_planes_of_shifted_columns(engine, choice):
-    """Rows with a NaN among them, and more columns than a strip has."""
+    """Rows of zeros and with a NaN; more columns than a strip has; shifted columns."""
     system, rng = residue_system(*choice), np.random.default_rng(1)
-    for k in (5, 600):
-        x = random_matrix(17, k, dtype_for(choice[0]), 1.0, k)
-        exponents = rng.integers(3, 7, 17).astype(np.int32)
-        x[2], x[-1, -1] = 0, np.nan
-        exponents[2], exponents[-1] = 0, NONFINITE_ROW
+    longest = (1, 2100) if choice[1] < 9 else (5, 600)
+    for rows, k, single in ((9, 23, True), (*longest, False)):
+        x = random_matrix(rows, k, dtype_for(choice[0], single), 3.0, k)
+        x[rows // 2, ::2] = 0
+        # Nearly all the bits that there are.
+        most = np.int32(system.part_bits - 2 - system.hexagonal)
+        exponents = most - REFERENCE.largest_exponents(x)
         shifts = rng.integers(-3, 4, k).astype(np.int32)
-        assert_planes_agree(engine, x, exponents, system, shifts=shifts)
+        assert_planes_agree(engine, x, exponents - 3, system, shifts=shifts)
+        x[-1, -1], exponents[-1] = np.nan, NONFINITE_ROW
+        for own in (x, np.asfortranarray(x)):
+            assert_planes_agree(engine, own, exponents, system)
+        assert_planes_agree(engine, x, exponents, system, conjugate=True)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@cases("dtype", DTYPES)
 def test_shifts_are_exact_in_every_stage(engine, dtype):
     assert_shifts_are_exact(engine, dtype, LAYOUTS)
-
-
-@cases("shape", [(1, 1), (17, 3), (15, 130), (33, 64), (1, 2100)])
-@cases("choice", [("2m", 1), ("2m", 8), ("hybrid", 30), ("real", 49)])
-def test_nearly_all_the_bits_that_there_are(engine, choice, shape):
-    system = residue_system(*choice)
-    x = random_matrix(*shape, dtype_for(choice[0]), 4.0, 1)
-    largest = REFERENCE.measure(x, 20).largest
-    exponents = np.int32(system.part_bits - 2 - system.hexagonal) - largest
-    for own in (x, np.asfortranarray(x)):
-        assert_planes_agree(engine, own, exponents, system)
 
 
 @cases("choice", SYSTEMS)
@@ -171,12 +153,6 @@ def test_planes_at_the_ends_of_the_format(engine, dtype, method):
     for count in (8, 16, 20):
         system = residue_system(kind, count)
         assert_planes_agree(engine, x, scaled_exponents(x, system), system)
-
-
-def test_a_real_system_leaves_the_imaginary_part_out(engine):
-    system = residue_system("real", 2)
-    x = random_matrix(5, 9, "complex128", 1.0)
-    assert_planes_agree(engine, x, np.full(5, 3, np.int32), system)
 
 
 # --- fingerprints -------------------------------------------------------------------

@@ -9,11 +9,11 @@ from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.strategies import DTYPES, LAYOUTS, random_matrix
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.finish import mirror_tile
 from twom_dist.moduli import NONFINITE_ROW
 
 NAN_BITS = {"float32": 0x7FC00000, "float64": 0x7FF8000000000000}
 VALUES = [0.0, -0.0, 1.5, -2.0, np.nan, -np.nan, np.inf, -np.inf, 5e-324, -1e-45]
+SCALARS = [(1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-0.5, 2), (1, -1), (2.5, 0)]
 
 REFERENCE = get_engine("reference")
 
@@ -34,88 +34,75 @@ def every_pair(dtype: str) -> np.ndarray:
     return np.ascontiguousarray(real.view(dtype).reshape(10, -1))
 
 
-@cases(
-    ("alpha", "beta"), [(1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-0.5, 2), (1, -1)]
-)
-@cases("dtype", DTYPES)
-def test_scaled_and_added(engine, dtype, alpha, beta):
-    x = every_pair(dtype)
-    given = x if alpha else None, alpha, beta, x[::-1] if beta else None
-    before = x.tobytes()
-    found = engine.scale_and_add(*given, x.dtype)
-    assert_canonical(found)
-    assert same_bits(found, REFERENCE.scale_and_add(*given, x.dtype))
-    assert found is not x
-    assert x.tobytes() == before
+def tiles(dtype: str, shapes) -> list[np.ndarray]:
+    """Every pair of values, and random tiles, one of them with strides below 0."""
+    drawn = [random_matrix(*shape, dtype, 9.0, 1) for shape in shapes]
+    return [every_pair(dtype), *drawn, drawn[-1][::-1, ::-1]]
 
 
-@cases("shape", [(1, 1), (5, 3), (33, 65), (0, 4)])
+SHAPES = (1, 1), (0, 4), (5, 3), (33, 65)
+
+
 @cases("dtype", DTYPES)
-def test_tiles_of_every_shape(engine, dtype, shape):
-    x, c = (random_matrix(*shape, dtype, 9.0, seed) for seed in (1, 2))
-    scalars = [(1, 1), (2.5, 0), (0, 1), (0, -1), (-0.5, 3)]
-    if dtype.startswith("complex"):
-        scalars += [(1j, 0.5), (1, 2 - 1j)]
-    for alpha, beta in scalars:
-        for left, right in ((x, c), (x[::-1], c[:, ::-1])):
-            given = left if alpha else None, alpha, beta, right if beta else None
+def test_scaled_and_added(engine, dtype):
+    own = [(1j, 0.5), (1, 2 - 1j)] if dtype.startswith("complex") else []
+    for x in tiles(dtype, SHAPES):
+        for alpha, beta in SCALARS + own:
+            given = x if alpha else None, alpha, beta, x[::-1] if beta else None
+            before = x.tobytes()
             found = engine.scale_and_add(*given, x.dtype)
+            assert_canonical(found)
             assert same_bits(found, REFERENCE.scale_and_add(*given, x.dtype))
-    square = random_matrix(shape[0], shape[0], dtype, 1.0, 3)
-    for conjugate in (False, True):
-        found = engine.mirror_tile(x, conjugate=conjugate)
-        assert same_bits(found, REFERENCE.mirror_tile(x, conjugate=conjugate))
-        for uplo in ("full", "lower", "upper"):
-            options = {"conjugate": conjugate, "uplo": uplo}
-            found = engine.close_diagonal(square.copy(), **options)
-            assert same_bits(found, REFERENCE.close_diagonal(square.copy(), **options))
+            assert found is not x
+            assert x.tobytes() == before
 
 
 @cases("layout", ["C", "fortran", "strided", "read-only"])
 @cases("dtype", DTYPES)
 def test_mirrored(engine, dtype, layout):
-    x = engine.scale_and_add(every_pair(dtype), 1, 0, None, dtype)
-    given = LAYOUTS[layout](x)
-    for conjugate in (False, True):
-        found = engine.mirror_tile(given, conjugate=conjugate)
-        assert_canonical(found)
-        expected = x.conj().T if conjugate else x.T
-        assert np.array_equal(found, expected, equal_nan=True)
-        assert found.flags.c_contiguous
-        again = engine.mirror_tile(found, conjugate=conjugate)
-        assert again.tobytes() == x.tobytes()
-        if not engine.writes_parts:
-            continue
-        # Rows of parts are those of the array.
-        whole = np.full((2 * x.shape[1] + 3, x.shape[0] + 5), 7, dtype)
-        out = whole[2 : 2 + x.shape[1], 4:-1]
-        assert engine.mirror_tile(given, conjugate=conjugate, out=out) is out
-        assert out.tobytes() == found.tobytes()
-        out[...] = 7
-        assert (whole == 7).all()
+    for x in tiles(dtype, SHAPES):
+        x = engine.scale_and_add(x, 1, 0, None, dtype)
+        given = LAYOUTS[layout](x)
+        for conjugate in (False, True):
+            found = engine.mirror_tile(given, conjugate=conjugate)
+            assert_canonical(found)
+            assert same_bits(found, REFERENCE.mirror_tile(x, conjugate=conjugate))
+            assert np.array_equal(found.T, x.conj() if conjugate else x, equal_nan=True)
+            if not engine.writes_parts:
+                continue
+            # Rows of parts are those of the array.
+            whole = np.full((2 * x.shape[1] + 3, x.shape[0] + 5), 7, dtype)
+            out = whole[2 : 2 + x.shape[1], 4:-1]
+            assert engine.mirror_tile(given, conjugate=conjugate, out=out) is out
+            assert out.tobytes() == found.tobytes()
+            out[...] = 7
+            assert (whole == 7).all()
 
 
 @cases("uplo", ["full", "lower", "upper"])
 @cases("dtype", DTYPES)
 def test_closed(engine, dtype, uplo):
-    values = engine.scale_and_add(every_pair(dtype), 1, 0, None, dtype)
     n = 150  # more rows than are mirrored at once
-    square = np.resize(values, (n, n))
-    for conjugate in (False, True):
-        found = engine.close_diagonal(square.copy(), conjugate=conjugate, uplo=uplo)
-        assert_canonical(found)
-        if uplo == "full":
-            image = mirror_tile(found, conjugate=conjugate)
-            assert image.tobytes() == found.tobytes()
-        if not engine.writes_parts:
-            continue
-        whole = np.full((n + 3, n + 5), 7, dtype)
-        part = whole[1:-2, 4:-1]
-        part[...] = square
-        assert engine.close_diagonal(part, conjugate=conjugate, uplo=uplo) is part
-        assert part.tobytes() == found.tobytes()
-        part[...] = 7
-        assert (whole == 7).all()
+    for x in tiles(dtype, [(n, n), (1, 1), (0, 0), (33, 33)]):
+        values = engine.scale_and_add(x, 1, 0, None, dtype)
+        square = np.resize(values, (n, n) if x.shape[0] != x.shape[1] else x.shape)
+        for conjugate in (False, True):
+            options = {"conjugate": conjugate, "uplo": uplo}
+            found = engine.close_diagonal(square.copy(), **options)
+            assert_canonical(found)
+            assert same_bits(found, REFERENCE.close_diagonal(square.copy(), **options))
+            if uplo == "full":
+                image = REFERENCE.mirror_tile(found, conjugate=conjugate)
+                assert image.tobytes() == found.tobytes()
+            if not engine.writes_parts:
+                continue
+            whole = np.full((len(square) + 3, len(square) + 5), 7, dtype)
+            part = whole[1:-2, 4:-1]
+            part[...] = square
+            assert engine.close_diagonal(part, **options) is part
+            assert part.tobytes() == found.tobytes()
+            part[...] = 7
+            assert (whole == 7).all()
 
 
 @cases("alpha", [1, -1])
