@@ -3,30 +3,22 @@
 import pytest
 
 import twom_dist as td
-from tests.gpu.ways import engine_or_skip, matches
-from twom_dist.kernels import get_engine
-from twom_dist.kernels.cuda import tuning
+from tests.gpu.ways import engine_or_skip, is_fused, matches
 from twom_dist.testing import random_matrix as spread_matrix
 
-pytestmark = pytest.mark.gpu
-
-engine_or_skip()
-
-
-@pytest.fixture(scope="module")
-def engine():
-    return get_engine("cuda")
-
-
-@pytest.fixture(scope="module")
-def cp(engine):
-    return pytest.importorskip("cupy")
+CUDA = engine_or_skip()
+cp = pytest.importorskip("cupy")
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(
+        not is_fused(CUDA),
+        reason="CuPy refuses calls of cuBLAS while a stream is captured",
+    ),
+]
 
 
 @pytest.mark.parametrize(("routine", "count"), [(td.gemm, 2), (td.herk, 1)])
-def test_a_product_is_captured_into_a_graph(cp, engine, routine, count):
-    if not tuning.tuning_for(engine.device.capability()).fused:
-        pytest.skip("CuPy refuses calls of cuBLAS while a stream is captured")
+def test_a_product_is_captured_into_a_graph(routine, count):
     product = td.Product(*[(70, 70)] * count, routine=routine, num_moduli=16)
     given = [cp.asarray(spread_matrix(70, 70, seed=i)) for i in range(count)]
     out, stream = cp.empty((70, 70), complex), cp.cuda.Stream(non_blocking=True)
@@ -49,9 +41,7 @@ def test_a_product_is_captured_into_a_graph(cp, engine, routine, count):
 
 
 @pytest.mark.parametrize("routine", [td.gemm, td.herk])
-def test_a_product_replays_its_own_graphs(cp, engine, routine):
-    if not tuning.tuning_for(engine.device.capability()).fused:
-        pytest.skip("CuPy refuses calls of cuBLAS while a stream is captured")
+def test_a_product_replays_its_own_graphs(routine):
     count = 2 if routine is td.gemm else 1
     shapes = [(70, 70)] * count
     product = td.Product(*shapes, routine=routine, num_moduli=16, graph=True)

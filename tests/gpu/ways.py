@@ -21,6 +21,11 @@ def engine_or_skip() -> Any:
         pytest.skip(str(error), allow_module_level=True)
 
 
+def is_fused(engine: Any) -> bool:
+    """Tell whether kernels of ours multiply on the device."""
+    return tuning_for(engine.device.capability()).fused
+
+
 def matches(cp: Any, found: Any, expected: Any) -> bool:
     """Compare every bit of a device's array with a host's."""
     assert isinstance(found, cp.ndarray)
