@@ -89,7 +89,6 @@ EXPECTED = (
     Skips("tests/check/kernels/test_products.py", 60, is_not_x86_linux),
     Skips("tests/check/kernels/test_amx.py", 12, is_not_x86_linux),
     Skips("tests/nightly/users_types/test_user_types.py", 1, _package("mypy")),
-    Skips("tests/check/kernels/test_int8_gemm.py", 1, _package("onnxruntime")),
     Skips("tests/run/processes/test_kernels_alone.py", 1, _package("onnxruntime")),
     Skips("tests/", 20, _package("dask.array._array_expr")),
     Skips(

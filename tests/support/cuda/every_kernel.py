@@ -10,14 +10,15 @@ import twom_dist as td
 from tests.support.strategies import random_matrix
 from twom_dist.kernels.cuda.products import SQUARES
 from twom_dist.kernels.cuda.sources import FAMILIES, kernel_names
-from twom_dist.kernels.cuda.tuning import Tuning
+from twom_dist.kernels.cuda.tuning import tuning_for
 from twom_dist.moduli import residue_system
 
 Call = tuple[Callable[..., Any], list[np.ndarray], dict[str, Any]]
 
 
-def kernels_of(own: Tuning) -> set[str]:
-    """Name the kernels that one way of multiplying needs."""
+def kernels_of(capability: int) -> set[str]:
+    """Name the kernels that a device of a capability launches."""
+    own = tuning_for(capability)
     others = {"requantise", "combine"} if own.fused else {"spread", "join"}
     others |= {s.module.family for name in SQUARES for s in SQUARES[name]}
     others -= {s.module.family for name in own.products for s in SQUARES[name]}

@@ -8,21 +8,17 @@ import ctypes
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import namedtuple
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 import numpy as np
 
-from tests.support.cuda.kept import Kept
 from twom_dist.kernels.cuda.hopper import TENSOR_MAP
 from twom_dist.kernels.cuda.packing import pack
-from twom_dist.kernels.cuda.sources import Module, source_of, text_of
-from twom_dist.kernels.cuda.tables import Constants
+from twom_dist.kernels.cuda.sources import source_of, text_of
 
 COMPILER = shutil.which("g++")
 _SHIM = Path(__file__).with_name("host_shim.h")
@@ -47,36 +43,16 @@ _SIGNATURE = re.compile(
 )
 _DYNAMIC = re.compile(r"extern __shared__ (\w+) (\w+)\[\];")
 _QUALIFIERS = ("const", "*", "__grid_constant__")
-_TYPES = {
-    "int8": np.int8,
-    "uint8": np.uint8,
-    "uint16": np.uint16,
-    "int32": np.int32,
-    "uint32": np.uint32,
-    "int64": np.int64,
-    "uint64": np.uint64,
-    "uint4": np.uint32,
-    "float16": np.float16,
-    "float": np.float32,
-    "double": np.float64,
-    "Job": np.int32,
-    "Mirror": np.uint32,
-    "TensorMap": TENSOR_MAP,
-}
+# Where the name is not NumPy's.
+_TYPES = {"uint4": "uint32", "float": "float32", "Job": "int32", "Mirror": "uint32"}
+_TYPES["TensorMap"] = TENSOR_MAP
 
 
-@dataclass(frozen=True)
-class Parameter:
-    """One parameter of a kernel."""
-
-    name: str
-    dtype: Any
-    pointer: bool
-    constant: bool
+Parameter = namedtuple("Parameter", ["name", "dtype", "pointer", "constant"])
 
 
 @cache
-def parse_kernels(module: Module) -> dict[str, list[Parameter]]:
+def parse_kernels(module):
     """Read the kernels' signatures from the text."""
     real = dict(module.macros).get("REAL", "double")
     kernels = {}
@@ -85,21 +61,22 @@ def parse_kernels(module: Module) -> dict[str, list[Parameter]]:
         for parameter in text.split(","):
             *kind, own = parameter.replace("*", " * ").split()
             (word,) = (t for t in kind if t not in _QUALIFIERS)
-            dtype = np.dtype(_TYPES[real if word == "REAL" else word])
+            word = real if word == "REAL" else word
+            dtype = np.dtype(_TYPES.get(word, word))
             parameters.append(Parameter(own, dtype, "*" in kind, "const" in kind))
         kernels[name] = parameters
     return kernels
 
 
 @cache
-def _threads(module: Module, name: str) -> int:
+def _threads(module, name):
     """Read the most threads of a block that a kernel is compiled for."""
     bounds = re.compile(rf"__launch_bounds__\((\d+)[, \w]*\)\s*{name}\(")
     (threads,) = bounds.findall(text_of(module.family))
     return int(threads)
 
 
-def _wrapper(name: str, count: int, block: str) -> str:
+def _wrapper(name, count, block):
     """Loop over the grid; parameters arrive as members of a structure, as CUDA's do."""
     return f"""
 template <class... T, unsigned long... I>
@@ -113,7 +90,6 @@ extern "C" unsigned int launch_{name}(const unsigned int* shape, char* data,
   blockDim = {{shape[3], shape[4], shape[5]}};
   if (find_arguments({name}, data) != size) return ~0u;
   undefined_line = 0;
-  loads = 0;
   guard_shared(shape[6]);
   FOR_EACH(blockIdx, gridDim) {block}(thread_of_{name});
   check_shared(shape[6], __LINE__);
@@ -141,7 +117,7 @@ static void run_alone(void (*thread)()) { FOR_EACH(threadIdx, blockDim) thread()
 """
 
 
-def _variables(constants: Constants) -> str:
+def _variables(constants):
     """Write constants as variables, so that systems share what is built."""
     names = [name for name, _ in constants.numbers]
     numbers = "".join(f"{name} = numbers[{i}]; " for i, name in enumerate(names))
@@ -155,7 +131,7 @@ extern "C" void set_constants(const int* numbers, const {kind}* table) {{
 """
 
 
-def host_text(module: Module, extra: str = "", specialised: bool = False) -> str:
+def host_text(module, extra="", specialised=False):
     """Write the text that the host's compiler builds, with constants or variables."""
     kernels = parse_kernels(module).items()
     text = source_of(module) if specialised else text_of(module.family)
@@ -174,8 +150,7 @@ def host_text(module: Module, extra: str = "", specialised: bool = False) -> str
 
 
 @cache
-def _compiler_version() -> str:
-    assert COMPILER is not None
+def _compiler_version():
     return subprocess.run([COMPILER, "-v"], capture_output=True, text=True).stderr
 
 
@@ -184,29 +159,13 @@ class HostKernels:
 
     `specialised`: one for each residue system, as on a device, where otherwise systems
     share what is built.
-
-    Attributes
-    ----------
-    loads : dict
-        How often the last launch of each kernel called ``__ldg``.
     """
 
-    def __init__(self, kept: Kept, specialised: bool = False) -> None:
-        self._kept = kept
-        self._specialised = specialised
-        self._built: dict[tuple[Any, ...], Any] = {}
-        self.loads: dict[str, int] = {}
-        self._lock = Lock()
+    def __init__(self, kept, specialised=False):
+        self._kept, self._specialised = kept, specialised
+        self._built, self._lock = {}, Lock()
 
-    def launch(
-        self,
-        module: Module,
-        name: str,
-        grid: Sequence[int],
-        block: Sequence[int],
-        args: Sequence[Any],
-        shared: int = 0,
-    ) -> None:
+    def launch(self, module, name, grid, block, args, shared=0):
         """Run every thread of a launch, one after the other.
 
         `args`: NumPy arrays for pointers, NumPy scalars otherwise, for null ones too.
@@ -216,16 +175,7 @@ class HostKernels:
         packed = pack(args, lambda x: x.ctypes.data)
         self.launch_packed(module, name, grid, block, *packed, shared)
 
-    def launch_packed(
-        self,
-        module: Module,
-        name: str,
-        grid: Sequence[int],
-        block: Sequence[int],
-        data: bytes | bytearray,
-        offsets: tuple[int, ...],
-        shared: int = 0,
-    ) -> None:
+    def launch_packed(self, module, name, grid, block, data, offsets, shared=0):
         """Run a launch whose arguments are packed as the kernel's signature says."""
         with self._lock:
             library = self._library(module)
@@ -233,17 +183,19 @@ class HostKernels:
             assert shape.size == 7, f"{name}: grid {grid}, block {block}"
             assert np.prod(shape[3:6]) <= _threads(module, name), f"{name}: {block}"
             assert (shape[1:3] <= 65535).all(), f"{name}: grid {grid}"
-            own = _aligned(np.frombuffer(data, np.uint8))
+            # At an address that 64 divides, as structures of parameters may want.
+            given = np.frombuffer(data, np.uint8)
+            buffer = np.zeros(given.size + 64, np.uint8)
+            own = buffer[-buffer.ctypes.data % 64 :][: given.size]
+            own[...] = given
             run = getattr(library, f"launch_{name}")
             run.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ulong)
             run.restype = ctypes.c_uint
             line = run(shape.ctypes.data, own.ctypes.data, own.size)
-            library.count_loads.restype = ctypes.c_ulonglong
-            self.loads[name] = library.count_loads()
         assert line != 2**32 - 1, f"{name} has no arguments of {len(data)} bytes"
         assert line == 0, f"undefined behaviour in {name}, line {line} of its module"
 
-    def _library(self, module: Module) -> Any:
+    def _library(self, module):
         """Return what runs a module, built if it is not, with its constants set."""
         system = module.system if self._specialised else None
         key, constants = (module.family, module.macros, system), module.constants
@@ -259,12 +211,12 @@ class HostKernels:
             set_constants(numbers.ctypes.data, constants.table.ctypes.data)
         return library
 
-    def compile(self, text: str, options: Sequence[str] = ()) -> Any:
+    def compile(self, text, options=()):
         """Build a text into a library and load it."""
         options = (*_OPTIONS, *options)
         shim = _SHIM.read_text("utf-8") + _BARRIER.read_text("utf-8")
 
-        def make(library: Path) -> None:
+        def make(library):
             source, unit = library.with_suffix(".cpp"), library.with_suffix(".o")
             source.write_text(text, "utf-8")
             for command in (
@@ -279,16 +231,7 @@ class HostKernels:
         return ctypes.CDLL(str(self._kept.get(".so", parts, make)))
 
 
-def _aligned(value: np.ndarray) -> np.ndarray:
-    """Copy to an address that 64 divides, as structures of parameters may want."""
-    buffer = np.zeros(value.nbytes + 64, np.uint8)
-    start = -buffer.ctypes.data % 64
-    out = buffer[start : start + value.nbytes].view(value.dtype).reshape(value.shape)
-    out[...] = value
-    return out
-
-
-def _check(kernel: str, parameter: Parameter, given: Any) -> None:
+def _check(kernel, parameter, given):
     """Check the type of an argument."""
     where = f"{kernel}, {parameter.name}"
     if not parameter.pointer:

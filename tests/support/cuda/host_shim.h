@@ -46,14 +46,7 @@ template <class To, class From> static inline To bit_cast(From from) {
   return to;
 }
 
-// What a launch loaded so.
-static unsigned long long loads;
-extern "C" unsigned long long count_loads() { return loads; }
-
-template <class T> static inline T __ldg(const T* address) {
-  ++loads;
-  return *address;
-}
+template <class T> static inline T __ldg(const T* address) { return *address; }
 
 template <class T> static inline T atomicMax(T* address, T value) {
   T old = *address;
