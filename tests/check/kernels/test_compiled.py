@@ -12,7 +12,7 @@ PACKAGE = Path(twom_dist.__file__).parent
 NOT_COMPILED = {PACKAGE / x for x in ("typing.py", "config.py", "errors.py")}
 
 
-def test_no_process_takes_the_code_of_another(tmp_path):
+def test_no_process_takes_the_code_of_another_or_of_other_sources(tmp_path):
     """Two that find no index save other code at the same time."""
     ours, theirs = (CodeFiles(str(tmp_path), "kernel", "stamp") for _ in range(2))
     theirs._load_index, save_index = dict, ours._save_index
@@ -26,9 +26,6 @@ def test_no_process_takes_the_code_of_another(tmp_path):
     found = CodeFiles(str(tmp_path), "kernel", "stamp")
     assert found.load("float64 with AVX-512") == "their code"
     assert found.load("float32 without") is None
-
-
-def test_data_of_other_sources_are_not_taken(tmp_path):
     old, new = (CodeFiles(str(tmp_path), "kernel", x) for x in ("old", "new"))
     old.save("float64", "old code")
     assert new.load("float64") is None

@@ -1,15 +1,18 @@
 """The GEMM of a library: exact on this machine, or replaced by one that is."""
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
+import twom_dist as td
 from tests.support.cases import cases
+from tests.support.cpu_ways import take
 from tests.support.expect import raises
 from twom_dist.errors import KernelError
-from twom_dist.kernels.cpu.products import blas, int8_gemm
+from twom_dist.kernels.cpu.products import int8_gemm
 from twom_dist.kernels.cpu.products.int8_gemm import FLOAT32, U8S8
 
 HAS_BYTES = int8_gemm.has_onnx_runtime() and int8_gemm.multiplies_bytes()
@@ -81,23 +84,10 @@ def test_the_first_that_is_exact_is_taken(installed, has_bytes, u8s8, float32, t
             int8_gemm.get_gemm.__wrapped__()
 
 
-def test_blas_has_its_threads_again_when_the_first_product_ends():
-    def count_threads():
-        return [x.num_threads for x in blas._libraries()]
-
-    before, entered, leave = count_threads(), threading.Event(), threading.Event()
-
-    def stay():
-        with blas.single_threaded():
-            entered.set()
-            leave.wait(60)
-
-    beside = threading.Thread(target=stay)
-    with blas.single_threaded():
-        beside.start()
-        entered.wait(60)
-        assert set(count_threads()) <= {1}
-    assert count_threads() == before
-    leave.set()
-    beside.join()
-    assert count_threads() == before
+def test_blas_has_its_threads_again():
+    """Products that begin within others, and end after them."""
+    x, before = np.ones((300, 300)), threadpool_info()
+    with take("float32"), ThreadPoolExecutor(3) as callers:
+        for found in callers.map(lambda _: td.gemm(x, x, num_moduli=3), range(9)):
+            assert (found == 300).all()
+    assert threadpool_info() == before

@@ -8,7 +8,9 @@ import pytest
 from twom_dist.kernels.cpu.threads import limit_threads, run_each
 
 
-def test_callers_that_ask_for_different_numbers_all_get_their_work_done():
+def test_all_work_is_done_and_errors_reach_the_caller():
+    """Whoever asks for how many threads; nobody works on after an error."""
+
     def call(caller: int) -> int:
         done: list[int] = []
         for count in range(2, 12):
@@ -19,10 +21,6 @@ def test_callers_that_ask_for_different_numbers_all_get_their_work_done():
     with ThreadPoolExecutor(8) as callers:
         found = list(callers.map(call, range(64)))
     assert found == [sum(sum(range(count)) for count in range(2, 12))] * 64
-
-
-def test_errors_end_the_loop_and_reach_the_caller():
-    """Those of a helper, too; nobody works on after them."""
     done: list[int] = []
     both, caller = Barrier(2, timeout=20), get_ident()
 

@@ -8,6 +8,7 @@ from tests.support.cuda.kept import Kept
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda.engine import CudaEngine
 from twom_dist.run import recipes
+from twom_dist.tiles.cache import encoded_tiles
 
 
 @pytest.fixture(scope="session")
@@ -27,8 +28,9 @@ def engine(host_kernels: HostKernels, request: pytest.FixtureRequest) -> CudaEng
 
 @pytest.fixture(autouse=True)
 def nothing_remembered():
-    """Forget earlier products, whose moduli are guessed next time."""
+    """Forget earlier products, whose moduli are guessed next time, and their tiles."""
     recipes._recipes.clear()
+    encoded_tiles.clear()
 
 
 @pytest.fixture

@@ -75,10 +75,7 @@ def test_raw_sums_stay_where_the_reduction_is_exact(method):
     table = requantise_table(residue_system(method, len(counts)))
     assert (byte_sum(table[:, :1]) + table[:, 1] + 127 < 1 << 18).all()
     assert (table[:, 1] >= 128).all()
-
-
-def test_raw_sums_of_combine():
-    for p in MODULI:
+    for p in MODULI:  # of combine
         lift = mirror_entry(1, Mirror(0, 0, 1), p)[6]
         assert lift % p == 0
         assert 3 * 128 * 128 <= lift < (1 << 17) - 3 * 128 * 128

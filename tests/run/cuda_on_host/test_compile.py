@@ -22,13 +22,9 @@ _HARMLESS = {"cvt.rzi.ftz.u32.f32", "cvt.rni.ftz.s32.f32"}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_modules_compile_and_fit(kept, family):
+def test_modules_compile_and_fit_and_keep_subnormal_floats(kept, family):
     modules = usual_modules("complex128")
     assert_modules_fit(kept, [m for m in modules if m.family == family])
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_subnormal_floats_survive_flushing_to_zero(kept, family):
     given = family, "complex64", residue_system("2m", PRECISIONS["complex64"])
     for shifted in {False, family in SHIFTED_FAMILIES}:
         module = module_for(*given, shifted=shifted)

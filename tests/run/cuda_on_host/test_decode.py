@@ -21,8 +21,9 @@ def engine(host_kernels, request):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_quotients_of_integers_are_near_enough(method):
+def test_sums_of_digits_are_exact_and_quotients_near_enough(method):
     """The bounds that digits.cuh counts on, for every system."""
+    bounds = dict.fromkeys(("2m", "4m", "eisenstein"), (2, 2)) | {"3m": (2, 3)}
     for count in range(1, len(available_moduli(method)) + 1):
         system = residue_system(method, count)
         m, b, digits = system.modulus_product, system.digit_bits, system.num_digits
@@ -43,20 +44,13 @@ def test_quotients_of_integers_are_near_enough(method):
             wrong += below / m
         assert wrong < Fraction(1, 1 << 20)
         assert m / Fraction(2) - system.capacity >= m * Fraction(1, 1 << 20)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_every_sum_of_digits_is_exact(method):
-    """Sums of combined residues, with 2^52 the bound that quotients count on."""
-    bounds = dict.fromkeys(("2m", "4m", "eisenstein"), (2, 2)) | {"3m": (2, 3)}
-    for count in range(1, len(available_moduli(method)) + 1):
-        system = residue_system(method, count)
+        # Sums of combined residues, with 2^52 the bound that quotients count on.
         table = decode_table(system)
         shape = (system.num_moduli, system.num_digits, system.parts)
         weights = np.abs(table[system.num_digits + 3 :].reshape(shape))
         residues = [bounds.get(kind, (1,)) for kind in system.kinds]
-        largest = np.array(residues) * (np.array(system.moduli) // 2)[:, np.newaxis]
-        sums = (weights * largest[:, np.newaxis, :]).sum(axis=0)
+        most = np.array(residues) * (np.array(system.moduli) // 2)[:, np.newaxis]
+        sums = (weights * most[:, np.newaxis, :]).sum(axis=0)
         assert sums.max() < 2.0**52
         # The bias of the combined residues.
-        assert largest.max() <= 512
+        assert most.max() <= 512

@@ -27,8 +27,7 @@ PATIENCE = 30  # seconds, for a thread that has failed
 def engine(host_kernels, request):
     """Give an engine on a device that defers, for `cuda` as well."""
     seed, capability = getattr(request, "param", (0, 90))
-    yield deferred_engine(host_kernels, capability, seed)
-    encoded_tiles.clear()
+    return deferred_engine(host_kernels, capability, seed)
 
 
 @contextmanager

@@ -1,8 +1,6 @@
 """An engine of a device that takes NumPy's arrays: copies there, and back again."""
 
 import ctypes
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -12,10 +10,10 @@ OF_TASKS = ("task", "run_stack", "tile_limits")
 class Beside:
     """Calls the stages of an engine with arrays like those it is given."""
 
-    def __init__(self, engine: Any, cupy: Any) -> None:
+    def __init__(self, engine, cupy):
         self.engine, self.cupy = engine, cupy
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         """Wrap what takes arrays."""
         found = getattr(self.engine, name)
         if not callable(found) or name in OF_TASKS:
@@ -30,11 +28,11 @@ class Call:
     well, and what is read-only here stays as it is.
     """
 
-    def __init__(self, cupy: Any, function: Callable[..., Any]) -> None:
+    def __init__(self, cupy, function):
         self.cupy, self.function = cupy, function
-        self.sent: list[tuple[np.ndarray, Any]] = []
+        self.sent = []
 
-    def __call__(self, *given: Any, **options: Any) -> Any:
+    def __call__(self, *given, **options):
         """Send, compute, and bring back."""
         own = [self.send(x) for x in given]
         more = {name: self.send(x) for name, x in options.items()}
@@ -46,7 +44,7 @@ class Call:
                 assert x.tobytes() == self.cupy.asnumpy(there).tobytes()
         return self.bring(found)
 
-    def send(self, x: Any) -> Any:
+    def send(self, x):
         """Copy arrays to the device."""
         if isinstance(x, Encoded):
             return x.planes
@@ -60,7 +58,7 @@ class Call:
         self.sent.append((x, self._copy(x)))
         return self.sent[-1][1]
 
-    def _copy(self, x: np.ndarray) -> Any:
+    def _copy(self, x):
         """Copy all the memory in which a matrix lies."""
         if x.size == 0:
             return self.cupy.empty(x.shape, x.dtype)
@@ -71,7 +69,7 @@ class Call:
         whole = self.cupy.asarray(np.frombuffer(memory, np.uint8).copy())
         return self.cupy.ndarray(x.shape, x.dtype, whole.data + before, x.strides)
 
-    def bring(self, found: Any) -> Any:
+    def bring(self, found):
         """Copy results to the host."""
         for x, there in self.sent:
             if found is there:
@@ -91,14 +89,14 @@ class Call:
 class Analysis:
     """An analysis whose statistics are brought here."""
 
-    def __init__(self, found: Any, bring: Callable[[Any], Any]) -> None:
+    def __init__(self, found, bring):
         self.found, self._bring = found, bring
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         """Give what is on the host."""
         return getattr(self.found, name)
 
-    def statistics(self) -> Any:
+    def statistics(self):
         """Bring those of each operand."""
         return self._bring(self.found.statistics())
 
@@ -106,14 +104,14 @@ class Analysis:
 class Encoded:
     """Encoded planes of the device, whose residues are brought here."""
 
-    def __init__(self, planes: Any, cupy: Any) -> None:
+    def __init__(self, planes, cupy):
         self.planes, self.cupy = planes, cupy
         self.shape, self.nbytes = planes.shape, planes.nbytes
 
-    def reordered(self, planes: Any) -> Any:
+    def reordered(self, planes):
         """Reorder the planes there."""
         return Encoded(self.planes.reordered(planes), self.cupy)
 
-    def residues(self) -> np.ndarray:
+    def residues(self):
         """Bring the residues."""
         return np.array(self.cupy.asnumpy(self.planes.residues()))

@@ -88,6 +88,8 @@ class HostDevice:
         The calls, and those of them that scripts make.
     allocated : list of int
         Bytes of each allocation, of which none may have more than `room`.
+    guarded : dict of int
+        Bytes of the allocations that are alive, by their memory.
     free : int, optional
         What it says of free memory when it is asked, of `total` bytes.
     """
@@ -95,7 +97,7 @@ class HostDevice:
     def __init__(self, kernels, capability=90):
         self.kernels, self._capability = kernels, capability
         self.launched, self.repeated, self.allocated = [], [], []
-        self._guarded = {}
+        self.guarded = {}
         self.total, self.room, self.free, self.asked = 8 << 30, 1 << 62, None, 0
 
     def empty(self, shape, dtype):
@@ -105,15 +107,15 @@ class HostDevice:
             raise MemoryLimitError("full", "", "device-memory")
         self.allocated.append(size)
         whole = np.full(size + 1024, POISON, np.uint8)
-        self._guarded[id(whole)] = size
-        weakref.finalize(whole, self._guarded.pop, id(whole))
+        self.guarded[id(whole)] = size
+        weakref.finalize(whole, self.guarded.pop, id(whole))
         start = _start(whole)
         return whole[start : start + size].view(dtype).reshape(shape)
 
     def check_guards(self, args, name):
         """See that a launch wrote to nothing beside its arrays."""
         for whole in (_allocation(x) for x in args if isinstance(x, np.ndarray)):
-            if (size := self._guarded.get(id(whole))) is not None:
+            if (size := self.guarded.get(id(whole))) is not None:
                 start = _start(whole)
                 around = whole[start - _GUARD : start], whole[start + size :]
                 assert all((x == POISON).all() for x in around), f"{name}: beside"

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from tests.support.cases import cases
 from tests.support.cuda.host_device import HostDevice
 from tests.support.expect import raises
 from twom_dist.errors import KernelError
@@ -48,18 +47,12 @@ def of_shape(shape):
     return add_one
 
 
-@cases(
-    ("element", "fault", "taken"),
-    [
+def test_what_is_exact_is_taken():
+    for element, fault, taken in (
         ("int8", saturate, "float16"),
         ("int8", of_shape((1, 272, 1040)), "float16"),
         ("float16", lose_a_bit, "int8"),
-    ],
-)
-def test_what_is_exact_is_taken(element, fault, taken):
-    assert choose_exact(Chip(**{element: fault}), element) == taken
-
-
-def test_a_chip_without_an_exact_product_is_refused():
+    ):
+        assert choose_exact(Chip(**{element: fault}), element) == taken
     with raises(KernelError, "no-exact-product"):
         choose_exact(Chip(int8=lose_a_bit, float16=refuse), "int8")

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.nvml import with_modules
 from twom_dist.errors import EngineUnavailableError, KernelError
@@ -124,40 +123,33 @@ def test_products_are_row_major_to_us_and_column_major_to_cublas(
     assert (cuda.cublas.mode, cuda.cublas.pointers) == (3, 1)
 
 
-def test_arrays_that_a_kernel_could_not_read_are_refused(cuda):
-    x = np.zeros(4, complex)
-    assert CudaDevice().address(OnDevice(x)) == x.ctypes.data
-    for code, wrong in (("alignment", {"offset": 8}), ("other-device", {"device": 1})):
-        with raises(KernelError, code):
-            CudaDevice().address(OnDevice(x, **wrong))
-
-
 def fail():
     raise RuntimeError("cudaErrorInsufficientDriver")
 
 
-@cases(
-    ("code", "spoil"),
-    [
-        ("no-driver", lambda x: vars(x.runtime).update(getDeviceCount=fail)),
-        ("no-device", lambda x: vars(x.runtime).update(getDeviceCount=lambda: 0)),
-        ("no-cublas", lambda x: delattr(x, "cublas")),
-        (
-            "old-device",
-            lambda x: vars(x).update(
-                Device=lambda: SimpleNamespace(id=0, compute_capability="70")
-            ),
-        ),
-    ],
-)
-def test_devices_that_cannot_be_opened(cuda, code, spoil):
-    before, runtime = dict(vars(cuda)), dict(vars(cuda.runtime))
-    assert isinstance(open_device(), CudaDevice)
-    spoil(cuda)
-    with raises(EngineUnavailableError, code):
+def old():
+    return SimpleNamespace(id=0, compute_capability="70")
+
+
+def test_devices_and_arrays_that_cannot_be_used(cuda):
+    x = np.zeros(4, complex)
+    assert open_device().address(OnDevice(x)) == x.ctypes.data
+    for code, wrong in (("alignment", {"offset": 8}), ("other-device", {"device": 1})):
+        with raises(KernelError, code):
+            CudaDevice().address(OnDevice(x, **wrong))
+    for code, owner, wrong in (
+        ("no-driver", cuda.runtime, {"getDeviceCount": fail}),
+        ("no-device", cuda.runtime, {"getDeviceCount": lambda: 0}),
+        ("old-device", cuda, {"Device": old}),
+    ):
+        before = {name: getattr(owner, name) for name in wrong}
+        vars(owner).update(wrong)
+        with raises(EngineUnavailableError, code):
+            open_device()
+        vars(owner).update(before)
+    del cuda.cublas
+    with raises(EngineUnavailableError, "no-cublas"):
         open_device()
-    vars(cuda.runtime).update(runtime)
-    vars(cuda).update(before)
 
 
 def test_threads_tell_their_default_streams_apart(cuda):
