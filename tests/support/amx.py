@@ -26,17 +26,12 @@ _REGISTERS = (18, 19, 17, 16, 20, 15, 14, 13, *range(5, 13))
 _RIP = 21
 _THREADS, _TILES, _ROWS, _LINE = 64, 8, 16, 64
 
-# The instructions, counted as they run.
-NAMES = ("ldtilecfg", "tilerelease", "tilezero", "tileloadd", "tilestored", "tdpbssd")
-_counts = np.zeros(len(NAMES), np.int64)
 # Threads met so far: how many, and which; the rows and bytes a row of each tile.
 _threads = np.zeros(1 + _THREADS, np.int64)
 _shapes = np.zeros((_THREADS, _TILES, 2), np.int64)
 _tiles = np.zeros((_THREADS, _TILES, _ROWS, _LINE), np.int8)
 # A kernel must not see arrays here as constants.
-_COUNTS, _IDS, _SHAPES, _DATA = (
-    x.ctypes.data for x in (_counts, _threads, _shapes, _tiles)
-)
+_IDS, _SHAPES, _DATA = (x.ctypes.data for x in (_threads, _shapes, _tiles))
 _LIBC, _IS_NATIVE = ctypes.CDLL(None), refuse_amx() is None
 
 
@@ -129,7 +124,7 @@ def _multiply(data, shapes, out, left, right):
 
 @njit
 def _run(context):
-    """Run the instruction that trapped; return its number in `NAMES`, or -1."""
+    """Run the instruction that trapped; return -1 if it is none of AMX's."""
     registers = _words(context)
     rip = registers[_RIP]
     code = _bytes(rip)
@@ -194,10 +189,8 @@ def _handler():
 
     @cfunc(types.void(types.int32, types.int64, types.int64))
     def handle(number, information, context):
-        found = _run(context)
-        if found >= 0:
-            _count_up(_COUNTS + 8 * found)
-        else:  # the instruction is run again, as if nobody had been here
+        if _run(context) < 0:
+            # The instruction is run again, as if nobody had been here.
             _sigaction(number, _KEPT, 0)
 
     return handle
@@ -216,13 +209,8 @@ def run_amx() -> Iterator[None]:
     _LIBC.sigaction(
         signal.SIGILL, ctypes.c_void_p(action.ctypes.data), ctypes.c_void_p(_KEPT)
     )
-    _counts[:], _threads[:] = 0, 0
+    _threads[:] = 0
     try:
         yield
     finally:
         _LIBC.sigaction(signal.SIGILL, ctypes.c_void_p(_KEPT), None)
-
-
-def counted() -> dict[str, int]:
-    """Count the instructions that were run since `run_amx` began."""
-    return dict(zip(NAMES, _counts.tolist(), strict=True))

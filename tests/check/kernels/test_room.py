@@ -8,7 +8,6 @@ import dask
 import numpy as np
 import pytest
 
-from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.nvml import with_modules
 from twom_dist.errors import MemoryLimitError
@@ -21,22 +20,15 @@ from twom_dist.tiles.cache import encoded_tiles
 class Pool:
     """A pool of CuPy's, which holds 400 bytes that others gave back."""
 
-    held = 400
-
     def __init__(self, below=None):
-        self.below = below
+        self.held = 400
+        self.free_bytes, self.get_limit = lambda: self.held, lambda: 0
 
     def malloc(self, size):
         return SimpleNamespace(ptr=0, device_id=0)
 
     def free_all_blocks(self):
         self.held = 0
-
-    def free_bytes(self):
-        return self.held
-
-    def get_limit(self):
-        return 0
 
 
 def test_a_full_device_gives_up_what_can_be_made_again():
@@ -59,15 +51,13 @@ def test_a_full_device_gives_up_what_can_be_made_again():
         UnownedMemory=lambda pointer, size, owner, device: owner,
         MemoryPointer=lambda memory, offset: memory,
     )
-    with with_modules(cupy={"cuda": cuda}):
+    with with_modules(cupy={"cuda": cuda, "empty": empty}):
         import cupy
 
-        cupy.empty, block, own = empty, np.zeros(3), room.OwnMemory()
-        tile = SimpleNamespace(nbytes=10)
+        block, own, tile = np.zeros(3), room.OwnMemory(), SimpleNamespace(nbytes=10)
         encoded_tiles.get(block, "left", lambda: tile, 1 << 20)
         assert room.empty(cupy, (100,), np.float64).nbytes == 800
-        assert len(encoded_tiles) == pool.held == 0
-        assert own._pool.held == 400
+        assert (len(encoded_tiles), pool.held, own._pool.held) == (0, 0, 400)
         with raises(MemoryLimitError, "device-memory"):
             room.empty(cupy, (2000,), np.int8)
         kept, memory = weakref.ref(own._pool), own.malloc(8)
@@ -79,24 +69,20 @@ def test_a_full_device_gives_up_what_can_be_made_again():
         room.empty(np, (1 << 60,), np.int8)
 
 
-@cases(
-    ("setting", "needed", "free", "expected"),
-    [
+def test_a_workspace_is_of_what_is_free_and_tiles_fit_it():
+    """With a quarter for encoded tiles that wait for reuse."""
+    for setting, needed, free, expected in (
         (None, 100, 0, 1600),  # so little that it does not ask
         (None, 101, 4000, 1600),
         (None, 101, 1000, 800),
         (None, 5000, 10, 100),
         (None, 5000, None, 1600),
         (700, 5000, 10, 700),
-    ],
-)
-def test_a_workspace_is_of_what_is_free(setting, needed, free, expected):
-    device = SimpleNamespace(total_bytes=lambda: 3200, free_bytes=lambda: free)
-    with dask.config.set({"twom-dist.workspace-bytes": setting}):
-        assert workspace.available_bytes(device, needed) == expected
-
-
-def test_tiles_leave_a_quarter_of_their_memory_to_encoded_ones():
+    ):
+        given = {"total_bytes": lambda: 3200, "free_bytes": lambda free=free: free}
+        with dask.config.set({"twom-dist.workspace-bytes": setting}):
+            found = workspace.available_bytes(SimpleNamespace(**given), needed)
+        assert found == expected, (setting, needed, free)
     system, shape = residue_system("2m", 16), (4096, 4096, 4096)
     for limit in range(1 << 27, 1 << 32, 1 << 27):
         tiles = workspace.fit_tiles(system, shape, limit, 0)

@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.cuda.nvrtc import (
     PRECISIONS,
-    assert_modules_fit,
     compile_as_cupy,
+    compile_modules,
     usual_modules,
 )
 from twom_dist.kernels.cuda.sources import FAMILIES, SHIFTED_FAMILIES, module_for
@@ -22,9 +22,9 @@ _HARMLESS = {"cvt.rzi.ftz.u32.f32", "cvt.rni.ftz.s32.f32"}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_modules_compile_and_fit_and_keep_subnormal_floats(kept, family):
+def test_modules_compile_and_keep_subnormal_floats(kept, family):
     modules = usual_modules("complex128")
-    assert_modules_fit(kept, [m for m in modules if m.family == family])
+    compile_modules(kept, [m for m in modules if m.family == family])
     given = family, "complex64", residue_system("2m", PRECISIONS["complex64"])
     for shifted in {False, family in SHIFTED_FAMILIES}:
         module = module_for(*given, shifted=shifted)

@@ -67,29 +67,6 @@ def test_every_stage_is_equal_beyond_one_block(engine, choice, shape):
     assert_stages_agree(engine, x, y, residue_system(kind, count))
 
 
-def test_panels_accumulate_to_the_whole_product(engine):
-    system = residue_system("3m", 5)
-    x, y = random_matrix(3, 14, seed=1), random_matrix(5, 14, seed=2)
-    rows, columns = np.full(3, 9, np.int32), np.full(5, 8, np.int32)
-
-    def tiles(piece: slice):
-        left = engine.encode(x[:, piece], rows, system)
-        return left, engine.encode(y[:, piece], columns, system)
-
-    whole = engine.multiply(*tiles(slice(None)), system)
-    sums = [engine.multiply(*tiles(slice(0, 6)), system)]
-    for piece in (slice(6, 7), slice(7, 14)):
-        sums = [
-            found
-            for before in sums
-            for found in add_both_ways(engine, *tiles(piece), system, before)
-        ]
-    for found in sums:
-        assert same_bits(found[..., :5], whole[..., :5])
-        # Nothing to add.
-        assert engine.multiply(*tiles(slice(0)), system, found) is found
-
-
 @pytest.mark.parametrize("shape", [(40, 40, 0), (0, 3, 2), (3, 0, 2), (0, 0, 0)])
 @pytest.mark.parametrize("stack", [(), (0,), (2,)])
 def test_empty_tiles_multiply_to_zeros(engine, stack, shape):
