@@ -46,8 +46,10 @@ def test_a_product_replays_its_own_graphs(routine):
     shapes = [(70, 70)] * count
     product = td.Product(*shapes, routine=routine, num_moduli=16, graph=True)
     given = [cp.empty((70, 70), complex) for _ in range(count)]
-    out, streams = cp.empty((70, 70), complex), [cp.cuda.Stream(), cp.cuda.Stream.null]
-    for turn in range(6):
+    streams, x = [cp.cuda.Stream(), cp.cuda.Stream.null], cp.empty((70, 70), complex)
+    outs = [x, x.T, cp.empty_like(x)]  # three places
+    for turn in range(18):
+        out = outs[turn // 2 % 3]
         own = [spread_matrix(70, 70, seed=10 * turn + i) for i in range(count)]
         for x, other in zip(given, own, strict=True):
             x.set(other)

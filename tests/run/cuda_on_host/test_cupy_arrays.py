@@ -9,7 +9,6 @@ import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.cuda.cupy_arrays import DeviceArray, cupy_device
-from tests.support.cuda.host_device import small_pieces
 from tests.support.stacks import random_stack
 from tests.support.strategies import random_matrix
 
@@ -50,16 +49,6 @@ def test_no_operand_is_copied(device, ops, dtype):
         stages = "scale_and_encode", "products_mma", "decode", "fill_product"
         assert launched == dict.fromkeys(stages, 1)
         assert len(device.allocated) == 2  # one for the result
-
-
-@pytest.mark.parametrize("uplo", ["full", "lower", "upper"])
-@cases(("name", "op"), [("herk", "C"), ("syrk", "T"), ("herk", "N")])
-def test_updates_of_pieces_of_a_stack(device, name, op, uplo):
-    a, c = (random_stack((3,), 70, 70, "complex128", seed) for seed in (1, 2))
-    a[2, 3, 4] = np.inf
-    options = {"op": op, "uplo": uplo, "beta": 2, "num_moduli": 3}
-    with small_pieces():
-        multiply(device, name, a, c, **options)
 
 
 @pytest.mark.parametrize("name", ["gemm", "syrk"])

@@ -86,29 +86,20 @@ def test_shifts_are_exact_in_every_stage(engine, dtype):
     assert_shifts_are_exact(engine, dtype, LAYOUTS)
 
 
-@cases("choice", SYSTEMS)
-def test_largest_integers_and_ties(engine, choice):
-    """Integers up to R in magnitude: multiples of large powers of two, and ties."""
-    system = residue_system(*choice)
-    radius = isqrt(system.capacity)
-    top = 2 ** (radius.bit_length() - 1)
-    step = max(1, top >> 52)
-    values = [top, -top, top - step, step - top, top // 2 + step, -step, step, 0]
-    small = [0.5, -0.5, 1.5, -1.5, 2.5, 0.49999999999999994, 2.0**-1074, -1.0]
-    x = np.array([values, small], np.float64)
-    if choice[0] != "real":
-        x = x + 1j * x[:, ::-1]
-    assert_planes_agree(engine, x, np.zeros(2, np.int32), system)
-
-
 @sample("choice", EVERY, [x for x in EVERY if x in SYSTEMS])
-def test_the_largest_entries_are_encoded_exactly(engine, choice):
+def test_the_largest_entries_and_ties_are_encoded_exactly(engine, choice):
     """Norms up to the square root of the capacity, in each number of words."""
     system = residue_system(*choice)
-    top = np.nextafter(float(isqrt(system.capacity)), 0)
-    x = np.array([[top, -top, 0.7 * top, top * 2.0**-30, top / 2 + 1]])
+    radius = isqrt(system.capacity)
+    two, top = 2.0 ** (radius.bit_length() - 1), np.nextafter(float(radius), 0)
+    step = max(1.0, two / 2**52)
+    values = [two, -two, two - step, two // 2 + step, -step, 0.5, -1.5, 2.5, 2.0**-1074]
+    values += [0.49999999999999994, top, -top, 0.7 * top, top * 2.0**-30, top / 2 + 1]
+    x = np.array([values])
     if choice[0] != "real":
-        x = np.concatenate([x, 1j * x, (0.6 + 0.7j) * x, (0.8 - 0.5j) * x], axis=1)
+        inside = x[:, -5:]
+        turned = 1j * x, (0.6 + 0.7j) * inside, (0.8 - 0.5j) * inside
+        x = np.concatenate([x, x[:, :10] * (0.5 + 0.5j), *turned], axis=1)
     assert_planes_agree(engine, x, np.zeros(1, np.int32), system)
 
 
