@@ -98,17 +98,6 @@ def test_calls_that_differ_in_little_are_told_apart(cuda):
         assert not np.signbit(td.gemm(x + 0j, x, alpha=factor, num_moduli=8).real).any()
 
 
-@pytest.mark.parametrize("options", [{"num_moduli": 8}, {}], ids=["given", "default"])
-def test_an_array_that_is_another_one_is_so_in_this_call_alone(cuda, options):
-    """A or B, or both, are C in the first call, and others in the next ones."""
-    options = {**options, "alpha": 3, "beta": 1}
-    a, b, c = (random_matrix(40, 40, "complex128", 0.0, seed) for seed in (1, 2, 3))
-    for given in ((a, b, a), (a, b, b), (a, a, a), (a, b, c), (b, a, a), (c, b, a)) * 2:
-        launches(cuda, td.gemm, *given, op_b="C", **options)
-    for given in ((a, a), (b, c), (c, c), (a, b)) * 2:
-        launches(cuda, td.syrk, *given, **options)
-
-
 def test_an_out_is_checked_each_time(cuda):
     a, out = np.ones((40, 40), complex), np.empty((40, 40), complex)
     for _ in range(2):

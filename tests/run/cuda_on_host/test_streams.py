@@ -154,27 +154,6 @@ def test_a_task_keeps_no_more_planes_than_its_stream_reads(cuda):
     assert (len(most), max(most)) == (12, 2)
 
 
-def test_a_task_keeps_few_planes_of_others(cuda):
-    """Those of two products; then it waits for what has read them."""
-    given = tiles_of_a_panel(6, 1 << 24)
-    encoded_tiles.clear()
-
-    def encode():
-        with cuda.task():
-            for row in given[:2]:
-                for step in row.steps:
-                    tasks.encode_tile(row, step, *given[3:])
-
-    with in_a_thread(encode):
-        pass
-    with cuda.task():
-        cuda.device.launched.clear()
-        tasks.multiply_panel(*given)
-        # Before the planes of the third and of the fifth product.
-        assert cuda.device.launched.count("synchronize") == 2
-    assert encoded_tiles.counters.encoded == 12
-
-
 @pytest.mark.parametrize("engine", [(0, 80), (0, 100), (1, 90), (2, 90)], indirect=True)
 def test_threads_of_dask_share_planes(cuda):
     A, B = (

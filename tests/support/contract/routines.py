@@ -19,7 +19,7 @@ from tests.support.bits import same_bits
 from tests.support.strategies import DTYPES, LAYOUTS, random_matrix
 from twom_dist.errors import AccuracyError, AccuracyWarning
 
-SIZES = (1, 2, 5, 17, 33, 40, 66)
+CALLS, SIZES = 3, (1, 2, 5, 17, 33, 40, 66)
 TARGETS = ({}, {}, {"accuracy": "normwise"}, {"num_moduli": 3}, {"num_moduli": 8})
 NATIVE = [x for x in LAYOUTS if x != "big-endian"]
 
@@ -35,14 +35,14 @@ class Drawn:
     options: dict[str, Any]
     phi: float
     bad: bool
-    twin: bool
+    twins: list[bool]
     out: bool
 
     def matrices(self, seed: int) -> list[np.ndarray]:
         """Make the matrices of a call."""
         found: list[np.ndarray] = []
         for i, shape in enumerate(self.shapes):
-            if self.twin and i == 1 and shape == self.shapes[0]:
+            if i > 0 and self.twins[seed] and shape == self.shapes[0]:
                 found.append(found[0])
                 continue
             rng, rows = np.random.default_rng([seed, i]), int(np.prod(shape[:-1]))
@@ -61,6 +61,8 @@ def calls(draw):
 
     name, dtype = pick("gemm", "gemm", "herk", "syrk", "her2k", "syr2k"), pick(*DTYPES)
     m, n, k = (pick(*SIZES) for _ in "mnk")
+    if draw(st.booleans()):
+        n = k = m
     options = {"method": pick("2m", "2m", "3m", "4m", "hybrid", "eisenstein")}
     if name == "gemm":
         options |= {"op_a": pick(*"NTC"), "op_b": pick(*"NTC")}
@@ -90,14 +92,14 @@ def calls(draw):
         options=options | pick(*TARGETS),
         phi=pick(0.0, 1.0, 3.0),
         bad=pick(False, False, True),
-        twin=draw(st.booleans()),
+        twins=[draw(st.booleans()) for _ in range(CALLS)],
         out=pick(False, False, True) and not stack,
     )
 
 
 def check(compute, call) -> None:
     routine = getattr(td, call.name)
-    for seed in range(3):  # by stages, by what was kept of them, by a guess
+    for seed in range(CALLS):  # by stages, by what was kept of them, by a guess
         given = call.matrices(seed)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("error", AccuracyWarning)
