@@ -1,7 +1,6 @@
 """The CUDA engine on a device: memory and its limits, streams, dask, sizes."""
 
 import dask
-import numpy as np
 import pytest
 
 import twom_dist as td
@@ -19,7 +18,7 @@ engine_or_skip()
 
 @pytest.fixture(autouse=True, params=WAYS)
 def every_way_of_multiplying(engine, monkeypatch, request):
-    return take(request.param, engine.device.capability(), monkeypatch)
+    take(request.param, engine.device.capability(), monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -126,35 +125,3 @@ def test_dask_blocks_on_threads(cp):
     assert isinstance(C._meta, cp.ndarray)
     assert matches(cp, C.compute(scheduler="sync"), td.gemm(A, A, op_b="C"))
     assert matches(cp, td.herk(a).compute(scheduler="threads"), td.herk(A))
-
-
-def test_workers_that_share_the_device(cp, engine, every_way_of_multiplying):
-    distributed = pytest.importorskip("distributed")
-    da = pytest.importorskip("dask.array")
-    A = spread_matrix(600, 500, seed=1)
-    with (
-        distributed.LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            dashboard_address="localhost:0",
-            env={"CUPY_GPU_MEMORY_LIMIT": "10%"},
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        # Sent by value, and so the table of each worker.
-        chosen = {engine.device.capability(): every_way_of_multiplying}
-
-        def choose():
-            from twom_dist.kernels.cuda.tuning import BY_CAPABILITY
-
-            BY_CAPABILITY.update(chosen)
-
-        client.run(choose)
-        a = da.from_array(A, chunks=150).map_blocks(cp.asarray, meta=cp.empty((0, 0)))
-        a = a.map_blocks(lambda block: block, dtype=complex, meta=cp.empty((0, 0), "D"))
-        for product, expected in (
-            (td.gemm(a, a, op_b="C"), td.gemm(A, A, op_b="C")),
-            (td.her2k(a, a), td.her2k(A, A)),
-        ):
-            found = product.map_blocks(cp.asnumpy, meta=np.empty((0, 0), complex))
-            assert (found.compute() == expected).all()

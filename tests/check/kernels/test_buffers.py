@@ -9,6 +9,7 @@ import pytest
 
 import twom_dist as td
 from tests.support.bits import same_bits
+from tests.support.cases import cases
 from tests.support.strategies import random_matrix
 
 A = random_matrix(400, 400, seed=1)
@@ -29,15 +30,15 @@ def tracing():
     tracemalloc.stop()
 
 
-def test_memory_in_use_is_given_to_nobody():
-    """Planes of A and B are of one size; results outlive the next products."""
-    matrices = [(A[:n], A[:, :n]) for n in (400, 300, 400)]
-    with reusing(0):
-        expected = [td.gemm(*x, num_moduli=16) for x in matrices]
-    with reusing(64 << 20):
-        found = [td.gemm(*x, num_moduli=16) for x in matrices * 2]
-    for x, y in zip(found, expected * 2, strict=True):
-        assert same_bits(x, y)
+@cases("routine", [td.gemm, td.her2k])
+def test_memory_in_use_is_given_to_nobody(routine):
+    """Encoded tiles of one size wait for others; results outlive the next products."""
+    given, tiles = (A, A[::-1]), dask.config.set({"twom-dist.largest-tile": 256})
+    with tiles, reusing(0):
+        expected = routine(*given, num_moduli=9)
+    with tiles, reusing(64 << 20):
+        found = [routine(*given, num_moduli=9) for _ in range(3)]
+    assert all(same_bits(x, expected) for x in found)
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,6 @@ def cuda():
     }
     with with_modules(**{"cupy": {}, "cupy.cuda": own}):
         import cupy
-
         import cupy.cuda as module
 
         cupy.cuda = module
