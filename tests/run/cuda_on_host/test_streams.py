@@ -2,7 +2,7 @@
 
 import threading
 import weakref
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import dask
@@ -28,25 +28,6 @@ def engine(host_kernels, request):
     """Give an engine on a device that defers, for `cuda` as well."""
     seed, capability = getattr(request, "param", (0, 90))
     return deferred_engine(host_kernels, capability, seed)
-
-
-@contextmanager
-def in_a_thread(function, *args):
-    """Run a function beside a block, and raise what it raises."""
-    failed = []
-
-    def run():
-        try:
-            function(*args)
-        except BaseException as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    yield
-    thread.join()
-    if failed:
-        raise failed[0]
 
 
 def test_what_is_given_back_is_overwritten_and_others_do_not_wait(engine):
@@ -93,13 +74,15 @@ def test_planes_that_the_cache_drops_stay_for_who_multiplies_them(cuda):
         cuda.device.run_own()
         dropped.set()
 
-    with in_a_thread(drop):
+    with ThreadPoolExecutor(1) as other:
+        dropping = other.submit(drop)
         made.wait(PATIENCE)
         with cuda.task():
             # Finds the left planes, and then waits until it has made the right ones.
             found = tasks.multiply_panel(*given).values
             launched.set()
             dropped.wait(PATIENCE)
+        dropping.result()
     with cuda.task():
         expected = tasks.multiply_panel(*given).values
     assert same_bits(np.asarray(found)[..., :70], np.asarray(expected)[..., :70])
@@ -126,7 +109,8 @@ def test_planes_of_others_are_waited_for_and_so_is_a_task_that_fails(engine):
                 raise error
         return np.array(found)[..., :70]
 
-    with in_a_thread(encode):
+    with ThreadPoolExecutor(1) as other:
+        encoding = other.submit(encode)
         made.wait(PATIENCE)
         first = multiply()
         engine.device.launched.clear()
@@ -134,6 +118,7 @@ def test_planes_of_others_are_waited_for_and_so_is_a_task_that_fails(engine):
             multiply(KeyError("of the task"))
         assert "synchronize" in engine.device.launched
         read.set()
+        encoding.result()
     assert same_bits(first, multiply())
 
 

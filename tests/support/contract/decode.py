@@ -173,40 +173,34 @@ def test_alpha_brings_back_what_would_overflow(engine):
     assert (found == 1j * expected).all()
 
 
-@cases("beta", [0, 1, -0.3, 1j])
-@cases("alpha", [1, 0, -1, 2.5, 1e-300, 0.5 - 2j])
+# Real ones are the real parts of these.
+SCALARS = [(1, 0), (0, 1), (-1, 1), (2.5, -0.3), (1e-300, 1), (1, 1), (2.5, 0), (0, -1)]
+SCALARS += [(1, 1j), (0.5 - 2j, -0.3), (0.5 - 2j, 0), (0, 1j)]
+
+
+@cases("shape", [(5, 260), (1, 1), (9, 2), (70, 5)])
 @cases("dtype", DTYPES)
-def test_scalars(engine, dtype, alpha, beta):
+def test_scalars(engine, dtype, shape):
     """With rows of both ends, of no numbers, and C in any layout."""
-    kind = "2m" if dtype.startswith("complex") else "real"
-    if kind == "real":
-        alpha, beta = complex(alpha).real, complex(beta).real
-    system, n = residue_system(kind, 9), 260
-    residues = random_residues(system, 5, n)
-    rows = np.array([0, 1100, -1100, 600, NONFINITE_ROW], np.int32)
+    kind, (m, n) = "2m" if dtype.startswith("complex") else "real", shape
+    system = residue_system(kind, 9)
+    residues = random_residues(system, m, n)
+    rows = np.resize(np.array([0, 1100, -1100, 600, NONFINITE_ROW], np.int32), m)
     columns = np.random.default_rng(3).integers(-30, 30, n).astype(np.int32)
-    columns[:4] = [-1000, 1000, 500, NONFINITE_ROW]
-    c = random_matrix(5, n, dtype, 4.0)
-    c[0, 5], c[1, 6] = np.inf, np.nan
+    columns[1:5] = np.resize([-1000, 1000, 500, NAN_ROW], len(columns[1:5]))
+    c = random_matrix(m, n, dtype, 4.0)
+    c[0, -1], c[-1, 0] = np.inf, np.nan
     layouts = [c, np.asfortranarray(c), np.ascontiguousarray(c[::-1, ::-1])[::-1, ::-1]]
-    for own in layouts if beta else [None]:
+    for place, (alpha, beta) in enumerate(SCALARS):
+        if kind == "real":
+            alpha, beta = complex(alpha).real, complex(beta).real
+        own = layouts[place % 3] if beta else None
         options = {"alpha": alpha, "beta": beta, "c": own}
         found = decode(engine, residues, rows, columns, system, dtype, **options)
         assert found.flags.c_contiguous
 
 
-# --- tiles --------------------------------------------------------------------------
-
-
-@cases("shape", [(1, 1), (1, 3), (9, 2), (4, 68), (70, 5), (17, 130), (3, 300)])
-@cases("dtype", DTYPES)
-def test_decoded_tiles_of_every_shape(engine, dtype, shape):
-    system = residue_system("2m" if dtype.startswith("complex") else "real", 8)
-    m, n = shape
-    residues = random_residues(system, m, n, m)
-    rows, columns = np.full(m, 3, np.int32), np.full(n, -40, np.int32)
-    rows[-1] = NAN_ROW
-    decode(engine, residues, rows, columns, system, dtype)
+# --- the largest sums ---------------------------------------------------------------
 
 
 @sample("choice", *([x for x in t if x[1] > 1] for t in (SYSTEMS, USUAL)))
