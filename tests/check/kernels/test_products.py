@@ -20,7 +20,7 @@ def engine(request):
 def test_threads_and_quarters_by_tiles_of_amx(level):
     """Every call sets up the tiles of its thread; the last panel is not whole."""
     system, found = residue_system("2m", 2), []  # noqa: F405
-    m, n, k = 100, 130, 83 if level else 1103
+    m, n, k = 100, 130, 83 if level else 607
     own = {"twom-dist.winograd-levels": level, "twom-dist.threads": 3}
     with take("amx"), dask.config.set(own):
         for engine in map(get_engine, ("cpu", "reference")):

@@ -115,7 +115,7 @@ def test_parts_are_rounded_once(engine, count):
             assert abs(left) <= abs(value) / 2**104
 
 
-@cases("count", COUNTS)
+@cases("count", [1, 2, 4, 7, 8, 11, 14, 16, 17, 20, 23])
 def test_decoding_is_odd_for_every_pattern_of_digits(engine, count):
     system = residue_system("eisenstein", count)
     edge = [x for g, h in points_at_the_edge(system) for x in ((g, h), (-g, -h))]
