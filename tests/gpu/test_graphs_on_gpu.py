@@ -58,3 +58,13 @@ def test_a_product_replays_its_own_graphs(routine):
             assert product(*given, out=out) is out
         cp.cuda.Device().synchronize()
         assert matches(cp, out, routine(*own, num_moduli=16))
+
+
+def test_what_a_call_returned_outlives_the_product():
+    A = spread_matrix(70, 70, seed=1)
+    product, a = td.Product((70, 70), (70, 70), num_moduli=16), cp.asarray(A)
+    found = product(a, a)
+    del product
+    others = [cp.full((70, 70), 7j) for _ in range(100)]
+    assert matches(cp, found, td.gemm(A, A, num_moduli=16))
+    assert len(others) == 100

@@ -113,16 +113,6 @@ def test_an_out_is_checked_each_time(cuda):
 # --- guesses of moduli --------------------------------------------------------------
 
 
-def test_a_right_guess_is_launched_before_the_wait_and_not_again(cuda):
-    launches(cuda, td.gemm, *fresh_pair(0.0, 3))
-    first, second = (launches(cuda, td.gemm, *fresh_pair(0.0, s))[0] for s in (1, 5))
-    assert Counter(first) == Counter(second)
-    assert first.index("fetch") < first.index("products_mma")
-    # The stand-in copies as it is asked to, before what is done meanwhile.
-    own = ["scale_and_encode", "products_mma", "decode", "fill_product"]
-    assert second[second.index("fetch") + 1 :][:4] == own
-
-
 @pytest.mark.parametrize("out", [False, True])
 def test_a_wrong_guess_is_launched_again(cuda, out):
     rng, last = np.random.default_rng(0), None

@@ -1,4 +1,4 @@
-"""Finished tiles: scaled, mirrored, closed and filled, with the bits of the reference.
+"""Finished tiles: scaled, mirrored and closed, with the bits of the reference.
 
 Every zero is positive, and every NaN has the same bits.
 """
@@ -9,7 +9,6 @@ from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.strategies import DTYPES, LAYOUTS, random_matrix
 from twom_dist.kernels import get_engine
-from twom_dist.moduli import NONFINITE_ROW
 
 NAN_BITS = {"float32": 0x7FC00000, "float64": 0x7FF8000000000000}
 VALUES = [0.0, -0.0, 1.5, -2.0, np.nan, -np.nan, np.inf, -np.inf, 5e-324, -1e-45]
@@ -103,17 +102,3 @@ def test_closed(engine, dtype, uplo):
             assert part.tobytes() == found.tobytes()
             part[...] = 7
             assert (whole == 7).all()
-
-
-@cases("alpha", [1, -1])
-@cases("dtype", DTYPES)
-def test_filled(engine, dtype, alpha):
-    x = np.ascontiguousarray(every_pair(dtype)[:, :7])
-    y, zeros = np.ascontiguousarray(x[::-1]), np.zeros((10, 10), dtype)
-    bad = np.full(10, NONFINITE_ROW, np.int32)
-    fill = engine.find_fill(x, y, bad, bad, (False, True))
-    for beta, c in ((0, None), (-1.0, zeros)):
-        out = zeros.copy()
-        engine.apply_fill(fill, out, alpha, beta, c)
-        assert np.isnan(out).any()
-        assert_canonical(out)
