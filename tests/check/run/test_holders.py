@@ -1,31 +1,26 @@
 """The order of tiles along k: layers take what one of their workers holds."""
 
-import random
 from collections import Counter
+from itertools import accumulate, pairwise
 
-from tests.support.cases import cases
+from hypothesis import given
+from hypothesis import strategies as st
+
 from twom_dist.run.holders import share_out
 
 
-@cases("layers", [1, 2, 5])
-@cases("holders", [1, 3, 5, 8])
-@cases("count", [5, 12, 41])
-def test_shares_are_whole_and_as_much_as_possible_is_held(count, holders, layers):
-    draw = random.Random(count + holders + layers)
+@given(st.integers(1, 41), st.integers(1, 8), st.integers(1, 5), st.randoms())
+def test_shares_are_whole_and_as_much_as_possible_is_held(count, holders, layers, draw):
     where = [draw.choice([None, *range(holders)]) for _ in range(count)]
-    small, more = divmod(count, layers)
-    lengths = [small + (n < more) for n in range(layers)]
+    lengths = [(count + n) // layers for n in range(layers)][::-1]
     order = share_out(where, lengths)
     assert sorted(order) == [*range(count)]
     there = Counter(x for x in where if x is not None)
-    largest = sorted(there.values(), reverse=True)
-    best = sum(map(min, sorted(lengths, reverse=True), largest))
-    found, start = 0, 0
-    for length in lengths:
-        own = Counter(where[s] for s in order[start : start + length])
-        own.pop(None, None)
+    best = sum(map(min, lengths, sorted(there.values(), reverse=True)))
+    found = 0
+    for start, end in pairwise(accumulate(lengths, initial=0)):
+        own = Counter(where[s] for s in order[start:end] if where[s] is not None)
         found += max(own.values(), default=0)
-        start += length
     assert found >= best
 
 

@@ -4,35 +4,45 @@ import dask.array as da
 import pytest
 
 import twom_dist as td
+from tests.support.bits import same_bits
 from tests.support.expect import raises
+from tests.support.machine import a_machine
+from tests.support.strategies import random_matrix
 from twom_dist.errors import MemoryLimitError, MemoryWarning
 from twom_dist.plan.memory import MemoryBudget
-from twom_dist.run import client
 from twom_dist.run.machine import group_limits
 
+BUDGET = MemoryBudget(kind="machine")
 
-def test_without_a_client_this_machine_is_the_limit(monkeypatch):
-    size = MemoryBudget(kind="machine").least_limit(2**23)
-    monkeypatch.setattr(client, "machine_memory", lambda: size)
+
+def test_without_a_client_this_machine_is_the_limit():
+    size = BUDGET.least_limit(2**23)
     x = da.ones((200, 4000), chunks=(100, 200), dtype=complex)
-    plan = td.plan(td.herk, x)
-    assert plan.streams
-    assert plan.cluster.memory.limit == size
-    assert not any(str(key).startswith("('ones") for key in td.herk(x).dask)
-    for refused in (x.persist(scheduler="sync"), da.ones((2000, 2000), chunks=2000)):
-        with raises(MemoryLimitError, "memory") as caught:
-            td.herk(refused)
-        assert "this machine" in caught.value.problem
-        assert "dask" not in caught.value.problem
-        limit = MemoryBudget(kind="machine").least_limit(caught.value.needed)
-        assert f"at least {limit >> 20} MiB" in caught.value.remedy
-        assert MemoryBudget(limit, "machine").tile_bytes >= caught.value.needed
-    with pytest.warns(MemoryWarning, match="this machine cannot hold all of"):
-        td.gemm(da.ones((2000, 50), chunks=50), da.ones((50, 2000), chunks=50))
+    with a_machine(memory=size):
+        plan = td.plan(td.herk, x)
+        assert plan.streams
+        assert plan.cluster.memory.limit == size
+        for refused in (x.persist(scheduler="sync"), da.ones((2000, 2000), chunks=-1)):
+            with raises(MemoryLimitError, "memory") as caught:
+                td.herk(refused)
+            limit = BUDGET.least_limit(caught.value.needed)
+            assert f"at least {limit >> 20} MiB" in caught.value.remedy
     # Small products run on small machines.
-    monkeypatch.setattr(client, "machine_memory", lambda: 300 << 20)
-    x = da.ones((64, 64), chunks=32)
-    assert td.gemm(x, x).compute(scheduler="sync")[0, 0] == 64
+    with a_machine(memory=300 << 20):
+        x = da.ones((64, 64), chunks=32)
+        assert td.gemm(x, x).compute(scheduler="sync")[0, 0] == 64
+
+
+def test_a_result_that_can_only_leave_is_made_with_a_warning():
+    a, b = (random_matrix(200, 20, seed=s) for s in (1, 2))
+    lazy = [da.from_array(x, chunks=20).map_blocks(lambda t: t + 0) for x in (a, b)]
+    with (
+        a_machine(memory=BUDGET.least_limit(400_000)),
+        pytest.warns(MemoryWarning, match="this machine cannot hold all of") as told,
+    ):
+        product = td.gemm(*lazy, op_b="C")
+    assert told[0].filename == __file__
+    assert same_bits(product.compute(scheduler="sync"), td.gemm(a, b, op_b="C"))
 
 
 def test_the_narrowest_group_is_the_limit(tmp_path):
@@ -50,18 +60,3 @@ def test_the_narrowest_group_is_the_limit(tmp_path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{text}\n")
     assert sorted(group_limits(groups, mounted)) == [3000, 4000, 5000]
-    groups.write_bytes(b"0::/slurm/job/\xff\n")
-    assert [*group_limits(groups, mounted)] == [3000, 5000]
-
-
-def test_the_smallest_worker_counts_and_the_last_answer(monkeypatch):
-    """A scheduler that is busy for a moment has not lost its workers."""
-    limits = 4 << 30, 0, 2 << 30
-    about = {"address": "tcp://h:1", "nthreads": 1, "sees_gpu": False}
-    told = [[{**about, "memory_limit": x} for x in limits], None]
-    stand_in = type("Client", (), {"asynchronous": False})()
-    monkeypatch.setattr(client, "current_client", lambda: stand_in)
-    monkeypatch.setattr(client, "ask_scheduler", lambda *_: told.pop(0))
-    for _ in range(2):
-        found = client.current_cluster()
-        assert (found.workers, found.memory.limit) == (3, 2 << 30)

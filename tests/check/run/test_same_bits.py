@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 import twom_dist as td
 from tests.support.bits import same_bits
-from tests.support.splits import force_split, look_in_strips, order_at_random
+from tests.support.splits import split_along_k
 from tests.support.stored import save
 from tests.support.strategies import DTYPES, LAYOUTS, random_matrix
 from twom_dist.errors import AccuracyError, AccuracyWarning, PlanError
@@ -220,10 +220,7 @@ def multiply_lazily(call):
 
 def multiply_parts(call):
     """Share k among layers and parts, in any order; look in strips of any length."""
-    with pytest.MonkeyPatch.context() as patch:
-        force_split(patch, *call.split)
-        look_in_strips(patch, call.tile)
-        order_at_random(patch, call.tile)
+    with split_along_k(*call.split, seed=call.tile):
         return multiply_lazily(call)
 
 

@@ -7,10 +7,8 @@ import pytest
 import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cases import cases
-from tests.support.expect import raises
 from tests.support.shifts import assert_large_entries_stay_finite
 from tests.support.strategies import DTYPES, random_matrix, spread_pair
-from twom_dist.errors import ArgumentError, PlanError
 
 
 @cases("decades", [1, 2, 4, 6, 60, 150])
@@ -26,23 +24,6 @@ def test_spread_along_k_costs_no_accuracy(decades, phi):
         assert plain["componentwise"] > 1e-13
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_the_bits_are_those_of_every_engine_op_and_tiling(dtype):
-    decades = 6 if dtype in ("float64", "complex128") else 3
-    a, b = spread_pair(30, 40, 50, decades, dtype)
-    a[3, 4], b[5, 6] = np.nan, np.inf
-    expected = td.gemm(a, b, equilibrate=True, engine="reference")
-    assert not same_bits(expected, td.gemm(a, b, equilibrate=False))
-    assert same_bits(td.gemm(a, b, equilibrate=True), expected)
-    for op, stored in (("T", a.T), ("C", a.conj().T)):
-        assert same_bits(td.gemm(stored, b, op_a=op, equilibrate=True), expected)
-    x, y = (da.from_array(t, chunks=c) for t, c in ((a, (7, 13)), (b, (13, 50))))
-    found = td.gemm(x, y, equilibrate=True)[:5, 3:9].compute(scheduler="sync")
-    assert same_bits(found, np.ascontiguousarray(expected[:5, 3:9]))
-    if dtype.startswith("float"):  # the sides may change places
-        assert same_bits(td.gemm(b.T, a.T, equilibrate=True).T, expected)
-
-
 def test_rank_2k_updates_are_equilibrated_as_products():
     a, b = spread_pair(30, 30, 40, 6)
     b = b.conj().T.copy()
@@ -52,6 +33,10 @@ def test_rank_2k_updates_are_equilibrated_as_products():
     assert abs(found - exact).max() < 1e-15 * abs(exact).max()
     x, y = (da.from_array(t, chunks=(7, 11)) for t in (a, b))
     assert same_bits(td.her2k(x, y, equilibrate=True).compute(scheduler="sync"), found)
+    # The sides of real products may change places.
+    a, b = spread_pair(30, 40, 50, 6, "float64")
+    found = td.gemm(a, b, equilibrate=True)
+    assert same_bits(td.gemm(b.T, a.T, equilibrate=True).T, found)
 
 
 def test_rows_that_are_not_finite_change_no_other_entry():
@@ -68,6 +53,8 @@ def test_data_without_spread_keep_their_bits():
     for scale in (1, 2.0**300):
         assert td.explain(td.gemm, a * scale, b, equilibrate=True).equilibrated == 0
     assert same_bits(td.gemm(a, b), td.gemm(a, b, equilibrate=False))
+    a, b = spread_pair(50, 50, 50, 6)
+    assert not same_bits(td.gemm(a, b), td.gemm(a, b, equilibrate=False))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -104,26 +91,6 @@ def test_columns_that_meet_zeros_alone_do_not_matter():
     found = td.testing.sampled_errors(a, b, td.gemm(a, b, equilibrate=True))
     assert found["componentwise"] < 2.0**-53
     assert not td.gemm(0 * a, 0 * b, equilibrate=True).any()
-
-
-def test_what_cannot_be_equilibrated():
-    a = np.eye(3)
-    for options in ({"equilibrate": 1}, {"equilibrate": True, "method": "blas"}):
-        with raises(PlanError, "equilibrate"):
-            td.gemm(a, a, **options)
-    with pytest.raises(TypeError, match="equilibrate"):
-        td.herk(a, equilibrate=True)
-    with raises(ArgumentError, "unknown-option"):
-        td.plan(td.herk, a, equilibrate=True)
-
-
-def test_the_plan_counts_the_tasks_and_nothing_is_read_for_no_result():
-    a, b = (da.from_array(x, chunks=10) for x in spread_pair(30, 30, 50, 6))
-    graph = td.gemm(a, b, equilibrate=True).__dask_graph__().to_dict()
-    planned = td.plan(td.gemm, a, b, equilibrate=True).num_tasks
-    assert sum(key[0].startswith("twom") for key in graph) == planned
-    empty = td.gemm(a, b, alpha=0, equilibrate=True)
-    assert len(empty.__dask_graph__().to_dict()) == 9
 
 
 def test_matrices_of_a_stack_take_the_shifts_that_they_take_alone():

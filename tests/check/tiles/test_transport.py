@@ -3,7 +3,8 @@
 import asyncio
 import os
 import resource
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor, wait
+from threading import Event
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,12 +21,14 @@ from tests.support.transport import (
     before_opening,
     files_in_memory,
     lent_here,
+    ndarray,
+    on_device,
     send,
+    with_device,
 )
 from twom_dist.kernels.cuda.fill import CudaFill
 from twom_dist.tiles.accumulator import Accumulator
 from twom_dist.tiles.moving import DeviceAccumulator
-from twom_dist.tiles.transport.leases import Lease, LeaseEndedError, is_held, map_lease
 from twom_dist.tiles.transport.serialiser import Receiver
 from twom_dist.tiles.transport.worker_plugin import TransportPlugin
 
@@ -43,6 +46,11 @@ def way():
 def frozen(x):
     x.flags.writeable = False
     return x
+
+
+def count_files():
+    """Count the files in memory that this process has open or mapped."""
+    return len(files_in_memory(os.getpid()))
 
 
 GRID = np.arange(24.0).reshape(4, 6)
@@ -72,16 +80,16 @@ def test_arrays_arrive_as_they_were(given, way):
     assert same_bits(found, given)
     for flag in ("C_CONTIGUOUS", "F_CONTIGUOUS", "WRITEABLE"):
         assert found.flags[flag] == given.flags[flag], flag
+    # Dask weighs and spills it as any other array.
+    assert sizeof(found) == sizeof(given)
+    spilled = deserialize_bytes(b"".join(serialize_bytelist(found)))
+    assert same_bits(spilled, given)
 
 
-@cases("given", LEFT)
-def test_dask_gets_what_we_do_not_know(given, way):
-    header, _ = send(given, way)
-    assert header.get("serializer") != FAMILY
+def test_dask_gets_what_we_do_not_know_what_is_small_and_all_past_a_number(way):
+    for given in LEFT:
+        assert send(given, way)[0].get("serializer") != FAMILY
     assert not way.carried
-
-
-def test_small_arrays_and_those_past_a_number_are_left(way):
     way.least = 2**20
     below, above = np.ones(2**17 - 1), np.ones(2**17)
     assert send(below, way)[0]["serializer"] == "dask"
@@ -99,20 +107,14 @@ def test_accumulators_take_their_arrays_along(kind, way):
     marks, rows = np.eye(3, 4, dtype=np.uint8), np.arange(3, dtype=np.int32)
     for fill in (None, CudaFill(marks, rows, rows[:2])):
         given = kind(np.arange(24, dtype=np.int8).reshape(2, 3, 4), fill)
-        for sent in (
-            send(given, way),
-            serialize(given, serializers=["dask", "pickle"]),
-        ):
+        by_dask = serialize(given, serializers=["dask", "pickle"])
+        for sent in (send(given, way), by_dask):
             found = deserialize(*sent)
             assert type(found) is kind
             assert same_bits(found.values, given.values)
             assert (found.fill is None) == (fill is None)
             assert fill is None or same_bits(found.fill.marks, marks)
         assert send(given, way)[0]["serializer"] == FAMILY
-    if kind is DeviceAccumulator:  # its arrays are frames of their own on the host
-        header, frames = serialize(given, serializers=["dask", "pickle"])
-        assert header["serializer"] == "dask"
-        assert np.shares_memory(np.asarray(frames[0]), given.values)
 
 
 @cases("limit", [resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE])
@@ -126,22 +128,6 @@ def test_without_room_for_such_memory_all_is_left_to_dask(limit, way):
     assert header["serializer"] == "dask"
 
 
-def test_what_arrives_is_weighed_and_spilled_as_an_array(way):
-    found = deserialize(*send(GRID, way))
-    assert sizeof(found) == sizeof(GRID)
-    way.close()
-    spilled = deserialize_bytes(b"".join(serialize_bytelist(found)))
-    assert same_bits(spilled, GRID)
-
-
-# --- lifetimes ------------------------------------------------------------------------
-
-
-def count_files():
-    """Count the files in memory that this process has open or mapped."""
-    return len(files_in_memory(os.getpid()))
-
-
 def test_nothing_is_left_and_what_is_lent_is_for_the_owner_alone(way):
     before = count_files()
     header, frames = send(GRID, way)
@@ -149,65 +135,34 @@ def test_nothing_is_left_and_what_is_lent_is_for_the_owner_alone(way):
     assert [x.st_mode & 0o777 for x in lent_here()] == [0o600]
     found = deserialize(header, frames)
     way.close()
-    assert count_files() == before + 1
     copied = found.copy()
     found += 1  # our own
-    assert same_bits(found - 1, copied)
     part = found[1:]
     del found
-    assert same_bits(part - 1, GRID[1:])
+    assert same_bits(part - 1, copied[1:])
     del part
     assert count_files() == before
 
 
-def test_a_lease_ends_with_its_owner():
-    lease = Lease()
-    lease.write(memoryview(b"0123456789"))
-    ticket = lease.ticket._replace(nbytes=10)
-    assert is_held(ticket)
-    assert map_lease(ticket).size == 10
-    elsewhere = ticket._replace(identity=(ticket.identity[0], 0))
-    nobody = ticket._replace(process=2**22 + 1)
-    lease.close()
-    other = os.open(os.devnull, os.O_RDONLY)  # has its number now
-    opened = []
-    try:
-        for ended in (ticket, elsewhere, nobody):
-            assert not is_held(ended)
-            # Opening it might have effects there.
-            with (
-                before_opening(lambda: opened.append(1)),
-                pytest.raises(LeaseEndedError),
-            ):
-                map_lease(ended)
-    finally:
-        os.close(other)
-    assert opened == []
-
-
-def test_an_owner_may_let_go_between_two_looks():
-    """It has died; or the number names another file."""
-    for again in (False, True):
-        lease, other = Lease(), Lease()
-        other.write(memoryview(b"0123456789"))
-        numbers = other.ticket.descriptor, lease.ticket.descriptor
-        end = partial(os.dup2, *numbers) if again else lease.close
-        with before_opening(end), pytest.raises(LeaseEndedError):
-            map_lease(lease.ticket._replace(nbytes=10))
-        lease.close()
-        other.close()
-
-
-def test_a_receiver_that_cannot_take_asks_for_no_more(way):
-    receiver = Receiver()
+@cases("sent_again", [False, True])
+@cases("between_looks", [False, True])
+def test_what_the_sender_has_let_go_of_is_no_array(between_looks, sent_again, way):
+    """Though another file may have its number by now."""
     header, frames = send(GRID, way)
+
+    def let_go():
+        way.close()
+        if sent_again:
+            send(-GRID, way)
+
+    opened = []  # which might have effects there
+    if not between_looks:
+        let_go()
+    do = let_go if between_looks else lambda: opened.append(1)
+    with before_opening(do), pytest.raises(OSError, match=r"let go|has gone"):
+        deserialize(header, frames)
+    assert not opened
     way.close()
-    with pytest.raises(LeaseEndedError):  # that is the sender's doing
-        receiver.load(header, frames)
-    assert receiver.works
-    with pytest.raises(OSError, match="could not be taken"):
-        receiver.load(header, [b"no pickle"])
-    assert not receiver.works
 
 
 def test_a_receiver_without_an_answer_is_asked_again_later():
@@ -229,13 +184,93 @@ def test_a_receiver_without_an_answer_is_asked_again_later():
     plugin.setup(worker)
     comm = SimpleNamespace(peer_address="tls://b:1", remote_info={})
     before = count_files()
-    for seconds, count in [(0, 1), (4, 1), (2, 2), (54, 2)]:
+    for seconds in (0, 4, 2):
         for known in comm.remote_info.values():  # so much later
             known.ends -= seconds
         asyncio.run(plugin.get_data(comm, keys=(), who="tls://b:1"))
-        assert len(asked) == count
     whoever = plugin.get_data(comm, keys=(), who="tls://b:1", serializers=["dask"])
     asyncio.run(whoever)
-    ours = [FAMILY, "dask", "pickle"]
-    assert sent == [None, None, ours, ours, ["dask"]]
+    assert sent == [None, None, [FAMILY, "dask", "pickle"], ["dask"]]
     assert count_files() == before
+
+
+# --- of a device ----------------------------------------------------------------------
+
+BLOCK = on_device(GRID.copy())
+BLOCKS = [BLOCK, BLOCK[2:], on_device(np.asfortranarray(GRID)), BLOCK[1, :1]]
+
+
+@pytest.fixture
+def device():
+    with with_device() as made:
+        yield made
+
+
+@pytest.fixture
+def both():
+    with a_way("host", "device") as made:
+        yield made
+
+
+@cases("given", BLOCKS)
+@cases("ways", [("host", "device"), ("host",)])
+def test_blocks_of_a_device_arrive_there(given, ways, both, device):
+    both.ways = ways
+    both.carried.clear()
+    found = deserialize(*send(given, both))
+    assert dict(both.carried) == {ways[-1]: given.nbytes}
+    assert type(found) is ndarray
+    assert same_bits(found, given)
+    assert not np.shares_memory(found, given)
+    assert found.flags.f_contiguous == given.flags.f_contiguous
+    device.works = False
+    if "device" in ways:
+        assert send(BLOCK, both)[0]["serializer"] == "dask"
+    device.works = True
+
+
+def test_a_block_that_the_sender_drops_too_early_is_no_block(both, device):
+    header, frames = send(BLOCK, both)
+    device.during_copy = both.close  # as if the connection had broken meanwhile
+    receiver = Receiver()
+    with pytest.raises(OSError, match="too early"):
+        receiver.load(header, frames)
+    assert receiver.works  # that was the sender's doing
+    with pytest.raises(OSError, match="could not be taken"):
+        receiver.load(header, [b"no pickle"])
+    assert not receiver.works  # and asks for no more
+
+
+def test_an_allocation_is_opened_once_on_a_device_until_its_memory_is_given_out_again(
+    both, device
+):
+    for device.number in (0, 1, 0, 1):
+        deserialize(*send(BLOCK, both))
+    assert [x[0] for x in device.log] == ["open", "open"]
+    device.log.clear()
+    device.serial = 7
+    deserialize(*send(BLOCK, both))
+    assert device.log == [("close", 1), ("open", b"0")]
+
+
+def test_nothing_is_closed_twice_or_while_another_thread_reads(both, device):
+    first, begun, ends = send(BLOCK, both), Event(), Event()
+    device.serial = 7
+    later = [send(BLOCK, both) for _ in range(2)]
+
+    def read():
+        begun.set()
+        assert ends.wait(20)
+        device.log.append(("copied",))
+
+    device.during_copy = read
+    with ThreadPoolExecutor(3) as pool:
+        reading = pool.submit(deserialize, *first)
+        assert begun.wait(20)
+        # Both find that the allocation was replaced.
+        others = [pool.submit(deserialize, *x) for x in later]
+        assert not wait(others, timeout=0.1).done
+        device.during_copy = lambda: None
+        ends.set()
+        assert all(same_bits(x.result(), BLOCK) for x in (reading, *others))
+    assert [x[0] for x in device.log] == ["open", "copied", "close", "open"]

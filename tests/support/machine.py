@@ -1,0 +1,19 @@
+"""Another machine than this one, as products without a client see it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from twom_dist.run import client
+
+
+@contextmanager
+def a_machine(*, memory: int | None = None, cores: int | None = None) -> Iterator[None]:
+    """Have plans take this machine for one with so much memory and so many cores."""
+    with pytest.MonkeyPatch.context() as patch:
+        if memory is not None:
+            patch.setattr(client, "machine_memory", lambda: memory)
+        if cores is not None:
+            patch.setattr(client, "CPU_COUNT", cores)
+        yield
