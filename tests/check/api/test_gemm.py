@@ -11,21 +11,13 @@ import pytest
 import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cases import cases
-from tests.support.expect import raises
 from tests.support.oracle import ExactProduct
 from tests.support.strategies import DTYPES, SHAPES, random_matrix
-from twom_dist.errors import ArgumentError
 
 METHODS = ("2m", "3m", "4m", "hybrid", "eisenstein", "blas")
 OPS = {"N": lambda x: x, "T": lambda x: x.T, "C": lambda x: x.conj().T}
 BAD = [[x] * 3 for x in (np.nan, np.inf, -np.inf)]
 BAD += [[complex(0, np.inf), complex(np.nan, 1), complex(1, -np.inf)]]
-
-
-def close(c, a, b, units=4):
-    """Compare with the exact product; the largest error is `units` of roundoff."""
-    u = np.finfo(c.dtype).eps
-    return ExactProduct(a, b).componentwise_error(c) <= units * u
 
 
 def unreadable(shape, dtype="complex128"):
@@ -43,9 +35,6 @@ def families(x):
     return x, da.from_array(x, chunks=2)
 
 
-# --- values -----------------------------------------------------------------------
-
-
 @cases("shape", SHAPES)
 @cases("dtype", DTYPES)
 def test_products_of_every_shape_dtype_op_and_method(engine_name, dtype, shape):
@@ -60,7 +49,8 @@ def test_products_of_every_shape_dtype_op_and_method(engine_name, dtype, shape):
     for op_a, op_b in product("NTC", "NTC"):
         # Each op undoes itself.
         C = td.gemm(OPS[op_a](A), OPS[op_b](B), op_a=op_a, op_b=op_b, **given)
-        assert close(C, A, B)
+        error = ExactProduct(A, B).componentwise_error(C)
+        assert error <= 4 * np.finfo(dtype).eps
         assert method == "blas" or same_bits(C, expected)
 
 
@@ -74,12 +64,6 @@ def test_inputs_are_neither_written_to_nor_returned():
             out[...] = np.nan
             for x, copy in zip((A, B, C), copies, strict=True):
                 assert x.tobytes() == copy.tobytes()
-
-
-def test_lists_and_integers_and_booleans_are_numbers():
-    assert td.gemm([[1, 2]], [[3], [4]]).tolist() == [[11.0]]
-    assert td.gemm([[True, True]], [[2j], [1]]).tolist() == [[1 + 2j]]
-    assert td.gemm(np.eye(2, dtype=np.int8), np.eye(2, dtype=np.float16)).dtype == "f4"
 
 
 # --- alpha, beta and C ------------------------------------------------------------
@@ -108,17 +92,11 @@ def test_what_is_multiplied_by_zero_is_not_read():
     A, B = random_matrix(3, 5, seed=1), random_matrix(5, 4, seed=2)
     lazy = td.gemm(da.from_array(A), B, unreadable((3, 4)), beta=0)
     assert same_bits(lazy.compute(scheduler="sync"), td.gemm(A, B))
-    # In the precision of the product.
-    single = C.real.astype("float32")
-    for left in families(np.ones((3, 2))):
-        found = np.asarray(td.gemm(left, np.ones((2, 4)), single, alpha=0, beta=0.1))
-        assert same_bits(found, 0.1 * single.astype("float64"))
 
 
 @cases("alpha", [1, 0, 1j, np.inf, np.nan])
-@cases("shape", [(3, 2, 0), (0, 3, 2), (3, 0, 2), (0, 0, 0)])
-def test_empty_products_are_beta_c(engine_name, shape, alpha):
-    m, n, k = shape
+@cases(("m", "n", "k"), [(3, 2, 0), (0, 3, 2), (3, 0, 2), (0, 0, 0)])
+def test_empty_products_are_beta_c(engine_name, m, n, k, alpha):
     A, B, C = np.zeros((m, k), complex), np.zeros((k, n), complex), random_matrix(m, n)
     for left, beta in product(families(A), (0, 1, -2, 1j)):
         found = td.gemm(left, B, C, alpha=alpha, beta=beta, engine=engine_name)
@@ -133,6 +111,26 @@ def test_a_real_beta_keeps_the_parts_of_an_infinite_c_apart(options, k, beta):
     for left in families(np.ones((1, k), complex)):
         found = np.asarray(td.gemm(left, np.ones((k, 1)), C, beta=beta, **options))
         assert (found[0, 0].real, found[0, 0].imag) == (np.inf, beta)
+    # In the precision of the product.
+    C = np.full((1, 1), np.pi, "f4")
+    for left in families(np.ones((1, k))):
+        found = td.gemm(left, np.ones((k, 1)), C, alpha=0, beta=0.1)
+        assert same_bits(found, 0.1 * C.astype("f8"))
+
+
+def test_numbers_of_every_type_are_taken():
+    assert td.gemm([[1, 2]], [[3], [4]]).tolist() == [[11.0]]
+    assert td.gemm([[True, True]], [[2j], [1]]).tolist() == [[1 + 2j]]
+    a = np.eye(3)
+    for number in (Decimal("0.25"), Fraction(1, 4), np.float16(0.25), np.array(0.25)):
+        assert td.gemm(a, a, alpha=number)[0, 0] == 0.25
+    expected = td.explain(td.gemm, a, a, accuracy=2.0**-20)
+    for number in (Decimal(2) ** -20, Fraction(1, 2**20), np.float32(2.0**-20)):
+        found = td.explain(td.gemm, a, a, accuracy=number)
+        assert found.num_moduli == expected.num_moduli
+        assert found.error_bound == expected.error_bound
+    for infinite in (np.inf, Decimal("-Infinity"), complex(np.inf, np.nan)):
+        assert not np.isfinite(td.gemm(a + 0j, a, alpha=infinite)[0, 0])
 
 
 # --- NaN and Inf ------------------------------------------------------------------
@@ -179,36 +177,14 @@ def test_infinities_of_one_sign_stay_infinities(engine_name):
 
 
 def test_overflow_is_infinite_and_underflow_gradual(engine_name):
-    tiny, huge = np.array([[5e-324]]), np.array([[1e300]])
-    assert td.gemm(tiny, huge, engine=engine_name)[0, 0] == 5e-324 * 1e300
-    assert td.gemm(tiny + 0j, huge, engine=engine_name)[0, 0] == 5e-324 * 1e300
-    assert td.gemm(huge, huge, engine=engine_name)[0, 0] == np.inf
-    assert td.gemm(-huge, huge, engine=engine_name)[0, 0] == -np.inf
-    assert td.gemm([[1e-200]], [[3e-120]], engine=engine_name)[0, 0] == 3e-320
-    large = td.gemm([[1e200]], [[1e200]], alpha=1e-300, engine=engine_name)[0, 0]
-    assert large == pytest.approx(1e100, rel=1e-15)
-    big = np.full((2, 2), 1.7e308)
-    assert td.gemm(big, np.eye(2), engine=engine_name).tolist() == big.tolist()
-
-
-def test_numbers_of_every_type_are_taken():
-    a = np.eye(3)
-    for number in (Decimal("0.25"), Fraction(1, 4), np.float16(0.25), np.array(0.25)):
-        assert td.gemm(a, a, alpha=number)[0, 0] == 0.25
-    expected = td.explain(td.gemm, a, a, accuracy=2.0**-20)
-    for number in (Decimal(2) ** -20, Fraction(1, 2**20), np.float32(2.0**-20)):
-        found = td.explain(td.gemm, a, a, accuracy=number)
-        assert (found.num_moduli, found.error_bound) == (
-            expected.num_moduli,
-            expected.error_bound,
-        )
-        assert (td.herk(a, accuracy=number) == td.herk(a, accuracy=2.0**-20)).all()
-    for infinite in (np.inf, Decimal("-Infinity"), complex(np.inf, np.nan)):
-        assert not np.isfinite(td.gemm(a + 0j, a, alpha=infinite)[0, 0])
-
-
-def test_factors_that_are_none_are_refused():
-    a = np.eye(3)
-    for wrong in ({"alpha": np.ones(2)}, {"beta": np.ones(2)}, {"alpha": 10**400}):
-        with raises(ArgumentError, "scalar"):
-            td.gemm(a, a, C=a, **{"beta": 1.0, **wrong}, out=np.empty((3, 3)))
+    for x, y, alpha, expected in (
+        (5e-324, 1e300, 1, 5e-324 * 1e300),
+        (5e-324 + 0j, 1e300, 1, 5e-324 * 1e300),
+        (1e300, 1e300, 1, np.inf),
+        (-1e300, 1e300, 1, -np.inf),
+        (1e-200, 3e-120, 1, 3e-320),
+        (1e200, 1e200, 1e-300, pytest.approx(1e100, rel=1e-15)),
+        (1.7e308, 1, 1, 1.7e308),
+    ):
+        given = {"alpha": alpha, "engine": engine_name}
+        assert td.gemm([[x]], [[y]], **given)[0, 0] == expected

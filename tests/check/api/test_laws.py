@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 
 import twom_dist as td
 from tests.support.oracle import exact
-from tests.support.strategies import gaussian_integers, operands, random_matrix, seeds
-from twom_dist.kernels import get_engine
-from twom_dist.moduli import residue_system, scaling_rule
+from tests.support.strategies import gaussian_integers, operands, seeds
 
 METHODS = ("2m", "3m", "4m", "hybrid", "eisenstein")
 methods = st.sampled_from(METHODS)
@@ -87,18 +85,6 @@ def test_what_changes_operands_changes_the_product_alike(change, pair, method, s
         assert_equal(found, expected)
 
 
-def test_permutation_of_many_rows_of_which_one_pair_decides():
-    A, B = (random_matrix(300, 40, seed=x) for x in (1, 2))
-    A[7, :20] *= 1e-10
-    B[250, 20:] *= 1e-10
-    C = td.gemm(A, B, op_b="T")
-    assert td.explain(td.gemm, A, B, op_b="T").num_moduli > 18
-    for seed in range(3):
-        rows, columns = np.random.default_rng(seed).permuted([range(300)] * 2, axis=1)
-        found = td.gemm(A[rows], B[columns], op_b="T")
-        assert_equal(found, C[rows][:, columns])
-
-
 @law
 @given(gaussian_integers(3), methods, st.sampled_from([1, -1, 0, -0.5]), st.booleans())
 def test_herk_has_the_bits_of_gemm(pair, method, alpha, tiny):
@@ -124,46 +110,6 @@ def test_times_i(pair, method):
     for x, ix in ((A, iA), (C, iC)):
         ix.real, ix.imag = -x.imag, x.real
     assert_equal(td.gemm(iA, B, method=method), iC)
-
-
-def half_digit_operands(num_moduli):
-    """Real A (1, 3) and B (3, 8) whose integer products have a digit ±2^(b-1).
-
-    With s, t the exponents that A and B get: ``c' = 2^s b1' + b2'``, where b2' decides
-    how the last bit of c is rounded. The third row of B fixes t and meets a zero.
-    """
-    engine, system = get_engine("cpu"), residue_system("real", num_moduli)
-    rule = scaling_rule(system, 3)
-
-    def exponent(row):
-        x = np.array([row])
-        largest, sums = engine.measure(x, rule.norm_bits, ("squares",)).scales()
-        return int(engine.choose_exponents(largest, sums, rule)[0])
-
-    b = system.digit_bits
-    s, t = exponent([1.0, 2.0**-50, 0.0]), exponent([0.0, 0.0, 1.0])
-    below = 9 * 2 ** (2 * b - 54) // 10
-    small = [((2 * i + 1) << (2 * b - 53)) + below for i in range(8)]
-    A = np.array([[1.0, 2.0**-s, 0.0]])
-    B = np.array(
-        [[2.0 ** (2 * b - 1 - s - t)] * 8, np.ldexp(1.0 * np.array(small), -t), [1] * 8]
-    )
-    return A, B
-
-
-@pytest.mark.parametrize("num_moduli", [15, 16])
-def test_negation_where_a_digit_is_half_its_base(num_moduli):
-    A, B = half_digit_operands(num_moduli)
-    C = td.gemm(A, B, num_moduli=num_moduli)
-    assert_equal(td.gemm(-A, B, num_moduli=num_moduli), -C)
-
-
-def test_zero_padding_of_k_may_cost_a_bit_with_very_few_moduli():
-    """The exception: one modulus, where sqrt(k) is no longer small beside sqrt(M/2)."""
-    A = random_matrix(20, 3, seed=1)
-    wide = np.hstack([A, np.zeros((20, 100))])
-    C, padded = (td.gemm(x, x, op_b="C", num_moduli=1) for x in (A, wide))
-    assert not np.array_equal(C, padded)
 
 
 @law

@@ -1,0 +1,147 @@
+"""Refusals of the public functions: each with a code, before anything is written."""
+
+import pickle
+from functools import partial
+
+import dask.array as da
+import numpy as np
+import pytest
+from distributed.core import error_message
+from distributed.protocol.pickle import loads
+
+import twom_dist as td
+from tests.support.cases import cases
+from tests.support.expect import raises
+from twom_dist import errors
+from twom_dist.errors import AccuracyError, ArgumentError, PlanError
+
+A, PATHS = np.eye(3), ("A.npy", "A.npy")
+SHAPE, LAZY = (3, 3), da.from_array(A)
+SINGLE = A.astype("f4")
+files = partial(td.multiply_files, *PATHS, "C.npy")
+update = partial(td.update_files, overwrite=True)
+prepare = partial(td.Product, SHAPE, SHAPE)
+product = prepare("f8", num_moduli=8)
+twice = prepare(routine=td.twofold.gemm)
+
+REFUSED = {
+    AccuracyError: [
+        ("method", lambda: td.gemm(A, A, method="native")),
+        ("method", lambda: td.gemm(A, A, method=[])),
+        ("method", lambda: td.twofold.gemm(A, A, method="blas")),
+        ("accuracy", lambda: td.explain(td.gemm, SHAPE, SHAPE, accuracy="best")),
+    ],
+    PlanError: [
+        ("engine", lambda: td.gemm(A, A, engine=np.ones(2))),
+        ("equilibrate", lambda: td.gemm(A, A, equilibrate=1)),
+        ("equilibrate", lambda: td.gemm(A, A, equilibrate=True, method="blas")),
+        ("op_a", lambda: td.gemm(A, A, op_a="")),
+        ("cluster", lambda: td.plan(td.herk, A, n_workers=np.ones(2))),
+        ("not-two-dimensional", lambda: td.Product(np.array(1.0), SHAPE)),
+        ("verify", lambda: files(verify="no")),
+        ("stack-shapes", lambda: td.gemm(np.ones((2, 3, 3)), np.ones((3, 3, 3)))),
+        ("twofold-dtype", lambda: td.twofold.gemm(SINGLE, SINGLE)),
+        ("num-moduli", lambda: prepare(num_moduli=99)),
+        ("other-matrix", lambda: product(A[:-1], A)),
+        ("other-matrix", lambda: product(A, A[:, :-1])),
+        ("other-matrix", lambda: product(A.astype("c8"), A)),
+        ("out", lambda: td.gemm(A, A, out="dd")),
+        ("out", lambda: td.gemm(LAZY, A, out=np.ones(SHAPE))),
+        ("out", lambda: td.syrk(np.ones((2, 3, 3)), out=np.ones(SHAPE))),
+        ("out", lambda: twice(A + 0j, A + 0j, out=A + 0j)),
+        # What is no routine, or none of files.
+        ("routine", lambda: td.Product(SHAPE, routine="herk")),
+        ("routine", lambda: td.plan(td.update_files, td.twofold.herk, "A.npy")),
+        ("routine", lambda: update(partial(td.herk), "A.npy", "H.npy")),
+        ("routine", lambda: update(td.twofold.herk, "A.npy", "H.npy")),
+        ("routine", lambda: update(td.zgemm, "A.npy", "H.npy", b="A.npy")),
+        ("routine", lambda: files(routine=td.her2k)),
+        ("routine", lambda: files(routine=td.twofold.gemm)),
+    ],
+    ArgumentError: [
+        ("unknown-option", lambda: td.syrk(A, tile=3)),
+        ("unknown-option", lambda: td.integers.gemm(A, A, accuracy=1e-3)),
+        ("unknown-option", lambda: td.plan(td.herk, A, equilibrate=True)),
+        ("unknown-option", lambda: td.plan(td.multiply_files, *PATHS, uplo=1)),
+        ("unknown-option", lambda: update(td.herk, "A.npy", "H.npy", b="A.npy")),
+        ("unknown-option", lambda: td.Product(SHAPE, routine=td.herk, op_a="T")),
+        ("unknown-option", lambda: td.gemm(A, A, weights=[1, 2])),
+        ("by-position", lambda: td.zherk(A, A, A)),
+        ("by-position", lambda: td.matmul(A, A, A)),
+        ("by-position", lambda: td.explain(td.gemm, *[SHAPE] * 4)),
+        ("twice", lambda: td.gemm(A, A, B=A)),
+        ("arguments", lambda: td.plan(td.multiply_files, "A.npy")),
+        ("no-b", lambda: td.gemm(A)),
+        ("no-b", lambda: product(A)),
+        ("no-b", lambda: update(td.her2k, "A.npy", "H.npy")),
+        ("two-b", lambda: td.Product(SHAPE, (5, 5), routine=td.herk)),
+        ("two-b", lambda: prepare(C="text")),
+        ("no-dim", lambda: td.xarray.herk(A)),
+        ("not-a-path", lambda: td.multiply_files(A, A, "C.npy")),
+        ("not-a-path", lambda: td.update_files(td.herk, "A.npy", None)),
+        ("dtype", lambda: prepare("text")),
+        ("out", lambda: td.explain(td.gemm, A, A, out=A)),
+        ("out", lambda: prepare(out="dd")),
+        ("dask", lambda: product(LAZY, A)),
+        ("progress", lambda: files(progress=5)),
+        ("axes", lambda: td.tensordot(A, A, axes=np.array(1.0))),
+        ("not-numpy", lambda: td.testing.sampled_errors(LAZY, A, A)),
+    ],
+}
+
+
+def test_each_has_its_code_and_nothing_is_written(here):
+    np.save("A.npy", A)
+    for kind, rows in REFUSED.items():
+        for number, (code, call) in enumerate(rows):
+            try:
+                with raises(kind, code):
+                    call()
+            except BaseException as error:
+                error.add_note(f"row {number} of {kind.__name__}")
+                raise
+    assert [x.name for x in here.iterdir()] == ["A.npy"]
+
+
+@cases("way", [td.plan, td.explain])
+@cases("given", ["herk", None, np.matmul, td.transpose, int, A, lambda A: A])
+def test_what_is_no_routine(given, way):
+    with raises(PlanError, "routine") as caught:
+        way(given, SHAPE, SHAPE)
+    assert "td." in caught.value.remedy
+
+
+@cases(
+    ("meant", "call"),
+    [
+        ("op_a,", lambda: td.gemm(A, A, trans="T")),
+        ("uplo,", lambda: td.syrk(A, lower=True)),
+        ("accuracy,", lambda: td.gemm(A, A, rtol=1e-6)),
+        ("num_moduli,", lambda: td.gemm(A, A, num_modul=3)),
+        ("n_workers,", lambda: td.plan(td.syrk, SHAPE, workers=3)),
+        ("uplo='lower'", lambda: td.herk(A, uplo="L")),
+        ("op='C'", lambda: td.herk(A, op="H")),
+        ("accuracy=1e-6", lambda: td.gemm(A, A, accuracy="1e-6")),
+        ("diag", lambda: td.herk(A, diagonal=[1, 2, 3])),
+        ("td.matmul,", lambda: td.plan(np.matmul, SHAPE, SHAPE)),
+    ],
+)
+def test_words_of_other_libraries_are_answered_with_ours(meant, call):
+    with pytest.raises((ArgumentError, PlanError)) as caught:
+        call()
+    assert meant in caught.value.remedy
+
+
+@cases("kind", [x for x in map(vars(errors).get, errors.__all__) if "Error" in str(x)])
+def test_an_error_is_its_problem_remedy_and_code_wherever_it_is_sent(kind):
+    error = kind("cannot write 'C'", "Create the folder first", "no-folder")
+    assert str(error) == "cannot write 'C'. Create the folder first."
+    assert (error.remedy, error.code) == ("Create the folder first", "no-folder")
+    found = pickle.loads(pickle.dumps(error))
+    assert (type(found), str(found)) == (kind, str(error))
+    assert found.__dict__ == error.__dict__
+    try:
+        raise error from OSError(28, "no space")
+    except errors.TwomError as caught:
+        found = loads(error_message(caught)["exception"].data)
+    assert (type(found), found.code) == (kind, "no-folder")
