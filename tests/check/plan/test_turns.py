@@ -1,7 +1,6 @@
 """Plans for GPUs: turns of tiles that fit, panels worth a task, and short looks."""
 
 import dask
-import pytest
 
 import twom_dist as td
 from tests.support.cases import cases
@@ -30,6 +29,8 @@ def test_the_headline_product_fits_on_eight_gpus(routine, limit):
     assert rows * columns >= 2
     assert found.cache_bytes >= (rows + columns) * 2 * GIB or routine == "herk"
     assert found.panels == 8
+    # A look takes few tasks.
+    assert routine == "herk" or found.num_tasks - 8**3 <= 150
 
 
 def test_a_turn_has_all_tiles_of_a_worker_where_they_fit():
@@ -51,13 +52,7 @@ def test_what_no_device_can_hold_is_refused_with_what_would_do():
         assert plan("gemm", 65536, 1, 8192, enough).memory.total > 71 * GIB
 
 
-@cases("options", [{}, {"num_moduli": 16}])
-def test_a_look_takes_few_tasks(options):
-    found = plan("gemm", 65536, 8, 8192, 126, **options)
-    assert found.num_tasks - 8**3 <= 150
-
-
-@pytest.mark.parametrize("tile", [512, 2048, 8192, 16384])
+@cases("tile", [512, 2048, 8192, 16384])
 def test_panels_are_worth_a_task(tile):
     """At least half of a volume that takes a GPU long enough, and at most all of it."""
     volume = 8192**3
