@@ -2,11 +2,8 @@
 
 import json
 import platform
-from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from math import inf
-from threading import Barrier
-from time import perf_counter
 
 import dask
 import dask.array as da
@@ -47,7 +44,6 @@ def is_native(chip, routine, *shape, dtype="complex128", engine="cpu"):
         ((9000, 9000, 9000), "gemm", True),
         ((1023, 1023, 1023), "herk", False),  # of size 341, which is the table's
         ((1022, 1022, 1023), "herk", True),
-        ((1020, 1020, 1024), "herk", True),
         ((100000, 100000, 300), "herk", True),
         ((9000, 9000, 9000), "syrk", True),
     ],
@@ -62,12 +58,9 @@ def test_sizes_decide(shape, routine, native):
     [
         (75, "complex128", 600),
         (80, "complex128", 2400),
-        (87, "complex128", 600),
         (89, "float64", 900),
         (90, "complex128", 3000),
         (90, "float64", 8190),
-        (100, "complex128", 2400),
-        (121, "complex128", 600),
         (121, "complex64", 8190),
         (60, "complex128", 600),
     ],
@@ -79,45 +72,25 @@ def test_gpus_without_a_measurement_go_by_their_capability(capability, dtype, le
             assert is_native(chip, routine, n, n, n, dtype=dtype) == native
     told = choose.tell_choice("cuda", "gemm", dtype, (least,) * 3, chip, decisive="")
     assert ("not measured" in told) == (capability != 90)
-    # One that is not seen is an H200.
-    assert chips.chip_of("cuda").capability == 90
-    assert chips.chip_of("cpu").capability == 0
 
 
-def test_the_choice_and_its_reason_are_explained():
-    told = [
-        choose.tell_choice("cpu", "herk", "c16", (n, n, n), VNNI, decisive="")
-        for n in (300, 6000)
-    ]
-    assert told[0].startswith("native: size 100 is below 341 (AMD EPYC")
-    assert told[1].startswith("int8: size 2000 is at least 341")
-    assert td.explain(td.gemm, (9, 9), (9, 9)).choice == ""
+def test_the_choice_and_the_sizes_of_a_chip_are_told():
+    told = choose.tell_choice("cpu", "herk", "c16", (300,) * 3, VNNI, decisive="")
+    assert told.startswith("native: size 100 is below 341 (AMD EPYC")
     given = td.explain(td.gemm, (9, 9), (9, 9), method="auto", num_moduli=9)
     assert given.choice == "int8, since num_moduli=9 was given"
-    assert given.asked == "method auto, 9 moduli"
-    assert "chosen" in str(td.explain(td.herk, (9, 9), method="auto"))
-
-
-def test_the_doctor_names_the_sizes_of_a_chip():
     assert choose.tell_sizes(CHIP) == "all products are native"
     herk = "herk complex64, herk complex128"
     assert choose.tell_sizes(VNNI) == f"int8 from n = 1023 on for {herk}; else native"
     told = choose.tell_sizes(VNNI._replace(amx=True))
     assert told.endswith("; from n = 2046 on for gemm complex128; else native")
-    told = choose.tell_sizes(chips.Chip("A card", 89))
-    assert told.startswith("int8 from n = 600 on for gemm complex128, ")
-    assert "; from n = 900 on for gemm float64, syrk float64; " in told
     with dask.config.set({BELOW: 50}):
         told = choose.tell_sizes(chips.Chip("A card", 89))
     assert told == "int8 from n = 150 on, by the setting twom-dist.blas-below"
-    for routine, dtype in table._OF_AMX:
-        assert routine in ("gemm", "herk", "syrk")
-        assert np.dtype(dtype).char in "fdFD"
 
 
-# As Linux describes Neoverse N1 (Graviton 2) and V2 (Graviton 4, Grace).
-N1 = "CPU implementer\t: 0x41\nCPU variant\t: 0x3\nCPU part\t: 0xd0c\n\nprocessor\t: 1"
-V2 = N1.replace("0xd0c", "0xd4f").replace("0x3", "0x0")
+# As Linux describes Neoverse V2 (Graviton 4, Grace).
+V2 = "CPU implementer\t: 0x41\nCPU variant\t: 0x0\nCPU part\t: 0xd4f\n\nprocessor\t: 1"
 EPYC = "cpu family\t: 25\nmodel\t\t: 17\nmodel name\t: AMD EPYC\n\n"
 ANY = platform.processor() or platform.machine()
 
@@ -125,7 +98,6 @@ ANY = platform.processor() or platform.machine()
 @cases(
     ("text", "expected"),
     [
-        (N1, f"{ANY} (implementer 0x41 part 0xd0c variant 0x3)"),
         (V2, f"{ANY} (implementer 0x41 part 0xd4f variant 0x0)"),
         (EPYC, "AMD EPYC (family 25 model 17)"),
         ("", ANY),
@@ -165,17 +137,6 @@ def test_what_the_native_product_does_not_give_is_int8(options):
     assert method_of(10) == "blas"
 
 
-def test_the_setting_decides_where_it_is_given():
-    with dask.config.set({BELOW: 0}):
-        assert method_of(2) == "2m"
-    with dask.config.set({BELOW: 100}):
-        assert (method_of(299), method_of(300)) == ("blas", "2m")
-    assert method_of(2) == "blas"
-    for wrong in (-1, "big", True):
-        with dask.config.set({BELOW: wrong}), raises(PlanError, "setting"):
-            method_of(2)
-
-
 @cases("below", [0, 1e9])
 def test_every_routine_takes_auto_and_chunks_change_nothing(below):
     a = random_matrix(12, 9)
@@ -190,6 +151,11 @@ def test_every_routine_takes_auto_and_chunks_change_nothing(below):
             found = found.compute(scheduler="sync")
             assert below or (found == expected).all()
             assert np.allclose(found, expected)
+    with dask.config.set({BELOW: 100}):
+        assert (method_of(299), method_of(300)) == ("blas", "2m")
+    for wrong in (-1, "big", True):
+        with dask.config.set({BELOW: wrong}), raises(PlanError, "setting"):
+            method_of(2)
 
 
 # --- measured here --------------------------------------------------------------------
@@ -224,13 +190,8 @@ def test_what_was_measured_here_precedes_the_table(folder):
     assert told == (
         f"int8: size 100 is at least 100 (measured on {chip.name}, 2026-01-02)"
     )
-    told = td.explain(td.herk, (300, 300), method="auto").choice
-    assert told.startswith("native, since int8 was not faster for herk of complex")
     (found,) = diagnosis.check_sizes("cpu")
-    text = str(found)
-    assert text.startswith(f"{chip.name}, measured on 2026-01-02: int8 from n = ")
-    assert "from n = 300 on for gemm complex128" in text
-    assert "herk complex128" not in text
+    assert "from n = 300 on for gemm complex128" in str(found)
     measured(chip, {"gemm complex128": 200.0}, "2026-01-03")
     assert method_of(300) == "blas"
     assert choose.is_small(small, (300,) * 3)
@@ -257,61 +218,15 @@ def test_what_cannot_be_used_is_as_if_it_were_not_there(folder, spoilt):
     assert is_native(other, "gemm", 300, 300, 300)
 
 
-def test_threads_that_write_at_once_leave_one_whole_file(folder):
-    there = Barrier(4)
-
-    def write(n):
-        there.wait()
-        return kept.write(CHIP, "2026-01-02", {"gemm complex128": float(n)}, [0] * n)
-
-    with ThreadPoolExecutor(4) as pool:
-        (path,) = {*pool.map(write, [1000] * 4)}
-    assert kept.read(CHIP)["sizes"] == {"gemm complex128": 1000}
-    assert [*folder.iterdir()] == [path]
-
-
-def test_without_a_home_nothing_was_measured():
-    with dask.config.set({"twom-dist.crossovers": "~nobody-of-this-name/x"}):
-        choose.forget()
-        assert method_of(300) == "blas"
-    choose.forget()
-
-
-# --- measuring ------------------------------------------------------------------------
-
-
 @cases("wins_from", [1, 100, 500, 1024, 1500, 5000])
 def test_the_search_finds_the_side_from_which_int8_wins(wins_from):
     def rounds(n):
         return repeat((n**3 / 1e11, n**2 * wins_from / 1e11))
 
     found, _ = crossovers._search(rounds, inf)
-    size = crossovers._crossing(found)
     assert len(found) <= 4
     expected = max(wins_from, 128) / 3 if wins_from <= 4096 else inf
-    assert size == pytest.approx(expected)
-
-
-@cases("rate", [1e9, 1e10, 1e11, 1e12])
-def test_the_search_keeps_to_its_seconds(rate):
-    """But for two rounds of the first side, on a machine that is too slow."""
-    taken = []
-
-    def rounds(n):
-        for _ in range(crossovers.ROUNDS + 1):
-            taken.append((n, n**3 / rate * 1.1))
-            yield n**3 / rate, n**3 / rate / 10
-
-    def turned(n):
-        return ((y, x) for x, y in rounds(n))
-
-    for search in (rounds, turned):
-        taken.clear()
-        found, spent = crossovers._search(search, 2.0)
-        assert spent == pytest.approx(sum(x for _, x in taken))
-        least = 2 * 768**3 / rate * 1.1
-        assert spent <= max(2.0, least) * (1 + 1e-9)
-        assert crossovers._crossing(found) == (inf if search is turned else 128 / 3)
+    assert crossovers._crossing(found) == pytest.approx(expected)
 
 
 def test_this_machine_can_be_measured(folder, monkeypatch, call):
@@ -321,25 +236,18 @@ def test_this_machine_can_be_measured(folder, monkeypatch, call):
     told, chip = json.loads(out), chips.chip_of("cpu")
     assert (code, told["chip"]) == (0, chip.name)
     assert {*told["sizes"]} <= {*map(" ".join, choose.KINDS)}
-    assert kept.read(chip)["measured"]
-    found = td.tune("cpu")
-    assert str(found).count("\n") == len(choose.KINDS) + 1
     # Where time allows too few sides, what is known of such chips stays.
     for kind in choose.KINDS:
         known = table.look_up(chip, *kind)
         beyond = known is not None and known.size > 32 / 3
-        assert (" ".join(kind) in found.sizes) or beyond
+        assert (" ".join(kind) in told["sizes"]) or beyond
     with raises(PlanError, "engine"):
         td.tune("reference")
     with raises(EngineUnavailableError, "no-driver"):
         td.tune("cuda")
-
-
-def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_measured(
-    tmp_path,
-):
-    (tmp_path / "file").touch()
-    setting, start = {"twom-dist.crossovers": str(tmp_path / "file")}, perf_counter()
+    # A folder that cannot be written is refused before anything is measured.
+    monkeypatch.setattr(crossovers, "_search", None)
+    (folder.parent / "file").touch()
+    setting = {"twom-dist.crossovers": str(folder.parent / "file")}
     with dask.config.set(setting), pytest.raises(FileExistsError):
         td.tune("cpu")
-    assert perf_counter() - start < crossovers.SECONDS / 2
