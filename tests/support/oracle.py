@@ -124,17 +124,3 @@ class ExactProduct:
     def componentwise_error(self, c: Any) -> float:
         """Largest ``|c - a b|_ij / (|a| |b|)_ij``, rounded once."""
         return float((exact(c) - self.value).ratio(self.magnitudes).max())
-
-
-def residual(c: Any, a: Any, b: Any, seed: int = 0) -> float:
-    """Compare ``c v`` with ``a (b v)``, relative to ``|a| (|b| |v|)``: for large sizes.
-
-    A random vector of signs meets every entry of c, at the cost of three
-    matrix-vector products in long double.
-    """
-    v = np.random.default_rng(seed).choice([-1.0, 1.0], c.shape[1])
-    wide = np.clongdouble if np.iscomplexobj(c) else np.longdouble
-    a, b, c = (np.asarray(x, wide) for x in (a, b, c))
-    difference = abs(c @ v - a @ (b @ v))
-    scale = abs(a) @ (abs(b) @ abs(v))
-    return float((difference / scale).max())

@@ -8,7 +8,7 @@ import pytest
 import twom_dist as td
 from tests.support.cases import cases, sample
 from tests.support.expect import raises
-from tests.support.oracle import ExactProduct, exact, residual
+from tests.support.oracle import ExactProduct, exact
 from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.errors import AccuracyError
 from twom_dist.kernels import get_engine
@@ -36,8 +36,6 @@ def plan(k, dtype="complex128", **options):
     """Plan a product of k columns and rows."""
     return td.plan(td.gemm, (9, k), (k, 9), dtype=dtype, chunks=2**26, **options)
 
-
-# --- names, numbers and bits ----------------------------------------------------------
 
 # Moduli of "componentwise" and of "normwise".
 NAMED = {
@@ -73,38 +71,20 @@ def test_float_targets_need_these_bits(eps, bits):
         assert plan(10, "complex64", accuracy=eps).num_moduli == count
 
 
-@cases("method", ["2m", "eisenstein"])
-def test_a_longer_set_is_taken_where_there_is_one(method):
-    found, hybrid = (plan(10, method=x, accuracy=1e-30) for x in (method, "hybrid"))
-    assert found.spec.system is hybrid.spec.system
-    for bits, taken in ((1, method), (39, method), (60, "hybrid")):
-        assert componentwise_system(method, 100, 2.0**bits, U).method == taken
-
-
-@cases("accuracy", ["best", "", 0, 0.0, 0.51, 1, -1e-3, inf, np.nan])
-def test_impossible_accuracies_are_refused(accuracy):
-    with raises(AccuracyError, "accuracy"):
-        plan(9, accuracy=accuracy)
-
-
 @cases(
-    ("method", "dtype", "options", "code"),
+    ("code", "method", "options"),
     [
-        ("3m", "complex128", {"accuracy": 1e-60}, "accuracy-out-of-reach"),
-        ("eisenstein", "complex128", {"accuracy": 1e-60}, "accuracy-out-of-reach"),
-        ("eisenstein", "complex128", {"num_moduli": 24}, "num-moduli"),
-        ("2m", "complex128", {"num_moduli": 23}, "num-moduli"),
-        ("2m", "float64", {"num_moduli": 50}, "num-moduli"),
-        ("2m", "complex128", {"num_moduli": 0}, "num-moduli"),
-        ("2m", "complex128", {"num_moduli": True}, "num-moduli"),
-        ("2m", "complex128", {"num_moduli": 2.5}, "num-moduli"),
-        ("5m", "complex128", {}, "method"),
+        *(("accuracy", "2m", {"accuracy": x}) for x in ("", 0, 0.51, 1, -1e-3, inf)),
+        ("accuracy", "2m", {"accuracy": np.nan}),
+        *(("accuracy-out-of-reach", x, {"accuracy": 1e-60}) for x in METHODS[1::3]),
+        *(("num-moduli", x, {"num_moduli": 24}) for x in ("2m", "eisenstein")),
+        *(("num-moduli", "2m", {"num_moduli": x}) for x in (0, 23, 2.5)),
+        ("method", "5m", {}),
     ],
 )
-def test_contradictions_are_refused(method, dtype, options, code):
-    a = np.ones((3, 3), dtype)
+def test_impossible_accuracies_are_refused(code, method, options):
     with raises(AccuracyError, code):
-        td.gemm(a, a, method=method, **options)
+        plan(9, method=method, **options)
 
 
 @cases(("method", "u"), [("2m", U), ("real", U), ("2m", 2.0**-24)])
@@ -118,65 +98,25 @@ def test_the_fewest_systems_suffice_up_to_their_ratio(method, u, k):
         assert quantisation_bound(system, k) * sqrt(most) <= sqrt(k) * u
         assert componentwise_system(method, k, most, u) is system
         assert componentwise_system(method, k, most * 1.01, u) is not system
-
-
-# --- measured errors ------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def errors():
-    """errors[phi, name] = (componentwise, normwise), name a number of moduli or "z"."""
-    found = {}
-    for phi in PHIS:
-        A, B = (random_matrix(N, N, "complex128", phi, [7, s]) for s in (0, 1))
-        truth = ExactProduct(A, B)
-        products = {n: td.gemm(A, B, num_moduli=n) for n in (14, 15, 16, 18, 20)}
-        for name, C in {"z": A @ B, **products}.items():
-            pair = truth.componentwise_error(C), truth.normwise_error(C)
-            found[phi, name] = pair
-    return found
-
-
-def test_normwise_errors_are_flat_in_phi_and_within_the_bound(errors):
-    for phi in PHIS:
-        for n in (14, 15, 16, 18, 20):
-            assert errors[phi, n][1] <= plan(N, num_moduli=n).error_bound
-        assert errors[phi, 15][1] <= sqrt(N) * U
-    for n, low, high in ((14, 2e-16, 2e-15), (15, 1e-17, 2e-16), (16, 1e-17, 1.1e-16)):
-        assert all(low < errors[phi, n][1] < high for phi in PHIS)
-
-
-def test_componentwise_errors_have_the_known_shape(errors):
-    """Each modulus takes the error down until the last rounding; phi brings it up."""
-    component = {key: pair[0] for key, pair in errors.items()}
-    for phi in PHIS:
-        column = [component[phi, n] for n in (14, 15, 16, 18, 20)]
-        assert column == sorted(column, reverse=True)
-        assert 3 * component[phi, 15] < component[phi, 14]
-        if phi <= 1:
-            assert component[phi, 16] <= component[phi, "z"]
-    for n in (14, 15, 16):
-        row = [component[phi, n] for phi in PHIS]
-        assert row == sorted(row)
-        assert row[4] > 1e4 * row[2]
-    assert component[4.0, 16] > 100 * component[4.0, "z"]
-    assert component[4.0, 20] < component[4.0, "z"]
-    # Uniforms lie on a grid that 16 moduli hold: no more to gain there.
-    assert component[0.0, 16] == component[0.0, 18] == component[0.0, 20] < U
+    # A longer set is taken where there is one.
+    if method == "2m" and u == U:
+        found, hybrid = (plan(10, method=x, accuracy=1e-30) for x in ("2m", "hybrid"))
+        assert found.spec.system is hybrid.spec.system
+        for bits, taken in ((1, "2m"), (60, "hybrid")):
+            assert componentwise_system("2m", 100, 2.0**bits, U).method == taken
 
 
 # Largest |dC| / (|A| |B|) of one draw of 256 x 256 entries (U - 1/2) exp(phi N(0,1)),
 # from another implementation; "z" is zgemm of OpenBLAS.
 GOLDEN = {
     0.0: {"z": 2.1e-16, 14: 1.0e-15, 15: 9.2e-17, 16: 1.6e-17, 18: 1.6e-17},
-    0.5: {"z": 2.7e-16, 14: 1.1e-15, 15: 1.5e-16, 16: 2.1e-17, 18: 2.0e-17},
     1.0: {"z": 1.0e-15, 14: 2.8e-15, 15: 3.2e-16, 16: 4.4e-17, 18: 4.4e-17},
     2.0: {"z": 2.0e-15, 14: 1.2e-13, 15: 1.2e-14, 16: 1.5e-15, 18: 1.0e-16},
     4.0: {"z": 2.7e-15, 14: 8.7e-10, 15: 8.4e-11, 16: 9.2e-12, 18: 1.1e-13},
 }
 
 
-@sample("phi", PHIS, [1.0, 4.0])
+@sample("phi", GOLDEN, [1.0, 4.0])
 def test_errors_are_those_of_other_implementations(phi):
     """Within a factor of 2, where one draw decides the largest error that of some."""
     ratios = {name: [] for name in GOLDEN[phi]}
@@ -196,9 +136,6 @@ def test_errors_are_those_of_other_implementations(phi):
         least, most = (min(found), max(found)) if lost else (np.median(found),) * 2
         assert least <= 2, name
         assert most >= 0.5, name
-
-
-# --- promises -------------------------------------------------------------------------
 
 
 @cases("dtype", DTYPES)
@@ -256,15 +193,6 @@ def test_normwise_grade_holds_by_the_bound_for_every_k(dtype, method):
             assert found.num_moduli == expected[1]
 
 
-@cases("k", [1, 2, 3, 8, 64])
-def test_normwise_grade_holds_whatever_the_data(k):
-    """The promise of gemm: sqrt(k) u of the norms, and 2 u for the rounding of C."""
-    A = random_matrix(99, k, "complex128", 1.0, [k, 1])
-    B = random_matrix(k, 99, "complex128", 1.0, [k, 2])
-    C = td.gemm(A, B, accuracy="normwise")
-    assert ExactProduct(A, B).normwise_error(C) <= (sqrt(k) + 2) * U
-
-
 def longest_integers(parts, k, limit):
     """A row of integers with a norm just below the limit, one of them odd."""
     common = int(limit / sqrt(parts * k))
@@ -302,15 +230,7 @@ def test_bounds_of_native_products_and_of_more_and_more_moduli():
     bounds = [plan(256, num_moduli=n).error_bound for n in range(2, 23)]
     assert bounds == sorted(bounds, reverse=True)
     assert bounds[-1] == pytest.approx(2.0**-52, rel=0.01)
-    assert quantisation_bound(residue_system("2m", 1), 10**6) == inf
     assert plan(1, "complex64", num_moduli=20).error_bound >= 2.0**-24
-
-
-@cases(("dtype", "few"), [("float64", 11), ("complex128", 12)])
-def test_a_large_product_has_a_small_residual(dtype, few):
-    A, B = (random_matrix(*x, dtype, 1.0, 1) for x in ((700, 600), (600, 530)))
-    assert residual(td.gemm(A, B), A, B) < 4 * U
-    assert residual(td.gemm(A, B, num_moduli=few), A, B) > 4 * U
 
 
 @cases("method", [m for m in METHODS if m != "4m"])

@@ -105,10 +105,9 @@ def test_exponents_are_the_largest_valid_ones(engine, kind, phi, count):
 
 
 @cases("dtype", ["float32", "complex64", "float64", "complex128"])
-@cases("end", ["tiny", "huge"])
+@cases("end", ["smallest_subnormal", "max"])
 def test_exponents_at_the_ends_of_the_format(engine, dtype, end):
-    info = np.finfo(dtype)
-    value = info.smallest_subnormal if end == "tiny" else info.max
+    value = getattr(np.finfo(dtype), end)
     x = np.array([[value, 0, value], [-value, value, 0], [value, value, value]], dtype)
     if x.dtype.kind == "c":
         x = x * np.array([[1], [-1j], [1]], dtype)
@@ -131,14 +130,6 @@ def test_largest_exponents_of_rows_of_every_kind(engine):
     assert squares.tolist() == [0] * 6
     system = residue_system("2m", 16)
     assert exponents(engine, x, system) == [bad.get(i, 0) for i in range(6)]
-
-
-def test_a_sum_that_just_fits_fits(engine):
-    rules = (scaling_rule(residue_system("2m", n), 8) for n in range(2, 20))
-    rule = next(x for x in rules if x.leading < 2**63 - 1)
-    sums = np.array([rule.leading + x for x in (-1, 0, 1)])
-    found = engine.choose_exponents(np.zeros(3, np.int32), sums, rule)
-    assert (found - found[2]).tolist() == [1, 1, 0]
 
 
 def test_square_sums_are_exact(engine):
@@ -202,7 +193,3 @@ def test_too_few_moduli_for_a_long_k_are_refused(kind, k):
     assert first_number(caught.value.remedy) == least
     assert room(residue_system(kind, least), k, up=True) > 0
     assert room(residue_system(kind, least - 1), k, up=False) < Fraction(1, 2**30)
-    if k == 300:
-        A = np.ones((1, k), complex)
-        with raises(AccuracyError, "too-few-moduli"):
-            td.gemm(A, A.T, num_moduli=least - 1, method=kind)

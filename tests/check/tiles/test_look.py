@@ -83,14 +83,6 @@ def test_one_pair_of_more_rows_than_are_looked_at_together_decides(row):
         assert (found.closed_by, found.num_moduli > 20) == ("pairs", True)
 
 
-def test_each_matrix_of_a_stack_takes_what_it_takes_alone():
-    stacks = [random_matrix(4, 20, "float64", 3, seed) for seed in range(300)]
-    wide = [random_matrix(5, 50, "complex64", seed % 4, seed) for seed in range(40)]
-    for stack in map(np.array, (stacks, wide)):
-        for found, x in zip(td.syrk(stack), stack, strict=True):
-            assert same_bits(found, td.syrk(x))
-
-
 # --- rounding errors ------------------------------------------------------------------
 
 

@@ -1,7 +1,5 @@
 """Placement: grids of workers, the tasks that follow a tile, and copies of tiles."""
 
-import asyncio
-import random
 from collections import Counter, defaultdict
 from itertools import product as product_of
 from types import SimpleNamespace
@@ -11,7 +9,6 @@ import dask.array as da
 import twom_dist as td
 from tests.support.cases import cases
 from tests.support.schedulers import FakeScheduler
-from twom_dist.tiles.placement.order import Step, order_along_k
 
 INDICES = [*product_of(range(4), repeat=2)]
 
@@ -39,12 +36,6 @@ def test_tiles_begin_evenly_on_the_workers_that_multiply_them():
         for index, worker in scheduler.homes(x.name).items():
             assert worker in {w for c, w in cells.items() if c[place] == index[place]}
     assert starts(scheduler, A, B) == dict.fromkeys("abcd", 12)
-    # What looks at a tile is where it begins.
-    token = product.name.rpartition("-")[2]
-    homes = scheduler.homes(f"twom-sums-{token}")
-    for (side, i, step, *_), worker in homes.items():
-        x, tile = (A, (i, step)) if side == "left" else (B, (step, i))
-        assert worker == scheduler.homes(x.name).get(tile, worker)
     placed = [x for x in scheduler.tasks.values() if x.worker_restrictions]
     assert all(task.loose_restrictions for task in placed)
 
@@ -131,7 +122,7 @@ def test_only_the_tasks_of_a_worker_that_goes_lose_their_place():
     assert scheduler.homes(tiles.name) == {(0,): "a"}
 
 
-def test_what_is_placed_is_not_stolen_and_a_pause_that_is_over_is_forgotten():
+def test_what_is_placed_is_not_stolen():
     *_, scheduler = product_on(4)
     scheduler.place()
     kept, plugin = [], scheduler.plugin
@@ -140,18 +131,6 @@ def test_what_is_placed_is_not_stolen_and_a_pause_that_is_over_is_forgotten():
     for key in scheduler.tasks:
         plugin.transition(key, "waiting", "processing")
     assert {task.key for task in kept} == plugin.placed
-
-    def change(status):
-        plugin.log_event("a", {"action": "worker-status-change", "status": status})
-
-    async def pause():
-        for end in (change, lambda _: plugin.remove_worker(scheduler, "a")):
-            change("paused")
-            assert [*plugin.paused] == ["a"]
-            end("running")
-            assert plugin.paused == {}
-
-    asyncio.run(pause())
 
 
 # --- copies of tiles ------------------------------------------------------------------
@@ -207,23 +186,3 @@ def test_a_copy_is_dropped_but_never_the_only_one(holders, taken_on, is_dropped)
     cells = scheduler.homes(product.name)
     scheduler.finish((product.name, *c) for c, worker in cells.items() if worker == "a")
     assert scheduler.removed == [("a", tile.key)] * is_dropped
-
-
-@cases("workers", [1, 2])
-@cases("turn", [(5, 4), (2, 2), (1, 3), (1, 1)])
-def test_turns_follow_one_another_and_panels_go_along_k(turn, workers):
-    stages = [("twom-panel", k) for k in range(3)]
-    stages += [("twom-reduce", 0), ("twom-product", 0)]
-    steps = [
-        Step((str(j % workers), i, j, place), str(j % workers), stage, (i, j), k)
-        for i, j in product_of(range(5), range(4))
-        for place, (stage, k) in enumerate(stages)
-    ]
-    random.Random(1).shuffle(steps)
-    found = order_along_k(steps, turn)
-    assert sorted(found) == sorted(step.task for step in steps)
-    for own in range(workers):
-        mine = [task[1:] for task in found if task[0] == str(own)]
-        # Columns of tiles as the worker counts them; in a turn panels come first.
-        turns = [(i // turn[0], j // workers // turn[1], x) for i, j, x in mine]
-        assert turns == sorted(turns)
