@@ -1,8 +1,6 @@
 """What method="auto" chooses, by chips, sizes, dtypes and what else is asked for."""
 
 import json
-import platform
-from itertools import repeat
 from math import inf
 
 import dask
@@ -87,24 +85,6 @@ def test_the_choice_and_the_sizes_of_a_chip_are_told():
     with dask.config.set({BELOW: 50}):
         told = choose.tell_sizes(chips.Chip("A card", 89))
     assert told == "int8 from n = 150 on, by the setting twom-dist.blas-below"
-
-
-# As Linux describes Neoverse V2 (Graviton 4, Grace).
-V2 = "CPU implementer\t: 0x41\nCPU variant\t: 0x0\nCPU part\t: 0xd4f\n\nprocessor\t: 1"
-EPYC = "cpu family\t: 25\nmodel\t\t: 17\nmodel name\t: AMD EPYC\n\n"
-ANY = platform.processor() or platform.machine()
-
-
-@cases(
-    ("text", "expected"),
-    [
-        (V2, f"{ANY} (implementer 0x41 part 0xd4f variant 0x0)"),
-        (EPYC, "AMD EPYC (family 25 model 17)"),
-        ("", ANY),
-    ],
-)
-def test_cpus_that_differ_have_names_that_do(text, expected):
-    assert chips.describe_cpu(text).name.rpartition(", ")[0] == expected
 
 
 def test_a_cpu_that_numba_does_not_compile_for_has_no_vnni(monkeypatch):
@@ -216,17 +196,6 @@ def test_what_cannot_be_used_is_as_if_it_were_not_there(folder, spoilt):
     path.write_text(text)
     assert kept.read(other) is None
     assert is_native(other, "gemm", 300, 300, 300)
-
-
-@cases("wins_from", [1, 100, 500, 1024, 1500, 5000])
-def test_the_search_finds_the_side_from_which_int8_wins(wins_from):
-    def rounds(n):
-        return repeat((n**3 / 1e11, n**2 * wins_from / 1e11))
-
-    found, _ = crossovers._search(rounds, inf)
-    assert len(found) <= 4
-    expected = max(wins_from, 128) / 3 if wins_from <= 4096 else inf
-    assert crossovers._crossing(found) == pytest.approx(expected)
 
 
 def test_this_machine_can_be_measured(folder, monkeypatch, call):

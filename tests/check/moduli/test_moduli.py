@@ -37,17 +37,6 @@ from twom_dist.moduli import (
 PRODUCTS = {"2m": 2, "3m": 3, "4m": 4, "eisenstein": 2, "real": 1}
 KINDS = (*PRODUCTS, "hybrid")
 
-TWO_M_ROOTS = {
-    **{241: 64, 233: 89, 229: 107, 221: 21, 205: 32, 197: 14, 193: 81, 181: 19},
-    **{173: 80, 157: 28, 149: 44, 137: 37, 113: 15, 109: 33, 101: 10, 97: 22},
-    **{89: 34, 73: 27, 61: 11, 53: 23, 37: 6, 29: 12},
-}
-REAL_START = (256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199)
-REAL_START += (197, 193, 191, 181, 179, 173)
-EISENSTEIN = (247, 241, 229, 223, 217, 211, 199, 193, 181, 163, 157, 151, 139, 127)
-EISENSTEIN += (109, 103, 97, 79, 73, 67, 61, 43, 37)
-HYBRID_3M_START = (256, 253, 251, 249, 239, 227, 223, 217, 211, 199, 191, 179, 167)
-HYBRID_3M_START += (163, 151, 139, 131, 127, 107, 103)
 HYBRID_COSTS = json.loads((DATA / "hybrid_costs.json").read_text())
 
 
@@ -61,26 +50,35 @@ def chosen_systems(kind: str) -> list[ResidueSystem]:
     return all_systems(kind) + [system for system in chosen if system]
 
 
-def test_moduli_are_those_of_the_paper():
-    assert {p: root_of_minus_one(p) for p in two_m_moduli()} == TWO_M_ROOTS
-    assert list(two_m_moduli()) == list(TWO_M_ROOTS)
-    assert (len(real_moduli()), real_moduli()[:20]) == (49, REAL_START)
+def greedily(fits):
+    """List the largest coprime moduli that fit, from 256 down."""
+    found: list[int] = []
+    for p in range(256, 28, -1):
+        if fits(p) and all(gcd(p, q) == 1 for q in found):
+            found.append(p)
+    return tuple(found)
+
+
+def splits(p):
+    """Tell whether 1 has a cube root w modulo p that differs from it by a unit."""
+    w = root_of_unity_cube(p) if p % 2 else None
+    assert w is None or (w * w + w + 1) % p == 0
+    return w is not None and gcd(2 * w + 1, p) == 1
+
+
+def test_moduli_and_roots_are_those_of_the_paper():
+    def square(p):  # the smaller root
+        return next((r for r in range(1, p) if (r * r + 1) % p == 0), None)
+
+    assert all(root_of_minus_one(p) == square(p) for p in range(3, 257, 2))
+    assert two_m_moduli() == greedily(lambda p: p % 2 and square(p))
+    assert (two_m_moduli()[:5], len(two_m_moduli())) == ((241, 233, 229, 221, 205), 22)
+    assert real_moduli() == greedily(lambda p: True)
     assert log2_product(real_moduli()) == pytest.approx(341.877, abs=5e-4)
-    assert eisenstein_moduli() == EISENSTEIN
+    assert eisenstein_moduli() == greedily(splits)
     moduli, kinds = zip(*hybrid_moduli(), strict=True)
-    assert moduli[:40] == two_m_moduli()[:20] + HYBRID_3M_START
+    assert moduli[:24] == (*two_m_moduli()[:20], 256, 253, 251, 249)
     assert kinds == ("2m",) * 20 + ("3m",) * (len(kinds) - 20)
-
-
-def test_roots_exist_exactly_for_products_of_primes_1_mod_4():
-    primes = [q for q in range(2, 257) if all(q % d for d in range(2, q))]
-    for p in range(3, 257, 2):
-        expected = all(q % 4 == 1 for q in primes if p % q == 0)
-        assert (root_of_minus_one(p) is not None) == expected
-        w = root_of_unity_cube(p)
-        assert w is None or (w * w + w + 1) % p == 0
-    for p in EISENSTEIN:
-        assert gcd(2 * root_of_unity_cube(p) + 1, p) == 1
 
 
 @cases("kind", KINDS)

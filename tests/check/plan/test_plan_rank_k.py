@@ -78,16 +78,6 @@ def test_operations_are_those_of_uneven_tiles(routine):
         assert plan(routine, shape).int8_operations == 0
 
 
-@cases(
-    ("chunks", "workers", "of_gemm", "of_herk"),
-    [(1024, 4, 3, 3), (512, 4, 0, 1), (256, 4, 0, 0), (256, 7, 3, 1), (300, 20, 4, 10)],
-)
-def test_workers_without_a_tile_are_counted(chunks, workers, of_gemm, of_herk):
-    sizes = {"chunks": chunks, "n_workers": workers}
-    assert plan_product((1024, 64), **sizes).idle_workers == of_gemm
-    assert plan("herk", (1024, 64), **sizes).idle_workers == of_herk
-
-
 # --- placement and memory -------------------------------------------------------------
 
 
@@ -137,15 +127,6 @@ def test_memory_of_one_worker_is_inputs_results_encoded_and_one_task():
     assert 0 < peak - plain.peak_worker_bytes - of_c < 5 * tile**2 * 16
     assert two.peak_worker_bytes - peak > n * k * 16
     assert upper.peak_worker_bytes == peak
-
-
-@cases("workers", [1, 2, 4, 6, 16])
-def test_a_triangle_needs_less_than_the_product(workers):
-    sizes = {"shape": (8192, 4096), "chunks": 512, "n_workers": workers}
-    # Encoded tiles aside: those of a triangle serve on both sides.
-    with dask.config.set({"twom-dist.cache-bytes": "1 MiB"}):
-        update, product = plan("herk", uplo="lower", **sizes), plan_product(**sizes)
-    assert update.peak_worker_bytes < product.peak_worker_bytes
 
 
 # Every two of the three meet.

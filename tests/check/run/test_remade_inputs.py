@@ -13,7 +13,6 @@ from tests.support.advice import memory_for
 from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.expect import raises
-from tests.support.stages import count_stages
 from tests.support.strategies import random_matrix
 from twom_dist.errors import MemoryLimitError, PlanError, StoreError
 from twom_dist.kernels import get_engine
@@ -60,25 +59,6 @@ def test_native_products_integers_and_twice_the_digits():
     assert (computed(td.integers.syrk(made(i.astype(float)))) == exact).all()
     words = [computed(x) for x in td.twofold.her2k(made(a), made(a))]
     assert same_bits(np.array(words), np.array(td.twofold.her2k(a, a)))
-
-
-@cases(
-    ("routine", "options"),
-    [
-        (td.gemm, BOTH),
-        (td.gemm, BOTH | {"method": "blas"}),
-        (td.herk, {"op": "C"}),
-        (td.her2k, {"num_moduli": 16}),
-        (td.integers.gemm, {"op_b": "T"}),
-    ],
-)
-def test_plans_count_the_tasks(routine, options):
-    exact = routine is td.integers.gemm
-    x = made(np.ones((N, K), np.int8) if exact else random_matrix(N, K))
-    given = (x,) if routine is td.herk else (x, x)
-    plan = td.plan(routine, *given, **options)
-    assert plan.num_tasks == count_stages(routine(*given, **options)).total()
-    assert "read by the tasks that multiply them" in str(plan)
 
 
 # --- a source that changes -----------------------------------------------------------

@@ -83,7 +83,7 @@ def test_matrices_of_a_stack_take_the_shifts_that_they_take_alone():
     stacks = [exact]
     for k in (1, 2, 7, 300):
         # The factor by which the norms gain is about 2, or far from it.
-        spread = rng.integers(-5, 1, (50, 2, k)) * rng.integers(0, 9, (50, 1, 1))
+        spread = rng.integers(-5, 1, (20, 2, k)) * rng.integers(0, 9, (20, 1, 1))
         spread[:, :, 0] = 0
         stacks.append(np.where(rng.random(spread.shape) < 0.1, -np.inf, spread))
     for spread in stacks:
@@ -94,4 +94,4 @@ def test_matrices_of_a_stack_take_the_shifts_that_they_take_alone():
             alone = td.gemm(da.from_array(x), y, op_b="T").compute(scheduler="sync")
             assert same_bits(own, alone)
             gains += td.explain(td.gemm, x, y, op_b="T").equilibrated > 0
-    assert 30 < gains < 180
+    assert 15 < gains < 75

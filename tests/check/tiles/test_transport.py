@@ -24,9 +24,6 @@ from tests.support.transport import (
     send,
     with_device,
 )
-from twom_dist.kernels.cuda.fill import CudaFill
-from twom_dist.tiles.accumulator import Accumulator
-from twom_dist.tiles.moving import DeviceAccumulator
 from twom_dist.tiles.transport.serialiser import Receiver
 
 pytestmark = pytest.mark.skipif(
@@ -97,21 +94,6 @@ def test_dask_gets_what_we_do_not_know_what_is_small_and_all_past_a_number(way):
     for context in (None, {}, {"recipient": {}}):  # who was not asked
         header, _ = serialize(GRID, [FAMILY, "dask"], context=context)
         assert header["serializer"] == "dask"
-
-
-@cases("kind", [Accumulator, DeviceAccumulator])
-def test_accumulators_take_their_arrays_along(kind, way):
-    marks, rows = np.eye(3, 4, dtype=np.uint8), np.arange(3, dtype=np.int32)
-    for fill in (None, CudaFill(marks, rows, rows[:2])):
-        given = kind(np.arange(24, dtype=np.int8).reshape(2, 3, 4), fill)
-        by_dask = serialize(given, serializers=["dask", "pickle"])
-        for sent in (send(given, way), by_dask):
-            found = deserialize(*sent)
-            assert type(found) is kind
-            assert same_bits(found.values, given.values)
-            assert (found.fill is None) == (fill is None)
-            assert fill is None or same_bits(found.fill.marks, marks)
-        assert send(given, way)[0]["serializer"] == FAMILY
 
 
 @cases("limit", [resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE])
