@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.cases import cases, sample
+from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.oracle import ExactProduct, exact
 from tests.support.strategies import DTYPES, random_matrix
@@ -106,38 +106,6 @@ def test_the_fewest_systems_suffice_up_to_their_ratio(method, u, k):
             assert componentwise_system("2m", 100, 2.0**bits, U).method == taken
 
 
-# Largest |dC| / (|A| |B|) of one draw of 256 x 256 entries (U - 1/2) exp(phi N(0,1)),
-# from another implementation; "z" is zgemm of OpenBLAS.
-GOLDEN = {
-    0.0: {"z": 2.1e-16, 14: 1.0e-15, 15: 9.2e-17, 16: 1.6e-17, 18: 1.6e-17},
-    1.0: {"z": 1.0e-15, 14: 2.8e-15, 15: 3.2e-16, 16: 4.4e-17, 18: 4.4e-17},
-    2.0: {"z": 2.0e-15, 14: 1.2e-13, 15: 1.2e-14, 16: 1.5e-15, 18: 1.0e-16},
-    4.0: {"z": 2.7e-15, 14: 8.7e-10, 15: 8.4e-11, 16: 9.2e-12, 18: 1.1e-13},
-}
-
-
-@sample("phi", GOLDEN, [1.0, 4.0])
-def test_errors_are_those_of_other_implementations(phi):
-    """Within a factor of 2, where one draw decides the largest error that of some."""
-    ratios = {name: [] for name in GOLDEN[phi]}
-    for seed in range(6):
-        A, B = (random_matrix(256, 256, "complex128", phi, [seed, s]) for s in (0, 1))
-        # Exact: these moduli hold every bit of A and B.
-        high, low = td.twofold.gemm(A, B, num_moduli=46, method="hybrid")
-        magnitudes = abs(A) @ abs(B)
-        for name, expected in GOLDEN[phi].items():
-            C = A @ B if name == "z" else td.gemm(A, B, num_moduli=name)
-            error = (abs(C - high - low) / magnitudes).max()
-            ratios[name].append(error / expected)
-    for name, found in ratios.items():
-        # Where entries are lost, one of 65536 is the largest error: from draw to draw
-        # they differ by factors of up to 80.
-        lost = (phi >= 2 and name in (14, 15, 16)) or (phi, name) == (4.0, 18)
-        least, most = (min(found), max(found)) if lost else (np.median(found),) * 2
-        assert least <= 2, name
-        assert most >= 0.5, name
-
-
 @cases("dtype", DTYPES)
 @cases("method", METHODS)
 def test_bound_holds_for_many_small_products(dtype, method):
@@ -214,12 +182,6 @@ def test_integers_are_exact_up_to_the_stated_norm(kind, count, k):
     for b in (a.T, a.conj().T, np.eye(k)):
         # |c| <= R^2 < 2^53.
         assert (td.gemm(a, b, **options) == (exact(a) @ exact(b)).rounded()).all()
-
-
-def test_integers_beyond_the_stated_norm_may_lose_their_last_bit():
-    assert 45526 < sqrt(residue_system("real", 4).capacity) - 0.5 < 45527
-    found = [td.gemm([[x]], [[1.0]], num_moduli=4)[0, 0] for x in (45526.0, 45527.0)]
-    assert found == [45526, 45528]
 
 
 def test_bounds_of_native_products_and_of_more_and_more_moduli():

@@ -1,14 +1,10 @@
 """The cache of encoded tiles: once per block, dead with the block, within budget."""
 
 import gc
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from threading import Barrier
-from time import sleep
 
 import numpy as np
-import pytest
 
 from twom_dist.tiles.cache import EncodedCache
 
@@ -38,21 +34,3 @@ def test_a_tile_is_made_once_within_the_budget_and_dies_with_its_block():
         block = np.full(4, name)
         assert get(block, "left", partial(Tile, name)).name == name
         del block
-
-
-def test_threads_that_want_a_tile_at_once_share_it_and_a_failure_leaves_no_trace():
-    cache, block, gate = EncodedCache(), np.zeros(1), Barrier(4, timeout=20)
-
-    def slow():
-        sleep(0.05)  # long enough for the others to ask meanwhile
-        return Tile()
-
-    def ask(_):
-        gate.wait()
-        return cache.get(block, 0, slow, budget=100)
-
-    with pytest.raises(ZeroDivisionError):
-        cache.get(block, 0, lambda: 1 // 0, budget=100)
-    with ThreadPoolExecutor(4) as pool:
-        first, *others = pool.map(ask, range(4))
-    assert all(tile is first for tile in others)

@@ -1,21 +1,18 @@
 """Moduli from the data: never worse than NumPy, and what is told of them."""
 
 import warnings
-from collections import Counter
 from math import sqrt
 
-import dask
 import dask.array as da
 import numpy as np
 import pytest
-from dask.callbacks import Callback
 
 import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.families import hard_pairs
 from tests.support.hidden import largest_errors
-from tests.support.strategies import random_matrix, spread_pair
+from tests.support.strategies import random_matrix
 from twom_dist.errors import AccuracyWarning
 from twom_dist.store import open_matrix
 
@@ -139,25 +136,7 @@ def test_given_moduli_are_taken_and_nothing_is_equilibrated():
         assert found.num_moduli == td.plan(td.gemm, a, b, **asked).num_moduli
 
 
-@pytest.mark.parametrize(("decades", "passes"), [(0, 1), (6, 2)])
-def test_no_tile_is_measured_twice(decades, passes):
-    """But for those that are scaled after a first look: settling measures none."""
-    a, b = (da.from_array(x, chunks=10) for x in spread_pair(20, 30, 40, decades))
-    ends: list[tuple] = []
-    note = Callback(posttask=lambda key, *_: ends.append(key))
-    with dask.config.set(scheduler="sync"), note:
-        found = td.explain(td.gemm, a, b)
-    assert bool(found.equilibrated) == (passes == 2)
-    # What earlier passes have found is measured by no task.
-    made = [key for key in ends if len(key) >= 4 and key[-1] != "held"]
-    stages = Counter(key[0].rpartition("-")[0] for key in made)
-    # For each row of tiles one more combines what its tiles have.
-    for stage in ("twom-largest", "twom-sums"):
-        assert stages[stage] == passes * ((2 + 3) * 4 + 2 + 3)
-
-
-def test_files_are_explained_and_jobs_keep_what_they_found(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_files_are_explained_and_jobs_keep_what_they_found(here):
     a = random_matrix(40, 30, "complex128", 2, 1)
     np.save("A.npy", a)
     expected = td.explain(td.gemm, a, a, op_b="C")
