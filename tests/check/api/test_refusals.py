@@ -26,14 +26,12 @@ twice = prepare(routine=td.twofold.gemm)
 
 REFUSED = {
     AccuracyError: [
-        ("method", lambda: td.gemm(A, A, method="native")),
         ("method", lambda: td.gemm(A, A, method=[])),
         ("method", lambda: td.twofold.gemm(A, A, method="blas")),
         ("accuracy", lambda: td.explain(td.gemm, SHAPE, SHAPE, accuracy="best")),
     ],
     PlanError: [
         ("engine", lambda: td.gemm(A, A, engine=np.ones(2))),
-        ("equilibrate", lambda: td.gemm(A, A, equilibrate=1)),
         ("equilibrate", lambda: td.gemm(A, A, equilibrate=True, method="blas")),
         ("op_a", lambda: td.gemm(A, A, op_a="")),
         ("cluster", lambda: td.plan(td.herk, A, n_workers=np.ones(2))),

@@ -13,7 +13,6 @@ from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.strategies import random_matrix
 from twom_dist.api import crossovers
-from twom_dist.cluster import diagnosis
 from twom_dist.crossover import chips, choose, kept, table
 from twom_dist.errors import EngineUnavailableError, PlanError
 
@@ -31,9 +30,6 @@ def method_of(n, routine="gemm", **options):
 
 def is_native(chip, routine, *shape, dtype="complex128", engine="cpu"):
     return choose.prefers_native(engine, routine, dtype, shape, chip)
-
-
-# --- by chip and size -----------------------------------------------------------------
 
 
 @cases(
@@ -68,38 +64,9 @@ def test_gpus_without_a_measurement_go_by_their_capability(capability, dtype, le
     for routine in ("gemm", "herk", "syr2k"):
         for n, native in ((least - 1, True), (least, False)):
             assert is_native(chip, routine, n, n, n, dtype=dtype) == native
-    told = choose.tell_choice("cuda", "gemm", dtype, (least,) * 3, chip, decisive="")
-    assert ("not measured" in told) == (capability != 90)
-
-
-def test_the_choice_and_the_sizes_of_a_chip_are_told():
-    told = choose.tell_choice("cpu", "herk", "c16", (300,) * 3, VNNI, decisive="")
-    assert told.startswith("native: size 100 is below 341 (AMD EPYC")
+    assert "n = " in choose.tell_sizes(chip)  # to the doctor
     given = td.explain(td.gemm, (9, 9), (9, 9), method="auto", num_moduli=9)
     assert given.choice == "int8, since num_moduli=9 was given"
-    assert choose.tell_sizes(CHIP) == "all products are native"
-    herk = "herk complex64, herk complex128"
-    assert choose.tell_sizes(VNNI) == f"int8 from n = 1023 on for {herk}; else native"
-    told = choose.tell_sizes(VNNI._replace(amx=True))
-    assert told.endswith("; from n = 2046 on for gemm complex128; else native")
-    with dask.config.set({BELOW: 50}):
-        told = choose.tell_sizes(chips.Chip("A card", 89))
-    assert told == "int8 from n = 150 on, by the setting twom-dist.blas-below"
-
-
-def test_a_cpu_that_numba_does_not_compile_for_has_no_vnni(monkeypatch):
-    text = "model name : Some CPU\nflags : avx512_vnni avx512bw amx_tile amx_int8\n\n"
-    for name, value in (("NUMBA_CPU_NAME", "generic"), ("NUMBA_ENABLE_AVX", "0")):
-        monkeypatch.delenv(name, raising=False)
-        assert chips.describe_cpu(text)[2:] == (True, True)
-        monkeypatch.setenv(name, value)
-        assert chips.describe_cpu(text)[2:] == (False, False)
-        monkeypatch.delenv(name)
-    # The kernels take both.
-    assert not chips.describe_cpu(text.replace("avx512bw", "")).vnni
-
-
-# --- by what else is asked for --------------------------------------------------------
 
 
 @cases(
@@ -170,8 +137,6 @@ def test_what_was_measured_here_precedes_the_table(folder):
     assert told == (
         f"int8: size 100 is at least 100 (measured on {chip.name}, 2026-01-02)"
     )
-    (found,) = diagnosis.check_sizes("cpu")
-    assert "from n = 300 on for gemm complex128" in str(found)
     measured(chip, {"gemm complex128": 200.0}, "2026-01-03")
     assert method_of(300) == "blas"
     assert choose.is_small(small, (300,) * 3)

@@ -6,7 +6,6 @@ from collections import Counter
 from functools import partial
 
 import dask
-import dask.array as da
 import zarr
 
 import twom_dist as td
@@ -50,16 +49,6 @@ def test_every_way_out_that_is_named_is_one(routine, how, chunks):
                         ways[name] += 1
     assert ways["chunks"] > 0 or chunks == 500
     assert ways["n_workers"] == 0 or how == "hold"
-
-
-@cases(("rows", "divided"), [(4000, 500), (1563, 521), (20000, 625)])
-def test_chunks_that_are_named_divide_those_that_are_there(rows, divided):
-    given = {"op": "C", "n_workers": 2, "memory_limit": "500 MiB"}
-    make = partial(da.zeros, (100 * rows, 400), dtype="c16")
-    with raises(MemoryLimitError, "memory") as caught:
-        td.plan(td.herk, make(chunks=(rows, 400)), **given)
-    assert f"A = da.from_array(A, chunks=({divided}, 400))" in caught.value.remedy
-    assert td.plan(td.herk, make(chunks=(divided, 400)), **given)
 
 
 def test_inputs_are_held_if_they_fit_beside_the_result():

@@ -2,14 +2,12 @@
 
 import gc
 import tracemalloc
-from collections import Counter, defaultdict
 
 import dask
 import dask.array as da
 
 import twom_dist as td
 from tests.support.cases import cases, sample
-from tests.support.schedulers import FakeScheduler
 from tests.support.strategies import random_matrix
 
 ROUTINES = ("herk", "syrk", "her2k", "syr2k")
@@ -76,33 +74,6 @@ def test_operations_are_those_of_uneven_tiles(routine):
     assert turned.to_json() == plan(routine, chunks=10).to_json()
     for shape in ((0, 5), (5, 0), (0, 0)):
         assert plan(routine, shape).int8_operations == 0
-
-
-# --- placement and memory -------------------------------------------------------------
-
-
-@cases("routine", ["herk", "syr2k"])
-@cases("workers", [1, 2, 3, 4, 6, 16])
-@cases("rows", [(30, 7, 24, 30, 30, 1, 30, 30), (25,) * 8])
-def test_rows_move_once_to_each_further_holder(routine, workers, rows):
-    n, k = sum(rows), 45
-    # A single tile along k, which nobody shares.
-    array = da.zeros((n, k), dtype=complex, chunks=(rows, k))
-    array = getattr(td, routine)(*[array] * operands(routine), num_moduli=9)
-    scheduler = FakeScheduler(array, workers)
-    scheduler.place()
-    cells = scheduler.homes(array.name.replace("update", "product"))
-    holders = defaultdict(set)
-    for cell, worker in cells.items():
-        for i in cell:
-            holders[i].add(worker)
-    moved = sum(rows[i] * max(0, len(own) - 1) for i, own in holders.items())
-    found = plan(routine, (n, k), chunks=(rows, k), n_workers=workers)
-    assert found.bytes_moved == operands(routine) * moved * k * 16
-    held = Counter()
-    for i, own in holders.items():
-        held.update(dict.fromkeys(own, rows[i]))
-    assert found.held_fraction == max(held.values(), default=n) / n
 
 
 @cases("rows", [(30, 7, 24) * 3, (3, 1, 2) * 200])

@@ -50,13 +50,3 @@ def test_what_no_device_can_hold_is_refused_with_what_would_do():
             plan("gemm", 65536, 1, 8192, 71)
         enough = first_number(caught.value.remedy) / 1024
         assert plan("gemm", 65536, 1, 8192, enough).memory.total > 71 * GIB
-
-
-@cases("tile", [512, 2048, 8192, 16384])
-def test_panels_are_worth_a_task(tile):
-    """At least half of a volume that takes a GPU long enough, and at most all of it."""
-    volume = 8192**3
-    found = plan("gemm", 32768, 2, tile, num_moduli=16)
-    longest = max(hi - lo for lo, hi in found.grid.panels)
-    assert longest == 1 or longest * tile**3 <= volume
-    assert longest == found.grid.kt or (longest + 1) * tile**3 > volume / 2
