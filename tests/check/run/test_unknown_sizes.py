@@ -57,9 +57,7 @@ def test_bits_are_those_of_known_sizes(call, split):
     assert same_bits(found.compute(scheduler="sync"), call(a, b, y, i))
 
 
-def test_native_products_and_plans_that_estimate_what_is_unknown():
-    native = td.gemm(A, B, op_b="T", method="blas").compute(scheduler="sync")
-    np.testing.assert_allclose(native, a @ b.T, rtol=1e-13)
+def test_plans_estimate_what_is_unknown():
     plan = td.plan(td.gemm, A, Y, op_b="T")
     assert (plan.grid.m, plan.tiles) == ((13,) * 4, (4, 3, 4))
     assert plan.num_tasks == count_stages(td.gemm(A, Y, op_b="T")).total()
@@ -136,14 +134,9 @@ def test_blocks_that_are_no_matrices(how, lie):
         refuses_to_compute(*products, td.integers.herk(i))
     c = lying(td.gemm(A, Y, op_b="T"), LIES[lie][1])
     refuses_to_compute(td.gemm(A, Y, c, op_b="T", beta=1))
-
-
-@cases("options", [{}, {"num_moduli": 15}, {"method": "blas"}])
-def test_sizes_that_turn_out_not_to_fit(options):
-    whole = da.from_array(x, chunks=(17, 13))
-    ones = da.ones((ROWS, COLUMNS), chunks=(17, 11))
-    refuses_to_compute(
-        td.her2k(A, whole, **options),
-        td.syr2k(whole, A, **options),
-        td.gemm(A, Y, ones, op_b="T", beta=1, **options),
-    )
+    # Sizes that turn out not to fit.
+    whole, c = da.from_array(x, chunks=(17, 13)), da.ones((ROWS, COLUMNS), chunks=17)
+    for options in ({}, {"num_moduli": 15}, {"method": "blas"}):
+        updates = td.her2k(A, whole, **options), td.syr2k(whole, A, **options)
+        products = td.gemm(A, Y, c.rechunk((17, 11)), op_b="T", beta=1, **options)
+        refuses_to_compute(*updates, products)
