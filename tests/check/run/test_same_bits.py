@@ -10,10 +10,10 @@ import os
 import time
 import warnings
 from contextlib import chdir
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 from tempfile import TemporaryDirectory
-from typing import Any
+from types import SimpleNamespace
 
 import dask
 import dask.array as da
@@ -41,27 +41,11 @@ TARGETS = [{}, {}, {"accuracy": "normwise"}, {"accuracy": 1e-3}] + [
 ONE_TILE = 4096
 
 
-@dataclass
-class Drawn:
+class Drawn(SimpleNamespace):
     """A call, and the way in which it is computed."""
 
-    name: str
-    space: Any = field(repr=False)
-    matrices: list[Any] = field(repr=False)
-    options: dict[str, Any]
-    stack: tuple[int, ...]
-    way: str
-    engine: str
-    chunks: list[Any]
-    tile: int
-    layout: str
-    lazily: list[bool]
-    inputs: str
-    panel_bytes: int | str
-    split: tuple[int, int]
-    scheduler: str
-    suffix: str
-    data: "Data"
+    def __repr__(self):
+        return str(vars(self) | {"matrices": [x.shape for x in self.matrices]})
 
     def multiply(self, *matrices, **more):
         """Call the routine; list the words of the result."""
