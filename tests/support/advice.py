@@ -18,9 +18,9 @@ def plan(routine, memory, **options):
     return td.plan(routine, *[(SIDE, SIDE)] * count, **sizes, **options)
 
 
-def memory_for(tile_bytes):
-    """Return a worker's memory that leaves so much for tiles."""
-    return MemoryBudget().least_limit(tile_bytes)
+def memory_for(tile_bytes, kind="product"):
+    """Return the memory of workers or a machine that leaves so much for tiles."""
+    return MemoryBudget(kind=kind).least_limit(tile_bytes)
 
 
 def room(memory):

@@ -4,19 +4,17 @@ import dask.array as da
 import pytest
 
 import twom_dist as td
+from tests.support.advice import memory_for
 from tests.support.bits import same_bits
 from tests.support.expect import raises
 from tests.support.machine import a_machine
 from tests.support.strategies import random_matrix
 from twom_dist.errors import MemoryLimitError, MemoryWarning
-from twom_dist.plan.memory import MemoryBudget
 from twom_dist.run.machine import group_limits
-
-BUDGET = MemoryBudget(kind="machine")
 
 
 def test_without_a_client_this_machine_is_the_limit():
-    size = BUDGET.least_limit(2**23)
+    size = memory_for(2**23, "machine")
     x = da.ones((200, 4000), chunks=(100, 200), dtype=complex)
     with a_machine(memory=size):
         plan = td.plan(td.herk, x)
@@ -25,7 +23,7 @@ def test_without_a_client_this_machine_is_the_limit():
         for refused in (x.persist(scheduler="sync"), da.ones((2000, 2000), chunks=-1)):
             with raises(MemoryLimitError, "memory") as caught:
                 td.herk(refused)
-            limit = BUDGET.least_limit(caught.value.needed)
+            limit = memory_for(caught.value.needed, "machine")
             assert f"at least {limit >> 20} MiB" in caught.value.remedy
     # Small products run on small machines.
     with a_machine(memory=300 << 20):
@@ -37,7 +35,7 @@ def test_a_result_that_can_only_leave_is_made_with_a_warning():
     a, b = (random_matrix(200, 20, seed=s) for s in (1, 2))
     lazy = [da.from_array(x, chunks=20).map_blocks(lambda t: t + 0) for x in (a, b)]
     with (
-        a_machine(memory=BUDGET.least_limit(400_000)),
+        a_machine(memory=memory_for(400_000, "machine")),
         pytest.warns(MemoryWarning, match="this machine cannot hold all of") as told,
     ):
         product = td.gemm(*lazy, op_b="C")

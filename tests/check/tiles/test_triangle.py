@@ -8,7 +8,6 @@ import pytest
 import twom_dist as td
 from tests.support.cases import cases
 from tests.support.schedulers import FakeScheduler
-from twom_dist.tiles.placement.triangle import triangle_map
 
 
 def held_fraction(count, workers):
@@ -79,21 +78,3 @@ def test_no_worker_is_busier_or_fuller_than_on_the_best_grid(workers, count):
     best_balance, best_held = cyclic(count, workers)
     assert balance <= best_balance
     assert held <= best_held
-
-
-@cases(
-    ("count", "workers"),
-    [(n, w) for n in (1, 7, 19) for w in range(1, 20)] + [(270, 64), (515, 6)],
-)
-def test_maps_count_what_their_cells_say(count, workers):
-    """Rows beyond those that are placed by themselves follow them."""
-    found, rows = triangle_map(count, workers), defaultdict(set)
-    slots = {(i, j): found.slot(i, j) for i in range(count) for j in range(i + 1)}
-    for (i, j), slot in slots.items():
-        assert workers > slot == found.slot(j, i)
-        rows[slot] |= {i, j}
-    assert (found.balance, found.held_fraction) == figures(slots, count, workers)
-    assert found.copies == sum(map(len, rows.values())) - count
-    if count > 256:
-        assert found.balance <= 1.04
-        assert found.held_fraction < cyclic(40, workers)[1]

@@ -12,7 +12,6 @@ from tests.support.bits import same_bits
 from tests.support.command import ENVIRONMENT, CommandLine, contents, read
 from tests.support.expect import raises
 from tests.support.jobs import wait_until
-from twom_dist.api.files import multiply_files
 from twom_dist.errors import StoreError
 
 GIB = 2**30
@@ -54,12 +53,12 @@ def test_workers_with_other_settings_give_the_same_bits_and_other_versions_none(
     settings = {f"twom-dist.{name}": 1 for name in names}
     code = f"import dask; dask.config.set({settings}); import twom_dist"
     with joined_by(client, code) as other:
-        multiply_files("A.zarr", "B.npy", "S.zarr", client=client, chunks=16)
+        td.multiply_files("A.zarr", "B.npy", "S.zarr", client=client, chunks=16)
         assert same_bits(read("S.zarr"), td.gemm(*files[:2]))
         client.run(change_version, workers=[other])
         before = contents(Path())
         with raises(StoreError, "versions-differ"):
-            multiply_files("A.zarr", "B.npy", "C.zarr", client=client)
+            td.multiply_files("A.zarr", "B.npy", "C.zarr", client=client)
         address = client.scheduler.address
         product = ("gemm", "A.zarr", "B.npy", "-o", "C.zarr", "--scheduler", address)
         assert other in command.assert_refuses(*product, why="versions-differ")
