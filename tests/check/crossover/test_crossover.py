@@ -12,8 +12,7 @@ import twom_dist as td
 from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.strategies import random_matrix
-from twom_dist.api import crossovers
-from twom_dist.crossover import chips, choose, kept, table
+from twom_dist.crossover import chips, choose, kept
 from twom_dist.errors import EngineUnavailableError, PlanError
 
 BELOW = "twom-dist.blas-below"
@@ -163,25 +162,26 @@ def test_what_cannot_be_used_is_as_if_it_were_not_there(folder, spoilt):
     assert is_native(other, "gemm", 300, 300, 300)
 
 
-def test_this_machine_can_be_measured(folder, monkeypatch, call):
-    monkeypatch.setattr(crossovers, "SIDES", (16, 24, 32))
-    monkeypatch.setattr(crossovers, "SECONDS", 0.0)
+@pytest.mark.nightly
+def test_this_machine_can_be_measured(folder, call):
     code, out, _ = call("tune", "--engine", "cpu", "--json")
     told, chip = json.loads(out), chips.chip_of("cpu")
     assert (code, told["chip"]) == (0, chip.name)
     assert {*told["sizes"]} <= {*map(" ".join, choose.KINDS)}
-    # Where time allows too few sides, what is known of such chips stays.
-    for kind in choose.KINDS:
-        known = table.look_up(chip, *kind)
-        beyond = known is not None and known.size > 32 / 3
-        assert (" ".join(kind) in told["sizes"]) or beyond
-    with raises(PlanError, "engine"):
-        td.tune("reference")
-    with raises(EngineUnavailableError, "no-driver"):
-        td.tune("cuda")
-    # A folder that cannot be written is refused before anything is measured.
-    monkeypatch.setattr(crossovers, "_search", None)
-    (folder.parent / "file").touch()
-    setting = {"twom-dist.crossovers": str(folder.parent / "file")}
+    for kind, size in told["sizes"].items():
+        routine, dtype = kind.split()
+        n = int(3 * size) + 1 if size else 10**5  # infinite is null
+        assert is_native(chip, routine, n, n, n, dtype=dtype) == (size is None)
+
+
+def test_what_cannot_be_measured_is_refused_before_anything_is(tmp_path):
+    for engine, kind, code in (
+        ("reference", PlanError, "engine"),
+        ("cuda", EngineUnavailableError, "no-driver"),
+    ):
+        with raises(kind, code):
+            td.tune(engine)
+    (tmp_path / "file").touch()
+    setting = {"twom-dist.crossovers": str(tmp_path / "file")}
     with dask.config.set(setting), pytest.raises(FileExistsError):
         td.tune("cpu")

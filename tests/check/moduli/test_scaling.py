@@ -61,6 +61,9 @@ def test_rule_gives_the_largest_valid_exponent(kind, count, k, mantissa, cut, la
     if rule is None:
         assert room(system, k, up=False) <= Fraction(1, 2**30)
         return
+    # A sum that just fits fits, as for the engines.
+    top = [rule.exponent(0, rule.leading + x) for x in (-1, 0, 1)]
+    assert top[0] == top[1] == top[2] + 1 or rule.leading >= 2**63 - 1
     square_sum = max(1, mantissa >> cut)
     s = rule.exponent(largest, square_sum)
     # sqrt(S) 2^(e - own.norm_bits) stands for the norm.

@@ -11,7 +11,6 @@ from tests.support.cases import cases, sample
 from tests.support.strategies import random_matrix
 
 ROUTINES = ("herk", "syrk", "her2k", "syr2k")
-UPLOS = ("full", "lower", "upper")
 METHODS = ("2m", "3m", "4m", "hybrid", "eisenstein")
 UNEVEN = ((30, 7, 24), (20, 25))
 
@@ -82,22 +81,6 @@ def test_each_entry_is_held_by_one_worker(rows):
     sizes = {"chunks": (rows, (20, 25)), "n_workers": 3, "uplo": "full"}
     fullest = plan("herk", (sum(rows), 45), **sizes).memory.outputs // 16
     assert 1 <= 3 * fullest / sum(rows) ** 2 < 1.15
-
-
-def test_memory_of_one_worker_is_inputs_results_encoded_and_one_task():
-    n, k, tile = 4096, 2048, 512
-    sizes = {"shape": (n, k), "chunks": tile, "beta": 2, "memory_limit": 2**40}
-    with dask.config.set({"twom-dist.cache-bytes": "1 MiB"}):
-        full, lower, upper = (plan("herk", uplo=x, **sizes) for x in UPLOS)
-        plain = plan("herk", uplo="lower", **sizes | {"beta": 0})
-        two = plan("her2k", uplo="lower", **sizes)
-    peak = lower.peak_worker_bytes
-    below = (n * n - n * tile) // 2 * 16
-    assert full.peak_worker_bytes - peak == below
-    of_c = below + n * tile * 16
-    assert 0 < peak - plain.peak_worker_bytes - of_c < 5 * tile**2 * 16
-    assert two.peak_worker_bytes - peak > n * k * 16
-    assert upper.peak_worker_bytes == peak
 
 
 # Every two of the three meet.
