@@ -26,7 +26,7 @@ def largest_error(pair, a, b) -> float:
 
 def test_the_error_is_that_of_twice_the_digits():
     taken = 0
-    for _, (a, b) in hard_pairs(40, most=20, seed=5):
+    for _, (a, b) in hard_pairs(30, most=12, seed=5):
         if a.dtype.char not in "dD" or 0 in (*a.shape, *b.shape):
             continue
         try:
@@ -36,7 +36,7 @@ def test_the_error_is_that_of_twice_the_digits():
         taken += 1
         assert same_bits(high + low, high)
         assert largest_error((high, low), a, b) <= np.sqrt(a.shape[1]) + 2
-    assert taken >= 10
+    assert taken >= 8
 
 
 def test_given_accuracies_are_kept():

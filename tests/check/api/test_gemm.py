@@ -20,16 +20,6 @@ BAD = [[x] * 3 for x in (np.nan, np.inf, -np.inf)]
 BAD += [[complex(0, np.inf), complex(np.nan, 1), complex(1, -np.inf)]]
 
 
-def unreadable(shape, dtype="complex128"):
-    """A dask array that fails the test if anything reads it."""
-
-    def fail(block):
-        raise AssertionError("this operand must not be read")
-
-    zeros = da.zeros(shape, dtype=dtype, chunks=shape)
-    return zeros.map_blocks(fail, dtype=dtype, meta=np.empty((0, 0), dtype))
-
-
 def families(x):
     """A matrix in memory, and the same one in chunks."""
     return x, da.from_array(x, chunks=2)
@@ -83,15 +73,6 @@ def test_alpha_and_beta(engine_name, alpha, beta):
         assert (abs(found - (alpha * P + beta * C)) <= 1e-15 * scale).all()
         if alpha in (0, 1) and beta in (0, 1):
             assert (found == alpha * P + beta * C).all()
-
-
-def test_what_is_multiplied_by_zero_is_not_read():
-    C = random_matrix(3, 4)
-    lazy = td.gemm(unreadable((3, 3)), unreadable((3, 4)), C, alpha=0, beta=-2)
-    assert (lazy.compute(scheduler="sync") == -2 * C).all()
-    A, B = random_matrix(3, 5, seed=1), random_matrix(5, 4, seed=2)
-    lazy = td.gemm(da.from_array(A), B, unreadable((3, 4)), beta=0)
-    assert same_bits(lazy.compute(scheduler="sync"), td.gemm(A, B))
 
 
 @cases("alpha", [1, 0, 1j, np.inf, np.nan])

@@ -30,9 +30,7 @@ def matrices(k=17):
     return [random_matrix(N, k, seed=seed) for seed in (1, 2)]
 
 
-@cases("where", PLACES)
-@cases("order", "CF")
-@cases("tile", [64, 10])
+@cases(("where", "order", "tile"), zip(PLACES, "CFC", (64, 10, 10), strict=True))
 @cases(("name", "count", "options"), CALLS)
 def test_a_result_is_written_over_c_and_nowhere_else(
     name, count, options, tile, order, where

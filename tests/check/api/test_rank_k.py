@@ -27,8 +27,7 @@ def transpose(x, routine):
     return x.conj().T if routine in (herk, her2k) else x.T
 
 
-@cases("tile", [4096, 10])
-@cases("engine", ["cpu", "reference"])
+@cases(("tile", "engine"), [(4096, "cpu"), (10, "cpu"), (10, "reference")])
 @cases(("method", "dtype"), zip(METHODS, DTYPES, strict=True))
 @cases("routine", [herk, syrk])
 def test_an_update_is_gemm_with_the_transpose(tile, routine, method, dtype, engine):

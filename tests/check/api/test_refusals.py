@@ -116,12 +116,9 @@ def test_what_is_no_routine(given, way):
     ("meant", "call"),
     [
         ("op_a,", lambda: td.gemm(A, A, trans="T")),
-        ("uplo,", lambda: td.syrk(A, lower=True)),
         ("accuracy,", lambda: td.gemm(A, A, rtol=1e-6)),
         ("num_moduli,", lambda: td.gemm(A, A, num_modul=3)),
-        ("n_workers,", lambda: td.plan(td.syrk, SHAPE, workers=3)),
         ("uplo='lower'", lambda: td.herk(A, uplo="L")),
-        ("op='C'", lambda: td.herk(A, op="H")),
         ("accuracy=1e-6", lambda: td.gemm(A, A, accuracy="1e-6")),
         ("diag", lambda: td.herk(A, diagonal=[1, 2, 3])),
         ("td.matmul,", lambda: td.plan(np.matmul, SHAPE, SHAPE)),

@@ -105,7 +105,7 @@ def test_the_fewest_systems_suffice_up_to_their_ratio(method, u, k):
 def test_bound_holds_for_many_small_products(dtype, method):
     rng = np.random.default_rng([ord(method[0]), len(dtype)])
     kind = method if dtype.startswith("complex") else "real"
-    for seed in range(25):
+    for seed in range(10):
         k, phi = int(rng.integers(1, 10)), float(rng.choice(PHIS))
         count = int(rng.integers(own.smallest_num_moduli(kind, k, 9), 23))
         A = random_matrix(2, k, dtype, phi, [seed, 3])
@@ -147,7 +147,7 @@ def test_the_bound_is_sharp(count, k):
 @cases("dtype", DTYPES)
 def test_normwise_grade_holds_by_the_bound_for_every_k(dtype, method):
     u = 2.0**-24 if dtype in ("float32", "complex64") else U
-    for k in (t * 2**b for b in range(36) for t in (2, 3)):
+    for k in (t * 2**b for b in range(0, 36, 3) for t in (2, 3)):
         found = plan(k, dtype, method=method, accuracy="normwise")
         assert found.error_bound <= (sqrt(k) + 2) * u
         if k <= 2**24:

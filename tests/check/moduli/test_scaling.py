@@ -64,6 +64,9 @@ def test_rule_gives_the_largest_valid_exponent(kind, count, k, mantissa, cut, la
     # A sum that just fits fits, as for the engines.
     top = [rule.exponent(0, rule.leading + x) for x in (-1, 0, 1)]
     assert top[0] == top[1] == top[2] + 1 or rule.leading >= 2**63 - 1
+    # Rows without a finite number, and of zeros, keep their marks.
+    for mark in (own.NAN_ROW, own.NONFINITE_ROW, own.ZERO_ROW):
+        assert rule.exponent(mark, 0) == (mark if mark > 0 else 0)
     square_sum = max(1, mantissa >> cut)
     s = rule.exponent(largest, square_sum)
     # sqrt(S) 2^(e - own.norm_bits) stands for the norm.

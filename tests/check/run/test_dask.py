@@ -89,14 +89,13 @@ def test_tasks_of_a_slice_are_those_of_the_docs(cores, figures):
 # --- encoded tiles ----------------------------------------------------------------
 
 
-@cases("scheduler", ["sync", "threads"])
 @cases(("panel_bytes", "budget"), [(1, "1 MB"), ("1 GiB", "1 MB"), (1, 20_000), (1, 0)])
-def test_each_tile_is_encoded_once_within_the_budget(scheduler, panel_bytes, budget):
+def test_each_tile_is_encoded_once_within_the_budget(panel_bytes, budget):
     given, tiles = lazily(A, B, C), 3 * 3 * 4
     encoded_tiles.clear()
     sizes = {"twom-dist.panel-bytes": panel_bytes, "twom-dist.cache-bytes": budget}
     with dask.config.set(sizes):
-        found = td.gemm(*given, **OPTIONS).compute(scheduler=scheduler)
+        found = td.gemm(*given, **OPTIONS).compute(scheduler="threads")
         assert encoded_tiles.nbytes <= dask.utils.parse_bytes(budget)
     assert same_bits(found, td.gemm(A, B, C, **OPTIONS))
     counters = encoded_tiles.counters
