@@ -119,8 +119,3 @@ def test_the_measured_peak_is_the_planned_one(routine, beta, cache_bytes):
     unread = n * (n - tile) // 2 * 16 if beta else 0
     # Measured: 0.88 and 0.92 where little is kept encoded, 0.98 and 1.00 where all is.
     assert 0.75 < peak / (planned + unread) < 1.03
-
-
-@cases(("workers", "tile"), [(1, 2048), (4, 1024), (16, 512)])
-def test_tiles_are_chosen_by_those_that_are_computed(workers, tile):
-    assert plan("herk", (8192, 8192), n_workers=workers).tile_shape == (tile,) * 3

@@ -46,14 +46,6 @@ def test_a_block_refilled_in_place_is_encoded_again(refill):
         assert (td.gemm(content, B) == C).all()
 
 
-def test_blocks_may_be_mapped_files(tmp_path):
-    x = random_matrix(6, 6, "complex128", 1.0, 1)
-    np.save(tmp_path / "x.npy", x)
-    block = dask.delayed(np.load)(tmp_path / "x.npy", mmap_mode="r")
-    X = da.from_delayed(block, x.shape, x.dtype)
-    assert (td.gemm(X, X, X, beta=2).compute() == td.gemm(x, x, x, beta=2)).all()
-
-
 def calls_with_lies():
     """Combine each call, lie and matrix with each of the others."""
     for (i, call), (j, lie) in product(enumerate(CALLS), enumerate(LIES)):

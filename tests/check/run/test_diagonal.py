@@ -143,9 +143,7 @@ def test_plans_and_explanations_are_those_of_scaled_columns():
     for name in ("num_moduli", "rho", "equilibrated", "exponents"):
         assert getattr(found, name) == getattr(expected, name)
     shape, given = (4000, 3000), {"chunks": 500, "diag": (3000,)}
-    herk = td.plan(td.herk, shape, **given)
     gemm = td.plan(td.gemm, shape, shape[::-1], **given)
-    assert herk.num_int8_gemms / gemm.num_int8_gemms == 36 / 64
     plain = td.plan(td.gemm, shape, shape[::-1], chunks=500)
     assert gemm.memory.temporaries - plain.memory.temporaries == 2 * 500 * 500 * 16
     assert gemm.error_bound > plain.error_bound

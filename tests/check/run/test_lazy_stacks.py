@@ -2,7 +2,6 @@
 
 from functools import partial
 
-import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -17,25 +16,21 @@ LONG = np.random.default_rng(1).standard_normal((6, 3, 2500))
 DIMS = ["channel", "antenna", "time", "cplx"]
 
 
-def test_integers_are_multiplied_where_they_lie_along_k():
-    lazy = da.from_array(PAIRS, chunks=(3, 5, 100, 2))
-    found = td.integers.herk(lazy, pairs=True)
-    assert found.chunks == ((3, 3), (5,), (5,))
-    assert same_bits(found.compute(), td.integers.herk(PAIRS, pairs=True))
-    # One for each of 18 chunks; to read and to pack it; to add 9 of them, twice.
-    assert len(dask.optimize(found)[0].__dask_graph__()) < 18 * 3 + 2 * 5
-
-
 # Some sums are too large for single precision, and others too small.
-@cases("scalars", [(0.3, 0.7), (0, 1e-40), (1e38, 1e-40), (-1e-50, 1e-40)])
+@cases(
+    ("name", "alpha", "beta"),
+    [
+        *(("herk", x, 1e-40) for x in (0, 1e38, -1e-50)),
+        *((x, 0.3, 0.7) for x in ("syrk", "her2k", "gemm")),
+    ],
+)
 @cases("chunks", [(6, 5, 900, 2), (1, 2, 333, 1), (4, 5, 70, 2)])
-@cases("name", ["herk", "syrk", "her2k", "gemm"])
-def test_scaled_sums_of_pieces_have_the_bits_of_one_product(name, chunks, scalars):
+def test_scaled_sums_of_pieces_have_the_bits_of_one_product(name, chunks, alpha, beta):
     xr = pytest.importorskip("xarray")
     label = partial(xr.DataArray, dims=DIMS)
     c = np.random.default_rng(2).standard_normal((6, 5, 5)).astype("c8")
-    options = dict(zip(("alpha", "beta"), scalars, strict=True))
-    options |= {"dtype": "complex64", "pairs": "cplx", "dim": "time"}
+    options = {"dtype": "c8", "pairs": "cplx", "dim": "time"}
+    options |= {"alpha": alpha, "beta": beta}
     options |= {} if name == "gemm" else {"uplo": "lower", "rows": "antenna"}
     # Sums of which single precision does not hold all.
     pairs = PAIRS.astype("i2") * 200

@@ -31,8 +31,6 @@ def test_rank_2k_updates_are_equilibrated_as_products():
     exact = td.gemm(a, b, op_b="C", num_moduli=49, method="hybrid")
     exact += exact.conj().T
     assert abs(found - exact).max() < 1e-15 * abs(exact).max()
-    x, y = (da.from_array(t, chunks=(7, 11)) for t in (a, b))
-    assert same_bits(td.her2k(x, y, equilibrate=True).compute(scheduler="sync"), found)
     # The sides of real products may change places.
     a, b = spread_pair(30, 40, 50, 6, "float64")
     found = td.gemm(a, b, equilibrate=True)
