@@ -7,7 +7,7 @@ import twom_dist as td
 from tests.support.advice import memory_for
 from tests.support.bits import same_bits
 from tests.support.expect import raises
-from tests.support.machine import a_machine
+from tests.support.machine import a_cluster, a_machine
 from tests.support.strategies import random_matrix
 from twom_dist.errors import MemoryLimitError, MemoryWarning
 from twom_dist.run.machine import group_limits
@@ -41,6 +41,14 @@ def test_a_result_that_can_only_leave_is_made_with_a_warning():
         product = td.gemm(*lazy, op_b="C")
     assert told[0].filename == __file__
     assert same_bits(product.compute(scheduler="sync"), td.gemm(a, b, op_b="C"))
+
+
+def test_the_smallest_worker_counts_and_the_last_answer():
+    """A scheduler that is busy for a moment has not lost its workers."""
+    with a_cluster([4 << 30, 0, 2 << 30], None):
+        for _ in range(2):
+            found = td.plan(td.gemm, da.ones((4, 4)), da.ones((4, 4))).cluster
+            assert (found.workers, found.memory.limit) == (3, 2 << 30)
 
 
 def test_the_narrowest_group_is_the_limit(tmp_path):
