@@ -10,9 +10,15 @@ from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.oracle import ExactProduct, exact
 from tests.support.strategies import DTYPES, random_matrix
-from twom_dist import moduli as own
 from twom_dist.errors import AccuracyError
 from twom_dist.kernels import get_engine
+from twom_dist.moduli import (
+    log2_product,
+    residue_system,
+    scaling_rule,
+    smallest_num_moduli,
+    two_m_moduli,
+)
 from twom_dist.moduli.accuracy import (
     componentwise_system,
     fewest_systems,
@@ -59,8 +65,8 @@ def test_named_accuracies(case, counts):
 @cases(("eps", "bits"), [(0.5, 6), (2.0**-20, 44), (2.0**-70, 144)])
 def test_float_targets_need_these_bits(eps, bits):
     count = plan(10, accuracy=eps).num_moduli
-    moduli = own.two_m_moduli()[:count]
-    assert own.log2_product(moduli[:-1]) < bits <= own.log2_product(moduli)
+    moduli = two_m_moduli()[:count]
+    assert log2_product(moduli[:-1]) < bits <= log2_product(moduli)
     if bits < 60:
         assert plan(10, "complex64", accuracy=eps).num_moduli == count
 
@@ -107,7 +113,7 @@ def test_bound_holds_for_many_small_products(dtype, method):
     kind = method if dtype.startswith("complex") else "real"
     for seed in range(10):
         k, phi = int(rng.integers(1, 10)), float(rng.choice(PHIS))
-        count = int(rng.integers(own.smallest_num_moduli(kind, k, 9), 23))
+        count = int(rng.integers(smallest_num_moduli(kind, k, 9), 23))
         A = random_matrix(2, k, dtype, phi, [seed, 3])
         B = random_matrix(k, 2, dtype, phi, [seed, 4])
         C = td.gemm(A, B, num_moduli=count, method=method)
@@ -119,7 +125,7 @@ def test_bound_holds_for_many_small_products(dtype, method):
 def worst_error(count, k):
     """Multiply rows whose roundings all go one way, scaled to lose the most bits."""
     worst, engine = 0.0, get_engine("cpu")
-    rule = own.scaling_rule(own.residue_system("2m", count), k)
+    rule = scaling_rule(residue_system("2m", count), k)
     for amplitude in np.linspace(1, 2, 33):
         a = np.full((1, k), amplitude * (1 + 1j))
         largest, sums = engine.measure(a, rule.norm_bits, ("squares",)).scales()
@@ -138,7 +144,7 @@ def test_the_bound_is_sharp(count, k):
     assert 0.8 * bound < worst_error(count, k) <= bound
     if count == 10:
         # The promise of gemm: |dC_ij| <= sqrt(k) accuracy ||a_i|| ||b_j||.
-        target = 2 ** (2 - (own.log2_product(own.two_m_moduli()[:count]) - 1e-9) / 2)
+        target = 2 ** (2 - (log2_product(two_m_moduli()[:count]) - 1e-9) / 2)
         count = plan(k, accuracy=target).num_moduli
         assert worst_error(count, k) <= sqrt(k) * target
 
@@ -169,7 +175,7 @@ def longest_integers(parts, k, limit):
 @cases("count", [4, 5, 6])
 @cases("kind", ["2m", "3m", "real"])
 def test_integers_are_exact_up_to_the_stated_norm(kind, count, k):
-    system = own.residue_system(kind, count)
+    system = residue_system(kind, count)
     h, d = sqrt(system.parts * k) / 2, sqrt(2 * k) * 2.0**-19
     a = longest_integers(system.parts, k, (sqrt(system.capacity) - h) / (1 + d))
     options = {"num_moduli": count} | ({"method": kind} if system.parts == 2 else {})

@@ -13,8 +13,25 @@ from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.places import DATA
 from tests.support.strategies import seeds
-from twom_dist import moduli as own
 from twom_dist.errors import AccuracyError
+from twom_dist.moduli import (
+    ResidueSystem,
+    available_moduli,
+    balanced_digits,
+    crt_weights,
+    eisenstein_moduli,
+    hybrid_moduli,
+    log2_product,
+    make_system,
+    real_moduli,
+    reconstruct,
+    residue_system,
+    root_of_minus_one,
+    root_of_unity_cube,
+    shortest_system,
+    symmetric_residue,
+    two_m_moduli,
+)
 
 # Int8 products of a modulus of each kind.
 PRODUCTS = {"2m": 2, "3m": 3, "4m": 4, "eisenstein": 2, "real": 1}
@@ -23,15 +40,13 @@ KINDS = (*PRODUCTS, "hybrid")
 HYBRID_COSTS = json.loads((DATA / "hybrid_costs.json").read_text())
 
 
-def all_systems(kind: str) -> list[own.ResidueSystem]:
-    return [
-        own.residue_system(kind, n + 1) for n in range(len(own.available_moduli(kind)))
-    ]
+def all_systems(kind: str) -> list[ResidueSystem]:
+    return [residue_system(kind, n + 1) for n in range(len(available_moduli(kind)))]
 
 
-def chosen_systems(kind: str) -> list[own.ResidueSystem]:
+def chosen_systems(kind: str) -> list[ResidueSystem]:
     """All systems, and those that are the cheapest for some precision."""
-    chosen = (own.shortest_system(kind, row["T"]) for row in HYBRID_COSTS)
+    chosen = (shortest_system(kind, row["T"]) for row in HYBRID_COSTS)
     return all_systems(kind) + [system for system in chosen if system]
 
 
@@ -46,7 +61,7 @@ def greedily(fits):
 
 def splits(p):
     """Tell whether 1 has a cube root w modulo p that differs from it by a unit."""
-    w = own.root_of_unity_cube(p) if p % 2 else None
+    w = root_of_unity_cube(p) if p % 2 else None
     assert w is None or (w * w + w + 1) % p == 0
     return w is not None and gcd(2 * w + 1, p) == 1
 
@@ -55,23 +70,23 @@ def test_moduli_and_roots_are_those_of_the_paper():
     def square(p):  # the smaller root
         return next((r for r in range(1, p) if (r * r + 1) % p == 0), None)
 
-    assert all(own.root_of_minus_one(p) == square(p) for p in range(3, 257, 2))
-    assert own.two_m_moduli() == greedily(lambda p: p % 2 and square(p))
-    assert (own.two_m_moduli()[:5], len(own.two_m_moduli())) == (
+    assert all(root_of_minus_one(p) == square(p) for p in range(3, 257, 2))
+    assert two_m_moduli() == greedily(lambda p: p % 2 and square(p))
+    assert (two_m_moduli()[:5], len(two_m_moduli())) == (
         (241, 233, 229, 221, 205),
         22,
     )
-    assert own.real_moduli() == greedily(lambda p: True)
-    assert own.log2_product(own.real_moduli()) == pytest.approx(341.877, abs=5e-4)
-    assert own.eisenstein_moduli() == greedily(splits)
-    moduli, kinds = zip(*own.hybrid_moduli(), strict=True)
-    assert moduli[:24] == (*own.two_m_moduli()[:20], 256, 253, 251, 249)
+    assert real_moduli() == greedily(lambda p: True)
+    assert log2_product(real_moduli()) == pytest.approx(341.877, abs=5e-4)
+    assert eisenstein_moduli() == greedily(splits)
+    moduli, kinds = zip(*hybrid_moduli(), strict=True)
+    assert moduli[:24] == (*two_m_moduli()[:20], 256, 253, 251, 249)
     assert kinds == ("2m",) * 20 + ("3m",) * (len(kinds) - 20)
 
 
 @cases("kind", KINDS)
 def test_systems_are_coprime_and_count_their_products(kind):
-    available = own.available_moduli(kind)
+    available = available_moduli(kind)
     moduli = [p for p, _ in available]
     assert all(gcd(p, q) == 1 for i, p in enumerate(moduli) for q in moduli[:i])
     assert all(2 <= p <= 256 for p in moduli)
@@ -81,39 +96,37 @@ def test_systems_are_coprime_and_count_their_products(kind):
         assert 0 < 2 * system.capacity + 1 <= system.modulus_product
     for wrong in (0, len(moduli) + 1):
         with raises(AccuracyError, "num-moduli"):
-            own.residue_system(kind, wrong)
+            residue_system(kind, wrong)
     if kind in ("2m", "eisenstein"):  # 239 has no such root
         with raises(AccuracyError, "modulus"):
-            own.make_system(kind, ((239, kind),))
+            make_system(kind, ((239, kind),))
 
 
 @cases("row", HYBRID_COSTS)
 def test_hybrid_is_within_one_int8_gemm_of_the_optimum(row):
-    system = own.shortest_system("hybrid", row["T"])
+    system = shortest_system("hybrid", row["T"])
     assert row["cost"] <= system.num_products <= row["cost"] + 1
     for kind, best in (("2m", row["g2"]), ("3m", row["g3"])):
-        alone = own.shortest_system(kind, row["T"])
+        alone = shortest_system(kind, row["T"])
         assert (alone and alone.num_products) == best
 
 
 def test_shortest_system_is_the_shortest():
-    assert own.shortest_system("2m", 153) is None
+    assert shortest_system("2m", 153) is None
     for kind in KINDS:
         for longer in all_systems(kind)[1::5]:
-            found = own.shortest_system(kind, own.log2_product(longer.moduli) - 1e-9)
-            assert (
-                own.log2_product(found.moduli) >= own.log2_product(longer.moduli) - 1e-9
-            )
+            found = shortest_system(kind, log2_product(longer.moduli) - 1e-9)
+            assert log2_product(found.moduli) >= log2_product(longer.moduli) - 1e-9
             assert found.num_products <= longer.num_products
             assert kind == "hybrid" or found.moduli == longer.moduli
 
 
 @given(*map(st.integers, (-(2**400), 2, 1, 1), (2**400, 256, 60, 12)))
 def test_symmetric_residues_and_balanced_digits(x, p, digit_bits, count):
-    r = own.symmetric_residue(x, p)
+    r = symmetric_residue(x, p)
     assert (r - x) % p == 0
     assert -(p // 2) <= r <= (p - 1) // 2
-    digits = own.balanced_digits(x, digit_bits, count)
+    digits = balanced_digits(x, digit_bits, count)
     assert len(digits) == count
     assert sum(d << (t * digit_bits) for t, d in enumerate(digits)) == x
     assert all(abs(d) <= 1 << (digit_bits - 1) for d in digits[:-1])
@@ -121,13 +134,13 @@ def test_symmetric_residues_and_balanced_digits(x, p, digit_bits, count):
 
 @given(st.data())
 def test_reconstruct_inverts_the_residues(data):
-    moduli = data.draw(st.sampled_from([own.two_m_moduli(), own.real_moduli()]))
+    moduli = data.draw(st.sampled_from([two_m_moduli(), real_moduli()]))
     moduli = moduli[: data.draw(st.integers(1, len(moduli)))]
     m = prod(moduli)
     x = data.draw(st.integers(-(m // 2), (m - 1) // 2))
-    assert own.reconstruct([x % p for p in moduli], moduli) == x
-    assert own.reconstruct([own.symmetric_residue(x, p) for p in moduli], moduli) == x
-    for weight, p in zip(own.crt_weights(moduli), moduli, strict=True):
+    assert reconstruct([x % p for p in moduli], moduli) == x
+    assert reconstruct([symmetric_residue(x, p) for p in moduli], moduli) == x
+    for weight, p in zip(crt_weights(moduli), moduli, strict=True):
         assert weight % p == 1 % p
         assert weight % (m // p) == 0
 
@@ -160,7 +173,7 @@ def test_decode_multiply_encode_is_the_exact_product(kind, data, seed):
         draw = rng.random((rows, columns)) * 2 - 1
         return np.array([[int(t * limit) for t in row] for row in draw], dtype=object)
 
-    modulo = np.frompyfunc(own.symmetric_residue, 2, 1)
+    modulo = np.frompyfunc(symmetric_residue, 2, 1)
     a, b = [whole(2, k), whole(2, k)], [whole(k, 4), whole(k, 4)]
     if kind == "real":
         a[1], b[1] = 0 * a[1], 0 * b[1]

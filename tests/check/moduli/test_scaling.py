@@ -13,9 +13,18 @@ from tests.support.cases import cases
 from tests.support.expect import first_number, raises
 from tests.support.oracle import exact
 from tests.support.strategies import DTYPES, random_matrix
-from twom_dist import moduli as own
 from twom_dist.errors import AccuracyError
 from twom_dist.kernels import get_engine
+from twom_dist.moduli import (
+    NAN_ROW,
+    NONFINITE_ROW,
+    ZERO_ROW,
+    available_moduli,
+    norm_bits,
+    residue_system,
+    scaling_rule,
+    smallest_num_moduli,
+)
 
 KINDS = ("2m", "3m", "hybrid", "real")
 # Every engine finds the same: tests/support/contract/look.py.
@@ -56,8 +65,8 @@ def two_to(e: int) -> Fraction:
     largest=st.integers(-1073, 1024),
 )
 def test_rule_gives_the_largest_valid_exponent(kind, count, k, mantissa, cut, largest):
-    system = own.residue_system(kind, count)
-    rule = own.scaling_rule(system, k)
+    system = residue_system(kind, count)
+    rule = scaling_rule(system, k)
     if rule is None:
         assert room(system, k, up=False) <= Fraction(1, 2**30)
         return
@@ -65,11 +74,11 @@ def test_rule_gives_the_largest_valid_exponent(kind, count, k, mantissa, cut, la
     top = [rule.exponent(0, rule.leading + x) for x in (-1, 0, 1)]
     assert top[0] == top[1] == top[2] + 1 or rule.leading >= 2**63 - 1
     # Rows without a finite number, and of zeros, keep their marks.
-    for mark in (own.NAN_ROW, own.NONFINITE_ROW, own.ZERO_ROW):
+    for mark in (NAN_ROW, NONFINITE_ROW, ZERO_ROW):
         assert rule.exponent(mark, 0) == (mark if mark > 0 else 0)
     square_sum = max(1, mantissa >> cut)
     s = rule.exponent(largest, square_sum)
-    # sqrt(S) 2^(e - own.norm_bits) stands for the norm.
+    # sqrt(S) 2^(e - norm_bits) stands for the norm.
     norm = root(square_sum, up=True) * two_to(largest - rule.norm_bits)
     assert norm * two_to(s) <= room(system, k, up=False)
     # T is rounded down at 2^-32, and S 4^31 at one part in 2^62.
@@ -95,15 +104,13 @@ def values_of(dtype):
 @cases("count", [2, 7, 16])
 def test_exponents_are_the_largest_valid_ones(dtype, count):
     for kind in ("real",) if np.dtype(dtype).kind == "f" else KINDS[:3]:
-        system = own.residue_system(kind, count)
+        system = residue_system(kind, count)
         for x in values_of(dtype):
-            k, largest = x.shape[1], REFERENCE.measure(x, 20).largest
-            rule, slack = (
-                own.scaling_rule(system, k),
-                1 + root(2 * k, up=True) / (1 << 19),
-            )
-            sums = REFERENCE.square_sums(x, largest, rule.norm_bits)
-            found = REFERENCE.choose_exponents(largest, sums, rule)
+            k = x.shape[1]
+            rule = scaling_rule(system, k)
+            slack = 1 + root(2 * k, up=True) / (1 << 19)
+            known = REFERENCE.measure(x, rule.norm_bits, ("squares",))
+            found = REFERENCE.choose_exponents(*known.scales(), rule)
             for row, s in zip(x, found.tolist(), strict=True):
                 norm = root(square_norm(row), up=True) * two_to(s)
                 assert norm <= room(system, k, up=False)
@@ -127,7 +134,7 @@ def test_square_sums_are_exact(engine):
 
 @cases("k", [1, 2**10, 2**22 - 1, 2**22, 2**30, 2**40])
 def test_norm_bits_are_the_most_that_int64_sums_carry(k):
-    bits = own.norm_bits(k)
+    bits = norm_bits(k)
     assert 2 * k * 4**bits < 2**63
     assert bits == 20 or 2 * k * 4 ** (bits + 1) >= 2**61
     assert (bits == 20) == (k < 2**22)
@@ -136,13 +143,13 @@ def test_norm_bits_are_the_most_that_int64_sums_carry(k):
 @cases("kind", ["2m", "3m", "hybrid"])
 @cases("k", [300, 5000, 10**9])
 def test_too_few_moduli_for_a_long_k_are_refused(kind, k):
-    least = own.smallest_num_moduli(kind, k, len(own.available_moduli(kind)))
-    assert least == own.smallest_num_moduli(kind, k, least) > 1
+    least = smallest_num_moduli(kind, k, len(available_moduli(kind)))
+    assert least == smallest_num_moduli(kind, k, least) > 1
     given = {"dtype": "complex128", "method": kind, "chunks": 2**26}
     plan = partial(td.plan, td.gemm, (3, k), (k, 3), **given)
     assert plan(num_moduli=least).num_moduli == least
     with raises(AccuracyError, "too-few-moduli") as caught:
         plan(num_moduli=least - 1)
     assert first_number(caught.value.remedy) == least
-    assert room(own.residue_system(kind, least), k, up=True) > 0
-    assert room(own.residue_system(kind, least - 1), k, up=False) < Fraction(1, 2**30)
+    assert room(residue_system(kind, least), k, up=True) > 0
+    assert room(residue_system(kind, least - 1), k, up=False) < Fraction(1, 2**30)
