@@ -15,6 +15,7 @@ from distributed import Client, LocalCluster
 
 import twom_dist as td
 from tests.support.bits import same_bits
+from tests.support.cases import NIGHTLY
 from tests.support.command import CommandLine, contents, make, read, save
 from tests.support.expect import raises
 from tests.support.jobs import (
@@ -66,6 +67,7 @@ def test_a_job_on_workers_has_the_bits_of_its_routine(
     assert left_behind() == []
 
 
+@NIGHTLY
 def test_tiles_that_are_told_of_in_groups_are_all_there(here):
     """As many thousands are, by tasks that wait for some of them each."""
     x = make(46, 1, 1)
