@@ -6,6 +6,7 @@ They never write to their inputs, as those of `stages` do not.
 from collections.abc import Iterator, Sequence
 from functools import partial, reduce
 from itertools import chain
+from math import sqrt
 from operator import add
 from typing import Any
 
@@ -32,11 +33,16 @@ def settle_by_rows(
     """
     sides = left, *right
     cosines = [smallest_cosine(x, spec.k) for x in sides]
-    found = settle.settle_by_angles(spec, bound_ratio(cosines[0], cosines[-1]))
-    if found is not spec:
-        return found
+    found = settle.decide_by_angles(spec, bound_ratio(cosines[0], cosines[-1]))
+    if found is not None:
+        # Rounding errors may allow these moduli, where nothing has closed the question.
+        return spec.settle(*found, by_entries=not found.closed_by)
     ratio = float(bound_by_octaves(sides[0], sides[-1], spec.k)[0])
-    return settle.settle_by_octaves(spec, ratio)
+    found = settle.decide_by_octaves(spec, ratio)
+    if found is None:
+        # Pairs may lower the bound.
+        return spec.settle(spec.system, sqrt(ratio), "octaves", by_entries=True)
+    return spec.settle(*found)
 
 
 def look_closer(
@@ -135,9 +141,9 @@ def settle_by_pairs(spec: Spec, settled: Spec, found: Sequence[float]) -> Spec:
     if not settled.by_entries:
         return settled
     largest = max(found, default=0.0)
-    if settled.asks_for_errors:
-        return settle.settle_by_errors(settled, largest)
-    last = settle.settle_by_pairs(settled, largest)
+    ways = settle.decide_by_pairs, settle.decide_by_errors
+    decide = ways[settled.asks_for_errors]
+    last = settled.settle(*decide(settled, settled.rho, largest))
     if last.native and spec.lazy:
         warn_of_native()
     return last

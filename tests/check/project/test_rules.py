@@ -189,7 +189,7 @@ def test_docstrings_and_comments_begin_with_their_subject():
 CONTRACTS = {f"kernels.{x}" for x in ("contract", "registry", "family")}
 CONTRACTS |= {"problem.problem", "problem.call", "tiles.spec", "tiles.grid"}
 # Shares of all functions that test. What is inside a room changes, and so do its tests.
-MOST_INNER, MOST_PATCHING = 0.202, 0.138
+MOST_INNER, MOST_PATCHING = 0.08, 0.02
 
 
 def imports_of(tree: ast.Module) -> set[str]:

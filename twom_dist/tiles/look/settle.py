@@ -84,14 +84,6 @@ def decide_by_octaves(spec: Spec, ratio: float) -> Decision | None:
     return Decision(found, sqrt(ratio), "octaves")
 
 
-def settle_by_octaves(spec: Spec, ratio: float) -> Spec:
-    """Settle the moduli by octaves; or note the bound, which pairs may lower."""
-    found = decide_by_octaves(spec, ratio)
-    if found is None:
-        return spec.settle(spec.system, sqrt(ratio), "octaves", by_entries=True)
-    return spec.settle(*found)
-
-
 def decide_by_errors(spec: Spec, rho: float, largest: float) -> Decision:
     """Decide by the largest sum of squared rounding errors of any row."""
     (fewest, _), (second, _) = fewest_of(spec)
@@ -100,29 +92,9 @@ def decide_by_errors(spec: Spec, rho: float, largest: float) -> Decision:
     return Decision(second, rho, "sums")
 
 
-def settle_by_angles(spec: Spec, ratio: float) -> Spec:
-    """Settle the moduli by a bound of rho^2 for all pairs, if that is small enough.
-
-    Or return the spec; with a rho where measured rounding errors may save a modulus,
-    and with the moduli that would suffice then.
-    """
-    found = decide_by_angles(spec, ratio)
-    if found is None:
-        return spec
-    return spec.settle(*found, by_entries=not found.closed_by)
-
-
 def fewest_of(spec: Spec) -> list[tuple[ResidueSystem, float]]:
     """Return `fewest_systems` for a spec."""
     return fewest_systems(spec.method, spec.k, spec.unit_roundoff)
-
-
-def settle_by_errors(asked: Spec, largest: float) -> Spec:
-    """Settle the moduli by the largest sum of squared rounding errors of any row.
-
-    `asked`: what `settle_by_angles` has returned.
-    """
-    return asked.settle(*decide_by_errors(asked, asked.rho, largest))
 
 
 def suffice(spec: Spec, rho: Any, largest: Any) -> Any:
@@ -136,12 +108,13 @@ def suffice(spec: Spec, rho: Any, largest: Any) -> Any:
     return rho * bound <= sqrt(spec.k) * spec.unit_roundoff * (1 - 2.0**-40)
 
 
-def decide_by_ratio(spec: Spec, ratio: float) -> Decision:
-    """Decide by the largest rho^2 of all pairs, 0 without any.
+def decide_by_pairs(spec: Spec, rho: float, ratio: float) -> Decision:
+    """Decide by the smaller of both bounds: of rho by octaves, of rho^2 by pairs.
 
-    The native product stands in where no residue system suffices.
+    0 without any pair. The native product stands in where no residue system suffices.
     """
     given, systems = (spec.method, spec.k), fewest_of(spec)
+    ratio = min(ratio, rho * rho)
     system = componentwise_system(*given, ratio, spec.unit_roundoff)
     if systems and ratio <= systems[-1][1]:
         system, ratio = systems[-1]
@@ -156,16 +129,3 @@ def decide_by_ratio(spec: Spec, ratio: float) -> Decision:
     # The search ends at the first pair beyond all moduli, whichever that is.
     least = longest_ratio(*given, spec.unit_roundoff)
     return Decision(None, sqrt(least), "beyond")
-
-
-def decide_by_pairs(spec: Spec, rho: float, ratio: float) -> Decision:
-    """Decide by the smaller of both bounds: of rho by octaves, of rho^2 by pairs."""
-    return decide_by_ratio(spec, min(ratio, rho * rho))
-
-
-def settle_by_pairs(settled: Spec, ratio: float) -> Spec:
-    """Settle the moduli by the largest rho^2 of pairs.
-
-    `settled`: what `settle_by_octaves` has returned.
-    """
-    return settled.settle(*decide_by_pairs(settled, settled.rho, ratio))

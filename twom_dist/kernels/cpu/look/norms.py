@@ -238,13 +238,6 @@ def relate(e, bits, one, two):  # type: ignore[no-untyped-def]
         one[i], two[i] = split_power(e[i] if sentinel else bits - e[i])
 
 
-def largest_exponents_from_bits(bits: Array, real: np.dtype) -> Array:
-    """Turn the largest magnitude bits of each row into exponents."""
-    out = np.empty(bits.shape, np.int32)
-    read_exponents(bits.reshape(-1).view(real), out.reshape(-1))
-    return out
-
-
 def is_sentinel(exponents: Array) -> Array:
     """Tell the rows without a nonzero, or with a NaN or an Inf."""
     return np.abs(exponents) >= NONFINITE_ROW // 2
