@@ -36,9 +36,8 @@ def largest_exponents(
     """
     if before is not None and row.shifts_of(0, spec) is None:
         return before.largest
-    measure, bits = load_engine(spec).measure, norm_bits(spec.k)
-    each = (row.shifted(step, spec) for step in row.steps)
-    return combine_largest([measure(x, bits, shifts=e).largest for x, e in each])
+    found = _measure_tiles(spec, row, None, ())
+    return combine_largest([x.largest for x in found])
 
 
 def combine_largest(parts: Sequence[Array]) -> Array:
@@ -69,7 +68,7 @@ def _measure_tiles(
     spec: Spec, row: Row, largest: Array | None, asks: tuple[Ask, ...]
 ) -> list[RowStatistics]:
     """Measure the tiles of a row, one by one."""
-    if largest is None and len(row.steps) > 1:
+    if largest is None and asks and len(row.steps) > 1:
         largest = largest_exponents(spec, row)
     measure, bits = load_engine(spec).measure, norm_bits(spec.k)
 

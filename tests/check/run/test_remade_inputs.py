@@ -140,7 +140,7 @@ def test_what_is_held_does_not_grow_with_k(routine):
 
     for tiles in (6, 18):
         held.append(0)
-        x = made(random_matrix(N, 20 * tiles, phi=2.0, seed=tiles), (10, 20))
+        x = made(random_matrix(N, 20 * tiles, phi=5.0, seed=tiles), (10, 20))
         with mock.patch.object(CpuEngine, "octaves", staticmethod(take)):
             computed(td.gemm(x, x, **BOTH) if routine is td.gemm else td.herk(x))
     assert 0 < held[1] == held[0]
