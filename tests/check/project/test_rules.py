@@ -12,6 +12,7 @@ from tests.check.project.test_layering import our_imports
 from tests.support.places import ROOT
 from tests.support.sources import find_files, nodes, package, parse, read
 from twom_dist import errors
+from twom_dist.kernels import Engine
 
 MAX_LINES = 350
 MEANINGLESS_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
@@ -248,3 +249,10 @@ def test_few_tests_reach_inside_of_rooms_or_patch():
     inner, patching = zip(*counted, strict=True)
     assert sum(inner) <= MOST_INNER * len(inner)
     assert sum(patching) <= MOST_PATCHING * len(patching)
+
+
+def test_an_engine_has_few_methods():
+    """Those of a product, of an analysis, and others that have defaults."""
+    members = [x for x in dir(Engine) if not x.startswith("_")]
+    methods = [x for x in members if callable(getattr(Engine, x))]
+    assert len(methods) <= 22
