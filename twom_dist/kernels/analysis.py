@@ -109,6 +109,7 @@ class Analyses(Protocol):
         *,
         columns: bool,
         rule: ScalingRule | None,
+        octaves: bool = False,
         shifts: Sequence[Array] | None = None,
         meanwhile: Callable[[], object] | None = None,
     ) -> Analysis:
@@ -124,6 +125,8 @@ class Analyses(Protocol):
             Whether to look at columns.
         rule : ScalingRule, optional
             By which exponents are chosen whose rounding errors may be asked for.
+        octaves : bool
+            Whether `Analysis.count_octaves` is expected, so that it needs no wait.
         shifts : sequence of (k,) int32, optional
             One for each operand; none for stacks.
         meanwhile : callable, optional

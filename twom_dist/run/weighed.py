@@ -32,6 +32,8 @@ class WeighedRecipe:
         self._twins, self._analyse = problem.spec.twins, plan_analysis(problem.spec)
         self._waits = load_engine(problem.spec).waits
         self._guesses = self._waits and max(problem.shape) < BELOW
+        # Whether octaves decided the last time, and are fetched with the few numbers.
+        self._octaves = False
         # One reference, which threads may replace.
         self._last: tuple[ResidueSystem | None, Callable[..., Array] | None]
         self._last = None, None
@@ -75,10 +77,12 @@ class WeighedRecipe:
                     found = multiply(x, y, c=c)
 
         given = [x] if self._twins else [x, y]
-        analysis = self._analyse(given, meanwhile=launch if self._guesses else None)
+        meanwhile = launch if self._guesses else None
+        analysis = self._analyse(given, octaves=self._octaves, meanwhile=meanwhile)
         decision = None
         if not may_shift(analysis, spec.k):
             decision = decide(given, analysis, spec)
+            self._octaves = decision.closed_by in ("octaves", "pairs")
         if decision is None or decision.system is None:
             return eager.compute(pose(), analysis)
         if decision.system is not last:

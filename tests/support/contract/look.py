@@ -205,5 +205,6 @@ def test_stacks_are_analysed_matrix_by_matrix(engine, dtype):
         options = {"columns": True, "rule": rule_for(8, 35)}
         expected = REFERENCE.analyse(own, 20, **options)
         assert expected.cosines.min() < 0.9
-        for places in (np.arange(3), np.array([1]), np.array([0, 2])):
-            assert_analysed(engine.analyse(own, 20, **options), expected, places)
+        for octaves, places in ((False, [0, 1, 2]), (True, [1]), (True, [0, 2])):
+            found = engine.analyse(own, 20, octaves=octaves, **options)
+            assert_analysed(found, expected, np.array(places))

@@ -29,6 +29,8 @@ class CudaAnalysis:
     cosines : (sides, count) float64
     columns : (3, count) int64, or None
     errors : (count,) int64, or None
+    counted : sequence of array
+        `_Arrays.counted`, on the host, if they were expected to be asked for.
     device : Device
     arrays : callable
         Returns the arrays of `_parts`, on the device.
@@ -37,6 +39,7 @@ class CudaAnalysis:
     cosines: Array
     columns: Array | None
     errors: Array | None
+    counted: Sequence[Array]
     device: Device
     arrays: Callable[[], "_Arrays"]
 
@@ -50,10 +53,8 @@ class CudaAnalysis:
         return self.errors[places]
 
     def count_octaves(self, places: Array) -> list[RowStatistics]:
-        """Fetch what has been counted, and the squares, by one wait."""
-        arrays = self.arrays()
-        own = zip(arrays.largest, arrays.sums, arrays.counts, strict=True)
-        fetched = iter(self.device.fetch([x for side in own for x in side]))
+        """Return what has been counted, and the squares; by a wait if need be."""
+        fetched = iter(self.counted or self.device.fetch(self.arrays().counted()))
         found = []
         for largest, sums, counts in zip(fetched, fetched, fetched, strict=True):
             every = RowStatistics(largest, sums[0], octaves=counts)
@@ -72,6 +73,11 @@ class _Arrays:
     largest: Sequence[Array]
     extremes: Sequence[Array]
 
+    def counted(self) -> list[Array]:
+        """List exponents, sums and counts of each operand in turn."""
+        own = zip(self.largest, self.sums, self.counts, strict=True)
+        return [x for side in own for x in side]
+
     def statistics(self) -> list[RowStatistics]:
         """Return what has been found of each operand."""
         return [
@@ -88,6 +94,7 @@ def analyse(
     norm_bits: int,
     columns: bool,
     rule: ScalingRule | None,
+    octaves: bool,
     shifts: Sequence[Array] | None,
     meanwhile: Callable[[], object] | None,
 ) -> CudaAnalysis:
@@ -114,10 +121,11 @@ def analyse(
         every = found if slab is None else device.split(slab, parts)
         return _sort(every, count, sides)
 
-    cosines, *others = device.fetch(ends, meanwhile)
+    expected = arrays().counted() if octaves else []
+    cosines, *others = device.fetch([*ends, *expected], meanwhile)
     of_columns = others.pop(0) if columns else None
     errors = others.pop(0) if rule is not None else None
-    return CudaAnalysis(cosines, of_columns, errors, device, arrays)
+    return CudaAnalysis(cosines, of_columns, errors, others, device, arrays)
 
 
 @remember

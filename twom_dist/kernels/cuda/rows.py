@@ -43,11 +43,12 @@ class CudaRows:
         *,
         columns: bool,
         rule: ScalingRule | None,
+        octaves: bool = False,
         shifts: Sequence[Array] | None = None,
         meanwhile: Callable[[], object] | None = None,
     ) -> CudaAnalysis:
         """Find the numbers that decide by three launches and one wait."""
-        given = operands, norm_bits, columns, rule, shifts, meanwhile
+        given = operands, norm_bits, columns, rule, octaves, shifts, meanwhile
         return analyse(self.device, self.scripts, self.variant(), *given)
 
     def choose_exponents(

@@ -22,6 +22,7 @@ def analyse(
     *,
     columns: bool,
     rule: ScalingRule | None,
+    octaves: bool = False,
     shifts: Sequence[Array] | None = None,
     meanwhile: object = None,
 ) -> HostAnalysis:
@@ -34,10 +35,8 @@ def analyse(
     ends = [_NOTHING, _NOTHING]
     if x.columns is not None and y.columns is not None:
         ends = [t.reshape(-1, 3, k) for t in (x.columns, y.columns)]
-    cosines, of_columns = (
-        np.empty((2, len(sums[0]))),
-        np.zeros((3, len(ends[0])), np.int64),
-    )
+    cosines = np.empty((2, len(sums[0])))
+    of_columns = np.zeros((3, len(ends[0])), np.int64)
     _reduce(*sums, *ends, k, column_bits(k), cosines, of_columns)
     own = engine, operands, norm_bits, rule, shifts, found
     return HostAnalysis(*own, cosines[: len(found)], of_columns if columns else None)
