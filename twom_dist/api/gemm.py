@@ -120,8 +120,8 @@ def gemm(
     -----
     AccuracyWarning
         Where the data need more bits than any residue system has, and the product is
-        the native one, whose last bits depend on chunks, BLAS and threads. For dask
-        arrays by the task that decides, maybe in a worker's log; `explain` tells, too.
+        the native one, whose last bits depend on chunks, BLAS and threads. Dask arrays
+        cannot warn: `twom_dist.explain` tells.
 
     Notes
     -----

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import warn_of_native
 from ..kernels.family import convert, join
 from ..kernels.statistics import RowStatistics
 from ..moduli import norm_bits, scaling_rule
@@ -143,7 +142,4 @@ def settle_by_pairs(spec: Spec, settled: Spec, found: Sequence[float]) -> Spec:
     largest = max(found, default=0.0)
     ways = settle.decide_by_pairs, settle.decide_by_errors
     decide = ways[settled.asks_for_errors]
-    last = settled.settle(*decide(settled, settled.rho, largest))
-    if last.native and spec.lazy:
-        warn_of_native()
-    return last
+    return settled.settle(*decide(settled, settled.rho, largest))

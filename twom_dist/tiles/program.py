@@ -99,8 +99,7 @@ def choose_shifts(
 def multiply(ex: Interpreter, spec: Spec, found: Found) -> None:
     """Scale rows of op(A) and columns of op(B), then compute C cell by cell."""
     exponents: dict[Line, Value] = {}
-    scaled = spec.stands_in or not spec.native
-    if scaled and not (spec.exact or spec.empty):
+    if not (spec.native or spec.exact or spec.empty):
         exponents = {x: scale(ex, spec, found, x) for x in lines(ex, spec, wanted=True)}
     for i, j in ex.cells():
         tile = multiply_cell(ex, spec, found, (i, j), exponents)

@@ -105,11 +105,6 @@ class Spec:
         return not self.moduli
 
     @property
-    def stands_in(self) -> bool:
-        """True if the product is native because the data need more than all moduli."""
-        return self.native and self.closed_by == "beyond"
-
-    @property
     def system(self) -> ResidueSystem:
         """The residue system (cached per process)."""
         return make_system(self.method, self.moduli)

@@ -16,7 +16,7 @@ from ..kernels.family import convert, join, namespace
 from ..kernels.statistics import Ask, RowStatistics
 from ..moduli import norm_bits, scaling_rule
 from ..typing import Array
-from . import cells, stand_in, tasks
+from . import cells, tasks
 from .accumulator import Accumulator
 from .blocks import unlike_chunks
 from .grid import Chunks
@@ -131,12 +131,12 @@ def take_shifts(spec: Spec, shifts: Sequence[Array] | None, step: int) -> Array 
 
 
 def choose_exponents(spec: Spec, measured: RowStatistics) -> Array | None:
-    """Choose a power of two for each row: the largest that the moduli allow."""
+    """Choose a power of two for each row; None if the product became native."""
+    if spec.native:
+        return None
     engine = load_engine(spec)
     # What a job has looked at before lies on the host.
     largest = convert(measured.largest, engine.family)
-    if spec.native:
-        return stand_in.choose_scales(largest)
     rule = scaling_rule(spec.system, spec.k)
     assert rule is not None
     squares = convert(measured.squares, engine.family)

@@ -11,7 +11,6 @@ from ..kernels.family import family_of
 from ..kernels.operands import Encoded, Fill
 from ..moduli import scaling_rule
 from ..typing import Array, Uplo
-from . import stand_in
 from .accumulator import Accumulator
 from .blocks import unlike_chunks
 from .cache import encoded_tiles
@@ -106,7 +105,7 @@ def multiply_panel(
     `triangle`: what `decode_tile` will be asked for.
     """
     if spec.native:
-        return _multiply_native(left, right, spec, before, (rows, columns))
+        return _multiply_native(left, right, spec, before)
     engine, right = load_engine(spec), share_tiles(left, right)
     values = old = None if before is None else before.values
     fill = None if before is None else before.fill
@@ -168,16 +167,11 @@ def _encode_pair(
 
 
 def _multiply_native(
-    left: Row,
-    right: Row,
-    spec: Spec,
-    before: Accumulator | None,
-    scales: tuple[Array | None, Array | None],
+    left: Row, right: Row, spec: Spec, before: Accumulator | None
 ) -> Accumulator:
     total = None if before is None else before.values
     for step in left.steps:
-        both = zip((left, right), scales, strict=True)
-        x, y = (_scaled(row, step, spec, own) for row, own in both)
+        x, y = (row.as_numbers(step, spec) for row in (left, right))
         with np.errstate(invalid="ignore", over="ignore"):
             product = np.matmul(x, y.swapaxes(-1, -2))
             if total is not None and total.shape != product.shape:
@@ -185,14 +179,6 @@ def _multiply_native(
             total = product if total is None else total + product
     assert total is not None
     return _accumulator(total, None)
-
-
-def _scaled(row: Row, step: int, spec: Spec, scales: Array | None) -> Array:
-    """View a tile as numbers, scaled where the product stands in."""
-    x: Array = row.as_numbers(step, spec)
-    if scales is None:
-        return x
-    return stand_in.scale_rows(x, scales, row.shifts_of(step, spec))
 
 
 def decode_tile(
@@ -210,11 +196,8 @@ def decode_tile(
     `out`: an array that the result may be written to.
     """
     if spec.native:
-        values, alpha = accumulator.values, spec.alpha
-        if spec.stands_in:
-            values, alpha = stand_in.unscale(values, rows, columns, alpha), 1
-        given = alpha, beta, c, spec.dtype
-        return load_engine(spec).scale_and_add(values, *given)
+        values, scalars = accumulator.values, (spec.alpha, beta)
+        return load_engine(spec).scale_and_add(values, *scalars, c, spec.dtype)
     engine = load_engine(spec)
     out = engine.decode(
         accumulator.values,
