@@ -32,8 +32,8 @@ class Engine(Analyses, Defaults, Protocol):
     The stages of a product take *stacks* too: matrices of one shape along axes in
     front, the same for all operands. Then x is (..., rows, k), exponents are (...,
     rows), residues (products, ..., m, n or more), and a result is (..., m, n), each
-    matrix bit for bit what it is alone. Stages that do not say (..., rows, k) or the
-    like do it, too, but for `multiply_octaves` and `add_residues`.
+    matrix bit for bit what it is alone. `multiply_octaves`, `add_residues` and
+    `fingerprint` take one matrix.
 
     Stages that take `shifts` read column l as ``x[:, l] 2^shifts[l]``: the parts are
     multiplied as they are loaded, and the stage gives the bits that it gives for a

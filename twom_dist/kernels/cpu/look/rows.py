@@ -95,8 +95,9 @@ def measure_all(
         of_all = known is not None, norm_bits, _FORMATS[char]
         given = entries, *factors, of_all, e, sums, extremes
         function = _measure_across if across else _measure_along
-        pieces += [(function, given, piece) for piece in plan.pieces]
-        work += plan.work
+        if kinds or known is None or "columns" in asks:
+            pieces += [(function, given, piece) for piece in plan.pieces]
+            work += plan.work
         found.append((plan, e, sums, extremes))
     run_each(_call, pieces, work)
     every = [_as_statistics(*one) for one in found]
