@@ -50,11 +50,11 @@ from .api.updates import (
 )
 from .cluster import doctor, local_cluster
 from .config import load_defaults as _load_defaults
-from .contract import einsum, matmul, numpy, tensordot, transpose
+from .contractions import einsum, matmul, numpy, tensordot, transpose
 from .jobs import JobSummary
+from .patching import use
 from .plan import Plan
 from .plan.explanation import Explanation
-from .switch import use
 
 __version__ = "0.1.0"
 
@@ -113,7 +113,7 @@ _sys.modules[f"{__name__}.xarray"] = xarray
 
 if not TYPE_CHECKING:
     # What autoray asks of a backend.
-    from .contract.backend import __getattr__ as __getattr__
+    from .contractions.backend import __getattr__ as __getattr__
 
 
 def __dir__() -> list[str]:

@@ -35,8 +35,8 @@ LAYERS = (
     ("cluster",),
     ("jobs",),
     ("api",),
-    ("contract", "integers"),
-    ("switch",),
+    ("contractions", "integers"),
+    ("patching",),
     # "": twom_dist/__init__.py, public names only.
     ("cli", "__main__", ""),
 )

@@ -26,7 +26,7 @@ LONG = ("api", "cli", "kernels")
 # What raises other errors than ours: for a protocol, for a caller in the same package
 # that turns them into ours or does without, and to end a process.
 RAISES = {
-    "contract": {"AttributeError"},
+    "contractions": {"AttributeError"},
     "cli": {"Exit", "BadParameter", "ValueError"},
     "cluster/local.py": {"SystemExit"},
     "jobs/disk.py": {"CancelledError"},

@@ -8,8 +8,8 @@ import numpy as np
 from ..errors import PlanError
 from ..problem.matrices import check_out, is_on_device
 from .arrays import as_operands
-from .asked import contraction
 from .functions import einsum, matmul
+from .recorded import contraction
 from .subscripts import read_each, tensordot_terms
 
 

@@ -19,7 +19,7 @@ _INSIDE = (*_OURS, "cupy", "cupyx", "dask", "distributed")
 _LOOKED_UP = ("cupy", "dask", "dask.array")
 
 
-class _Place(NamedTuple):
+class _Patch(NamedTuple):
     """A name in a module or class, and who is not answered there."""
 
     owner: Any
@@ -35,20 +35,20 @@ class _Place(NamedTuple):
 
 _lock = RLock()
 _blocks = 0
-# By owner and name: the place, our function, and what was there.
-_replaced: dict[tuple[int, str], tuple[_Place, Any, Any]] = {}
+# By owner and name: the patch, our function, and what was there.
+_patched: dict[tuple[int, str], tuple[_Patch, Any, Any]] = {}
 
 
 @contextmanager
-def replaced(answer: Answer) -> Iterator[None]:
+def patch(answer: Answer) -> Iterator[None]:
     """Have calls answered until the last block ends; then all is as it was."""
     global _blocks
     with _lock:
         _blocks += 1
     try:
         with _lock:
-            for place in _find_places():
-                _replace(place, answer)
+            for each in _find_patches():
+                _replace(each, answer)
             _forget_lookups()
         yield
     finally:
@@ -58,7 +58,7 @@ def replaced(answer: Answer) -> Iterator[None]:
                 _restore()
 
 
-def _find_places() -> Iterator[_Place]:
+def _find_patches() -> Iterator[_Patch]:
     import dask.array as da
     from dask.array import einsumfuncs, routines
 
@@ -66,41 +66,41 @@ def _find_places() -> Iterator[_Place]:
     for module in (da, routines, einsumfuncs):
         for name, read in READERS.items():
             if name in vars(module):
-                yield _Place(module, name, read, _OURS)
+                yield _Patch(module, name, read, _OURS)
     # Those of array expressions compute nothing yet.
     if hasattr(da.Array, "expr"):
         for name, read in EXPRESSIONS.items():
             if hasattr(da.Array, name):
-                yield _Place(da.Array, name, read, _OURS)
+                yield _Patch(da.Array, name, read, _OURS)
     cupy = sys.modules.get("cupy")
     arrays = getattr(cupy, "ndarray", None)
     if arrays is not None:
         for name, read in READERS.items():
-            yield _Place(cupy, name, read, _INSIDE)
+            yield _Patch(cupy, name, read, _INSIDE)
         for name, read in METHODS.items():
-            yield _Place(arrays, name, read, _INSIDE)
+            yield _Patch(arrays, name, read, _INSIDE)
 
 
-def _replace(place: _Place, answer: Answer) -> None:
-    key = id(place.owner), place.name
-    if key in _replaced:
+def _replace(patch: _Patch, answer: Answer) -> None:
+    key = id(patch.owner), patch.name
+    if key in _patched:
         return
-    before = place.own
-    original = getattr(place.owner, place.name)
+    before = patch.own
+    original = getattr(patch.owner, patch.name)
     # One for each function: pickle compares that of its own module.
-    made = [ours for _, ours, was in _replaced.values() if was is original]
-    name = place.name.strip("_")
-    answered = partial(answer, name, place.read, original)
-    ours = made[0] if made else _make(place, original, answered)
-    setattr(place.owner, place.name, ours)
-    _replaced[key] = place, ours, before
+    made = [ours for _, ours, was in _patched.values() if was is original]
+    name = patch.name.strip("_")
+    answered = partial(answer, name, patch.read, original)
+    ours = made[0] if made else _make(patch, original, answered)
+    setattr(patch.owner, patch.name, ours)
+    _patched[key] = patch, ours, before
 
 
-def _make(place: _Place, original: Any, answer: Answer) -> Any:
+def _make(patch: _Patch, original: Any, answer: Answer) -> Any:
     @wraps(original)
     def function(*args: Any, **more: Any) -> Any:
         caller = sys._getframe(1).f_globals.get("__name__", "")
-        if caller.partition(".")[0] in place.skipped:
+        if caller.partition(".")[0] in patch.skipped:
             return original(*args, **more)
         return answer(*args, **more)
 
@@ -108,14 +108,14 @@ def _make(place: _Place, original: Any, answer: Answer) -> Any:
 
 
 def _restore() -> None:
-    for place, ours, before in _replaced.values():
-        if place.own is not ours:
+    for patch, ours, before in _patched.values():
+        if patch.own is not ours:
             continue  # replaced by somebody else, who calls ours, which calls theirs
         if before is None:
-            delattr(place.owner, place.name)
+            delattr(patch.owner, patch.name)
         else:
-            setattr(place.owner, place.name, before)
-    _replaced.clear()
+            setattr(patch.owner, patch.name, before)
+    _patched.clear()
     _forget_lookups()
 
 

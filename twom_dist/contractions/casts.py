@@ -12,7 +12,7 @@ from ..problem.choice import choose
 from ..problem.matrices import is_dask
 from . import functions
 from .arrays import as_operands, promote
-from .asked import contraction
+from .recorded import contraction
 from .subscripts import read_each, write_letters
 
 F = TypeVar("F", bound=Callable[..., Any])

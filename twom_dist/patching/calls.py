@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..contract import einsum, matmul, tensordot
-from ..contract.native import PRODUCT_KINDS
-from ..contract.subscripts import parse, write_letters
+from ..contractions import einsum, matmul, tensordot
+from ..contractions.native import PRODUCT_KINDS
+from ..contractions.subscripts import parse, write_letters
 from ..errors import ArgumentError, TwomError
 from ..problem.matrices import is_dask
 from ..typing import as_integer

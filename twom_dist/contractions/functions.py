@@ -17,11 +17,11 @@ from ..problem.choice import Choice
 from ..problem.matrices import check_out
 from ..typing import Accuracy, EngineName, Method
 from .arrays import as_operands, is_unsized, promote, reduce_to
-from .asked import contraction
 from .letters import find_sizes
 from .pair import contract_pair
 from .path import contract_network, read_path
 from .plain import are_plain, differ_first, multiply_plain, multiply_unsized
+from .recorded import contraction
 from .subscripts import (
     matmul_terms,
     parse,

@@ -20,7 +20,7 @@ _UNSEEN = (
 )
 
 
-class Tally:
+class ProductCounts:
     """Counts of the products in a block; printed, with a line for each reason.
 
     Attributes

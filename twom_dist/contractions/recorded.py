@@ -1,7 +1,7 @@
 """The calls that contractions make, for plans and explanations, and for blocks.
 
-A contraction that is asked runs as far as its products, and there notes the calls. One
-that is watched is called by the witness.
+A contraction that is asked runs as far as its products, and there records the calls.
+While a block of `td.use` is open, all contractions are intercepted.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 
 @dataclass
-class Asking:
+class Recording:
     """Products that a contraction has met.
 
     Attributes
@@ -42,26 +42,28 @@ class Asking:
     sizes: list[tuple[int, int, int]] = field(default_factory=list)
 
 
-_asking: ContextVar[Asking | None] = ContextVar("twom-dist-asking", default=None)
-current = _asking.get
+_recording: ContextVar[Recording | None] = ContextVar(
+    "twom-dist-recording", default=None
+)
+current = _recording.get
 
 
 # Calls a contraction, given it with its arguments, and counts it.
-Witness = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
-_witnesses: list[Witness] = []
+Interceptor = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+_interceptors: list[Interceptor] = []
 
 
 @contextmanager
-def watched(witness: Witness) -> Iterator[None]:
-    """Have all contractions of this process called by a witness while this lasts.
+def intercept(interceptor: Interceptor) -> Iterator[None]:
+    """Have all contractions of this process called by an interceptor.
 
-    There is one witness, who knows which calls are its own.
+    There is one, who knows which calls are its own.
     """
-    _witnesses.append(witness)
+    _interceptors.append(interceptor)
     try:
         yield
     finally:
-        _witnesses.pop()
+        _interceptors.pop()
 
 
 class _Asked(np.ndarray[Any, Any]):
@@ -75,21 +77,21 @@ def contraction(function: Callable[P, R]) -> Callable[P, R]:
     def ask(*args: Any, **options: Any) -> Call:
         out = options.pop("out", None)
         letter, shapes, operands = _prepare(function.__name__, args)
-        asking = Asking(shapes)
-        token = _asking.set(asking)
+        recording = Recording(shapes)
+        token = _recording.set(recording)
         try:
             function(*operands, **options)
         finally:
-            _asking.reset(token)
-        call = _take_one(function.__name__, asking)
+            _recording.reset(token)
+        call = _take_one(function.__name__, recording)
         return call._replace(out=out, terms=call.terms._replace(letter=letter))
 
-    # `problem.arguments.checked`, but for the witness: another call would be felt.
+    # `problem.arguments.checked`, but for the interceptor: another call would be felt.
     @wraps(function)
     def called(*args: Any, **options: Any) -> Any:
         try:
-            if _witnesses:
-                return _call_witness(function, args, options)
+            if _interceptors:
+                return _call_interceptor(function, args, options)
             return function(*args, **options)
         except TypeError:
             check_arguments(function, args, options)
@@ -100,10 +102,10 @@ def contraction(function: Callable[P, R]) -> Callable[P, R]:
     return cast(Callable[P, R], made)
 
 
-def _call_witness(function: Any, args: Any, options: Any) -> Any:
+def _call_interceptor(function: Any, args: Any, options: Any) -> Any:
     # A copy, since another thread may end the last block now.
-    for witness in _witnesses[:1]:
-        return witness(function, args, options)
+    for interceptor in _interceptors[:1]:
+        return interceptor(function, args, options)
     return function(*args, **options)
 
 
@@ -139,14 +141,14 @@ def _is_shape(x: Any) -> bool:
     return isinstance(x, tuple) and all(as_integer(size) is not None for size in x)
 
 
-def _take_one(name: str, asking: Asking) -> Call:
-    if len(asking.calls) == 1:
-        return asking.calls[0]
-    if not asking.calls:
+def _take_one(name: str, recording: Recording) -> Call:
+    if len(recording.calls) == 1:
+        return recording.calls[0]
+    if not recording.calls:
         problem = f"{name} sums no products of these operands"
         raise PlanError(problem, "Nothing is multiplied through int8", "no-product")
-    steps = [f"{m} x {k} times {k} x {n}" for m, n, k in asking.sizes]
-    m, n, k = asking.sizes[0]
+    steps = [f"{m} x {k} times {k} x {n}" for m, n, k in recording.sizes]
+    m, n, k = recording.sizes[0]
     raise PlanError(
         f"{name} of these operands makes {len(steps)} products, {', '.join(steps)}",
         f"Ask for one of them, as td.matmul with shapes such as ({m}, {k}), ({k}, {n})",

@@ -8,7 +8,7 @@ from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from types import TracebackType
 from typing import Any, Self
 
-from ..contract.asked import watched
+from ..contractions.recorded import intercept
 from ..crossover.choose import listen
 from ..errors import ArgumentError, TwomError
 from ..moduli.accuracy import NATIVE_METHOD
@@ -18,8 +18,8 @@ from ..problem.matrices import is_dask
 from ..problem.problem import check_possible
 from ..typing import Accuracy, EngineName, Method, as_flag
 from .calls import Read, check_dtype, check_operands, is_contracted
-from .places import replaced
-from .tally import Tally
+from .counts import ProductCounts
+from .patches import patch
 
 
 @dataclass(eq=False)
@@ -30,7 +30,7 @@ class _Entry:
     native: bool
     strict: bool
     outer: Self | None
-    seen: Tally = field(default_factory=Tally)
+    seen: ProductCounts = field(default_factory=ProductCounts)
     # A task that a block has started has a copy of its context, and may outlive it.
     is_open: bool = True
 
@@ -68,7 +68,7 @@ class Block(ContextDecorator):
         """Say where the counts are, which many look for here."""
         return "<td.use: its counts are those of `with td.use() as used:`>"
 
-    def __enter__(self) -> Tally:
+    def __enter__(self) -> ProductCounts:
         """Begin a block."""
         entry = _Entry(self._options, self._native, self._strict, _entered.get())
         opened = _enter(entry)
@@ -93,7 +93,7 @@ class Block(ContextDecorator):
 
 @contextmanager
 def _enter(block: _Entry) -> Iterator[None]:
-    with replaced(_answer), watched(_witness):
+    with patch(_answer), intercept(_intercept):
         _entered.set(block)
         try:
             yield
@@ -236,7 +236,7 @@ def _keeps_graph(operands: Sequence[Any]) -> bool:
     return bool(lazy) and not any(hasattr(x, "expr") for x in lazy)
 
 
-def _witness(
+def _intercept(
     function: Callable[..., Any], args: tuple[Any, ...], more: Mapping[str, Any]
 ) -> Any:
     """Compute a call of our own, by its own options, and count it."""
@@ -261,7 +261,7 @@ def _witness(
     return found
 
 
-def _count(seen: Tally, answers: Sequence[str], native: bool) -> None:
+def _count(seen: ProductCounts, answers: Sequence[str], native: bool) -> None:
     """Count a product that we have computed, given why its parts are native."""
     if native:
         seen.add("native", "native, since method='blas' was given")

@@ -15,7 +15,7 @@ from ..problem.choice import Choice
 from ..problem.matrices import is_dask
 from ..tiles.routine import ROUTINES
 from ..typing import Op
-from . import asked
+from . import recorded
 from .arrays import reduce_operand, sort_axes, strides_of
 from .entries import multiply_entries, repeats_for_vector, sum_views
 from .fuse import fuse, fuse_lazily, make_lazy, make_zeros, split, split_blocks
@@ -56,9 +56,9 @@ def contract_pair(
     given = a, b
     if is_dask(a) != is_dask(b):
         a, b = make_lazy(a, b, layout)
-    if asking := asked.current():
-        asking.sizes.append(layout.shape)
-        asking.calls.append(_as_call(a, b, layout, choice, diag, asking.shapes))
+    if recording := recorded.current():
+        recording.sizes.append(layout.shape)
+        recording.calls.append(_as_call(a, b, layout, choice, diag, recording.shapes))
         return make_zeros(a, b, layout)
     if is_dask(a):
         twin = _find_twin(a, b, layout, choice, diag)
