@@ -16,9 +16,9 @@ from ..run.collection import look_at_arrays
 from ..run.lazy import align, align_diagonal
 from ..tiles.grid import cut_strips
 from ..tiles.spec import Spec
-from .asking import ask, unwrap
 from .files import ask_job
-from .given import is_header, take_matrices
+from .plan_operands import is_header, take_matrices
+from .routine import ask, unwrap
 
 
 def explain(

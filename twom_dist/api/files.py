@@ -12,8 +12,8 @@ from ..jobs.job import Path
 from ..problem.arguments import name_routine
 from ..problem.call import Call
 from ..tiles.routine import ROUTINES
-from .asking import ask
 from .gemm import gemm
+from .routine import ask
 
 
 def multiply_files(

@@ -6,7 +6,7 @@ from ..problem.call import Call, Terms
 from ..problem.choice import Choice
 from ..tiles.routine import ROUTINES
 from ..typing import Accuracy, EngineName, Method, Op
-from .asking import sum_of_two, type_by_letter
+from .routine import sum_of_two, type_by_letter
 from .types import Writable
 
 

@@ -11,19 +11,19 @@ from ..plan import LARGEST_TILE, Cluster, Plan, make_plan, tile_sizes
 from ..plan.cluster import DEVICE_THREADS
 from ..plan.memory import MemoryBudget
 from ..problem.call import Call
+from ..problem.integer_valued import outline_integers
 from ..problem.matrices import Header, common_family, is_dask
 from ..problem.pairs import as_pairs, header_of
 from ..problem.problem import Problem, of_headers
 from ..problem.scalars import as_number
 from ..problem.sizes import check_known
 from ..problem.target import Exact
-from ..problem.whole import look_at
 from ..run.client import by_workers_chip, current_cluster
 from ..tiles.grid import Chunks
-from .asking import ask, unwrap
 from .files import ask_job
-from .given import is_header, take_matrices
 from .job_plans import plan_job
+from .plan_operands import is_header, take_matrices
+from .routine import ask, unwrap
 
 # Sizes of tiles: one for all dimensions, or one or all of its sizes for each.
 ChunksLike = int | Sequence[int | Sequence[int]]
@@ -168,7 +168,7 @@ def _pose(call: Call) -> Problem:
         )
     elif isinstance(terms.choice.target, Exact):
         a, b = (
-            x if x is None or is_header(x) else look_at(x, y)
+            x if x is None or is_header(x) else outline_integers(x, y)
             for x, y in ((a, "A"), (b, "B"))
         )
     if c is None and terms.beta is not None and as_number(terms.beta, "beta") != 0:

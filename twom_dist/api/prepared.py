@@ -12,14 +12,14 @@ from ..interop.dlpack import adopt
 from ..kernels.family import family_of
 from ..kernels.graphs import Graphs
 from ..kernels.room import OwnMemory
+from ..problem.integer_valued import is_floating
 from ..problem.matrices import as_matrix, is_dask, read_shape
 from ..problem.problem import of_headers
 from ..problem.scalars import as_number
-from ..problem.whole import is_floating
 from ..run.recipes import compute_arrays
 from ..typing import as_flag
-from .asking import ask
 from .gemm import gemm
+from .routine import ask
 
 
 class Product:

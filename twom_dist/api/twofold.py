@@ -11,7 +11,7 @@ from ..problem.call import Call, Terms
 from ..problem.choice import Choice
 from ..tiles.routine import ROUTINES
 from ..typing import Accuracy, EngineName, Method, Op, Uplo
-from .asking import as_symmetric, pair_of_one, pair_of_two
+from .routine import as_symmetric, pair_of_one, pair_of_two
 
 __all__ = ["gemm", "her2k", "herk", "syr2k", "syrk"]
 

@@ -14,7 +14,7 @@ from ..problem.choice import Choice, choose
 from ..problem.dtypes import letter_of
 from ..tiles.routine import ROUTINES
 from ..typing import Accuracy, EngineName, Method, Op, Uplo
-from .asking import as_symmetric, labelled_of_one, labelled_of_two
+from .routine import as_symmetric, labelled_of_one, labelled_of_two
 
 __all__ = ["gemm", "her2k", "herk", "syr2k", "syrk"]
 

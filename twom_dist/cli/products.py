@@ -102,7 +102,7 @@ def _make_command(routine: Routine) -> click.Command:
     def run(
         a: str, output: str, exact: bool, b: str | None = None, **options: Any
     ) -> None:
-        from ..api.asking import ask
+        from ..api.routine import ask
         from ..jobs import open_job
 
         asked = given(**{name: options.pop(name) for name in of_call_names})

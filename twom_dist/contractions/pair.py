@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..api.asking import compute_call
+from ..api.routine import compute_call
 from ..crossover.choose import decide, is_small, prefers_native
 from ..errors import PlanError
 from ..kernels.family import address_of, family_of, namespace

@@ -9,8 +9,8 @@ from ..interop.dlpack import adopt
 from ..interop.labelled import is_labelled, map_values
 from ..kernels.family import empty_block, family_of, namespace
 from ..problem.arguments import checked
+from ..problem.integer_valued import find_largest, is_floating, largest_whole
 from ..problem.matrices import as_array, is_dask
-from ..problem.whole import find_largest, is_floating, largest_whole
 
 
 @checked

@@ -16,10 +16,10 @@ from ..problem.arguments import checked
 from ..problem.call import Terms
 from ..problem.choice import Choice
 from ..problem.exact import LARGEST_RESULT, describe_tiles, shortest_exact
+from ..problem.integer_valued import is_floating
 from ..problem.matrices import Header, as_matrix, common_family, is_dask
 from ..problem.pairs import as_pairs, check_parts
 from ..problem.problem import Problem, of_headers
-from ..problem.whole import is_floating
 from ..run.compute import compute
 from ..tiles.integers import largest_magnitude
 from ..tiles.routine import ROUTINES

@@ -8,7 +8,7 @@ entries tell what the dtypes do not.
 
 from typing import Any
 
-from ..api.asking import as_symmetric, of_one, of_two
+from ..api.routine import as_symmetric, of_one, of_two
 from ..api.types import Writable
 from ..problem.call import Call, Terms
 from ..problem.choice import Choice

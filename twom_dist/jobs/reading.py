@@ -14,7 +14,7 @@ from ..errors import portable_errors
 from ..kernels.family import convert, empty_block
 from ..kernels.registry import get_engine
 from ..plan.chunks import Shape
-from ..problem.whole import find_largest, is_floating
+from ..problem.integer_valued import find_largest, is_floating
 from ..store import StoredMatrix
 from ..tiles.blocks import cast
 from ..tiles.interpreter import Line

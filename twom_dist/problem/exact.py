@@ -25,9 +25,9 @@ from ..tiles.integers import largest_magnitude, pair_dtype, working_dtype
 from ..tiles.routine import Routine
 from .choice import Choice
 from .dtypes import DTYPES
+from .integer_valued import is_floating, largest_whole
 from .matrices import Header, outline
 from .target import Exact
-from .whole import is_floating, largest_whole
 
 # Larger integers do not all fit a double.
 LARGEST_RESULT = 1 << 53

@@ -29,6 +29,7 @@ from .call import Terms
 from .choice import Choice, choose
 from .dtypes import result_dtype
 from .exact import Integers
+from .integer_valued import check_lazily, outline_integers
 from .matrices import (
     as_array,
     as_matrix,
@@ -43,7 +44,6 @@ from .scalars import as_number, check_beta, check_scalars
 from .sizes import check_sizes
 from .target import Bound, Exact, Moduli
 from .vectors import check_diagonal
-from .whole import check_lazily, look_at
 
 OPS: tuple[Op, ...] = ("N", "T", "C")
 UPLOS: tuple[Uplo, ...] = ("full", "lower", "upper")
@@ -133,7 +133,7 @@ def of_arrays(
         a, b = (x if x is None else as_pairs(x, y) for x, y in ((a, "A"), (b, "B")))
     elif isinstance(terms.choice.target, Exact):
         left, right = (
-            x if x is None else look_at(x, y) for x, y in ((a, "A"), (b, "B"))
+            x if x is None else outline_integers(x, y) for x, y in ((a, "A"), (b, "B"))
         )
     posed = of_headers(terms, left, right, c, family, diag)
     if posed.c is None and is_dask(c):

@@ -28,7 +28,7 @@ def largest_whole(dtype: Any) -> int:
     return 1 << int(np.finfo(dtype).nmant) + 1
 
 
-def look_at(x: Any, name: str) -> Any:
+def outline_integers(x: Any, name: str) -> Any:
     """Return the header of a matrix of integers, in floating point or not.
 
     It tells the largest magnitude of an array in memory of which the dtype does not.
