@@ -1,7 +1,7 @@
 """Engines: one contract, and `get_engine` to choose who fulfils it."""
 
-from .contract import Engine
 from .operands import Encoded
+from .protocol import Engine
 from .registry import ENGINES, get_engine
 
 __all__ = ["ENGINES", "Encoded", "Engine", "get_engine"]

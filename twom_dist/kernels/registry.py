@@ -5,8 +5,8 @@ from importlib import import_module
 from typing import Any
 
 from ..errors import EngineUnavailableError, PlanError
-from .contract import Engine
 from .family import Family
+from .protocol import Engine
 
 ENGINES = ("auto", "cpu", "cuda", "reference")
 _OF_FAMILY = {"numpy": "cpu", "cupy": "cuda"}

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..kernels.contract import Engine
+from ..kernels.protocol import Engine
 from ..kernels.registry import get_engine
 from ..moduli import ResidueSystem, make_system
 from ..moduli.accuracy import NATIVE_METHOD, unit_roundoff

@@ -22,7 +22,7 @@ LAYERS = (
     ("kernels.at_once", "kernels.analysis"),
     ("kernels.room",),
     (
-        *("kernels.limits", "kernels.defaults", "kernels.contract"),
+        *("kernels.limits", "kernels.defaults", "kernels.protocol"),
         "kernels.registry",
     ),
     ("kernels",),

@@ -185,7 +185,7 @@ def test_docstrings_and_comments_begin_with_their_subject():
 # --- tests: they ask public names or the contract of a room, and patch little ---------
 
 # What a room promises to others beside what its __init__ exports.
-CONTRACTS = {f"kernels.{x}" for x in ("contract", "registry", "family")}
+CONTRACTS = {f"kernels.{x}" for x in ("protocol", "registry", "family")}
 CONTRACTS |= {"problem.problem", "problem.call", "tiles.spec", "tiles.grid"}
 # Shares of all functions that test. What is inside a room changes, and so do its tests.
 MOST_INNER, MOST_PATCHING = 0.08, 0.02

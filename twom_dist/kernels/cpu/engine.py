@@ -50,7 +50,7 @@ from .units import has_vnni
 
 
 class CpuEngine(Defaults):
-    """The contract on Numba's kernels; see `twom_dist.kernels.contract`."""
+    """The contract on Numba's kernels; see `twom_dist.kernels.protocol`."""
 
     name = "cpu"
     family: Family = "numpy"

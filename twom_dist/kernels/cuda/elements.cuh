@@ -129,7 +129,7 @@ __device__ __forceinline__ double power_of_two(int32 e) {
 
 // An element times 2^shifts[c], exactly; unchanged if shifts is null. Only entries of
 // rows with a NaN or an Inf may overflow, and these rows are masked: see
-// kernels/contract.py. Only modules that are compiled with SHIFTED shift anything, so
+// kernels/protocol.py. Only modules that are compiled with SHIFTED shift anything, so
 // that the others pay nothing.
 __device__ __forceinline__ Element shift_element(Element element, const int32* shifts,
                                                  int64 c) {

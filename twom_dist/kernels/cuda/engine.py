@@ -51,7 +51,7 @@ from .workspace import (
 
 
 class CudaEngine(CudaRows, SharedPlanes, Defaults):
-    """The contract on CuPy and cuBLAS; see `twom_dist.kernels.contract`."""
+    """The contract on CuPy and cuBLAS; see `twom_dist.kernels.protocol`."""
 
     name = "cuda"
     family: Family = "cupy"
