@@ -2,7 +2,6 @@
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import dask
@@ -13,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from tests.support.command import CommandLine, K, M, N, make, save_operands
 from tests.support.skips import find_unexpected
 from tests.support.strategies import ENGINE_NAMES
-from twom_dist.kernels import Engine, get_engine
+from twom_dist.kernels import get_engine
 from twom_dist.run.client import current_client
 
 # Derandomised: a failure is the same for everyone. No deadline: the first call of a
@@ -54,11 +53,11 @@ UNRAISABLE = "ignore::pytest.PytestUnraisableExceptionWarning"
 WAITING = ("nightly/batch", "run/commands/test_scripts.py", "nightly", "run")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     """Put first what waits; what starts processes may lose connections."""
     here = Path(__file__).parent
 
-    def place(item: pytest.Item) -> int:
+    def place(item):
         path = item.path
         found = (i for i, x in enumerate(WAITING) if path.is_relative_to(here / x))
         return next(found, len(WAITING))
@@ -70,7 +69,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
+def pytest_sessionfinish(session):
     """Fail a run that skipped what it need not."""
     terminal = session.config.pluginmanager.get_plugin("terminalreporter")
     if terminal is None:  # one of several processes, which the first one counts
@@ -84,7 +83,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 @pytest.fixture
-def no_client_left() -> Iterator[None]:
+def no_client_left():
     """Close the default client that a broken example leaves, or later tests take it."""
     yield
     while (client := current_client()) is not None:
@@ -94,45 +93,40 @@ def no_client_left() -> Iterator[None]:
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Work in a folder of its own."""
+def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
-def files(here: Path) -> list[np.ndarray]:
+def files(here):
     """A.zarr, B.npy and C0.h5 in a folder of their own, which is the current one."""
     return save_operands(70, 30, 90)
 
 
 @pytest.fixture
-def call(here: Path, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+def call(here, capsys):
     """The command, in a folder of its own."""
     return CommandLine(capsys)
 
 
 @pytest.fixture
-def a(here: Path) -> np.ndarray:
-    """A.npy in the current folder."""
+def a(here):
     np.save("A.npy", values := make(M, K, 1))
     return values
 
 
 @pytest.fixture
-def b(here: Path) -> np.ndarray:
-    """B.npy in the current folder."""
+def b(here):
     np.save("B.npy", values := make(K, N, 2))
     return values
 
 
 @pytest.fixture(params=ENGINE_NAMES)
-def engine_name(request: pytest.FixtureRequest) -> str:
-    """Name of each engine that needs no GPU."""
+def engine_name(request):
     return request.param
 
 
 @pytest.fixture
-def engine(engine_name: str) -> Engine:
-    """Every engine that needs no GPU."""
+def engine(engine_name):
     return get_engine(engine_name)

@@ -2,7 +2,6 @@
 
 import sys
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -19,7 +18,7 @@ class Watch:
     others: frozenset[threading.Thread] | None = None
 
 
-def look(event: str, arguments: tuple[object, ...]) -> None:
+def look(event, arguments):
     """Fail the test that does what only tests in other folders may."""
     if event not in FORBIDDEN or Watch.others is None:
         return
@@ -32,7 +31,7 @@ sys.addaudithook(look)
 
 
 @pytest.fixture(autouse=True)
-def starts_nothing() -> Iterator[None]:
+def starts_nothing():
     """Watch from here to the end of the test; clusters of other tests may go on."""
     main = threading.main_thread()
     Watch.others = frozenset(x for x in threading.enumerate() if x is not main)

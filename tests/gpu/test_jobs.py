@@ -48,7 +48,6 @@ def client():
 
 @pytest.fixture
 def files(here):
-    """A, B and C0 in a folder of their own."""
     zarr = pytest.importorskip("zarr")
     shapes = {"A": (M, K), "B": (K, N), "C0": (M, N)}
     for seed, (name, shape) in enumerate(shapes.items()):
@@ -57,7 +56,6 @@ def files(here):
 
 
 def same_files(first, second):
-    """Compare two files, bit for bit."""
     return same_bits(*(open_matrix(path)[:, :] for path in (first, second)))
 
 

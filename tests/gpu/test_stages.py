@@ -26,7 +26,6 @@ def engine(request, monkeypatch):
 
 @pytest.fixture
 def compute(engine):
-    """A call of a routine with the device's arrays."""
     recipes._recipes.clear()
     return lambda routine, *given, **options: Call(engine.cupy, routine)(
         *given, **options

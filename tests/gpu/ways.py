@@ -1,19 +1,18 @@
 """The device, or why there is none, and ways of multiplying that it is made to take."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from tests.support.bits import same_bits
 from twom_dist.errors import EngineUnavailableError
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.cuda.tuning import BY_CAPABILITY, Tuning, tuning_for
+from twom_dist.kernels.cuda.tuning import BY_CAPABILITY, tuning_for
 
 WAYS = ("wgmma", "mma", "cublas", "float16")
 
 
-def engine_or_skip() -> Any:
+def engine_or_skip():
     """Return the engine of the device; without one, its own sentence is the reason."""
     try:
         return get_engine("cuda")
@@ -21,25 +20,24 @@ def engine_or_skip() -> Any:
         pytest.skip(str(error), allow_module_level=True)
 
 
-def is_fused(engine: Any) -> bool:
-    """Tell whether kernels of ours multiply on the device."""
+def is_fused(engine):
     return tuning_for(engine.device.capability()).fused
 
 
-def matches(cp: Any, found: Any, expected: Any) -> bool:
+def matches(cp, found, expected):
     """Compare every bit of a device's array with a host's."""
     assert isinstance(found, cp.ndarray)
     return same_bits(cp.asnumpy(found), expected)
 
 
-def take(way: str, capability: int, monkeypatch: pytest.MonkeyPatch) -> Tuning:
+def take(way, capability, monkeypatch):
     """Make devices of a capability take a way until the test ends."""
     chosen = chosen_way(way, tuning_for(capability))
     monkeypatch.setitem(BY_CAPABILITY, capability, chosen)
     return chosen
 
 
-def chosen_way(way: str, own: Tuning) -> Tuning:
+def chosen_way(way, own):
     """Change what a device would do by itself.
 
     "float16" is what one of compute capability 10.3 does, integer sums included.

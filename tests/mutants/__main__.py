@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -47,21 +46,18 @@ class Mutant:
     why: str
     harmless: str = ""
 
-    def __str__(self) -> str:
+    def __str__(self):
         return f"{self.file}: {self.old.strip()} -> {self.new.strip()}: {self.why}"
 
 
 @dataclass(frozen=True)
 class Room:
-    """The mutants of a room, and the tests that are to notice them."""
-
     name: str
     tests: tuple[str, ...]
     mutants: tuple[Mutant, ...]
 
 
-def read_rooms(names: Sequence[str] = ()) -> list[Room]:
-    """Read the rooms of these names, or all."""
+def read_rooms(names=()):
     paths = [FOLDER / f"{x}.toml" for x in names] or sorted(FOLDER.glob("*.toml"))
     rooms = []
     for path in paths:
@@ -74,13 +70,12 @@ def read_rooms(names: Sequence[str] = ()) -> list[Room]:
 class Copy:
     """A copy of the repository, in which one mutant at a time is tried."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         # Numba's index goes by the times of files: nothing is compiled again.
         shutil.copytree(ROOT, folder, ignore=LEFT_OUT, symlinks=True)
         self._folder, self._clock = folder, count(2**31)
 
-    def passes(self, tests: Sequence[str]) -> bool:
-        """Run tests; tell whether all pass in time."""
+    def passes(self, tests):
         own = {"PYTHONPATH": str(self._folder), "OPENBLAS_NUM_THREADS": "1"}
         try:
             done = subprocess.run(
@@ -96,8 +91,7 @@ class Copy:
         return done.returncode == 0
 
     @contextmanager
-    def changed(self, mutant: Mutant) -> Iterator[None]:
-        """Change a line, and change it back."""
+    def changed(self, mutant):
         path = self._folder / mutant.file
         text, times = path.read_text("utf-8"), path.stat()
         path.write_text(text.replace(mutant.old, mutant.new), "utf-8")
@@ -110,10 +104,10 @@ class Copy:
             os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
-def try_rooms(rooms: Sequence[Room], processes: int) -> list[Mutant]:
+def try_rooms(rooms, processes):
     """Try all mutants, and return those that no test notices."""
-    copies: SimpleQueue[Copy] = SimpleQueue()
-    survivors: list[Mutant] = []
+    copies = SimpleQueue()
+    survivors = []
     with (
         tempfile.TemporaryDirectory(prefix="mutants-") as top,
         ThreadPoolExecutor(processes) as pool,
@@ -121,7 +115,7 @@ def try_rooms(rooms: Sequence[Room], processes: int) -> list[Mutant]:
         for i in range(processes):
             copies.put(Copy(Path(top) / str(i)))
 
-        def survives(room: Room, mutant: Mutant | None) -> bool:
+        def survives(room, mutant):
             copy = copies.get()
             try:
                 with copy.changed(mutant) if mutant else nullcontext():
@@ -144,7 +138,7 @@ def try_rooms(rooms: Sequence[Room], processes: int) -> list[Mutant]:
     return survivors
 
 
-def main() -> None:
+def main():
     """Try the mutants of the rooms that are named, and fail if one survives."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rooms", nargs="*")

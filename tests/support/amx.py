@@ -7,7 +7,6 @@ Every thread has tiles of its own.
 
 import ctypes
 import signal
-from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
@@ -35,10 +34,9 @@ _IDS, _SHAPES, _DATA = (x.ctypes.data for x in (_threads, _shapes, _tiles))
 _LIBC, _IS_NATIVE = ctypes.CDLL(None), refuse_amx() is None
 
 
-def _pointer(kind: types.Type):
+def _pointer(kind):
     @intrinsic
     def point(typing_context, address):
-        """Point at numbers."""
 
         def generate(context, builder, signature, args):
             to = context.get_value_type(kind).as_pointer()
@@ -73,7 +71,6 @@ _pthread_self = types.ExternalFunction("pthread_self", types.int64())
 
 @njit
 def _own_place():
-    """Find the number of this thread."""
     own, known = _pthread_self(), _words(_IDS)
     for place in range(min(known[0], _THREADS)):
         if known[1 + place] == own:
@@ -185,7 +182,6 @@ _sigaction = types.ExternalFunction(
 
 @cache
 def _handler():
-    """Compile the handler."""
 
     @cfunc(types.void(types.int32, types.int64, types.int64))
     def handle(number, information, context):
@@ -197,7 +193,7 @@ def _handler():
 
 
 @contextmanager
-def run_amx() -> Iterator[None]:
+def run_amx():
     """Let this process run AMX's instructions, in any of its threads."""
     if not is_x86_linux():
         pytest.skip("only Linux on x86 has signals for AMX's instructions")

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 from tests.support.command import make, save
 from tests.support.jobs import listening, wait_until_gone
 from tests.support.places import CLUSTER, STAND_INS
-from tests.support.slurm import Slurm, running_slurm, why_not
+from tests.support.slurm import running_slurm, why_not
 
 HERK = ("herk", "A.zarr", "-o", "C.zarr")
 # Not what they are about, and what starts fastest.
@@ -23,8 +22,7 @@ BATCH = ("DASK_", "SLURM_", "PBS_", "LSB_")
 
 
 @pytest.fixture(scope="session")
-def slurm() -> Iterator[Slurm]:
-    """Start a Slurm of two nodes, once for all tests."""
+def slurm():
     # Root and Slurm's daemons, which not every machine has; CI has both.
     if (reason := why_not()) is not None:
         pytest.skip(reason)
@@ -61,7 +59,7 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def long_product(folder, monkeypatch) -> tuple[str, ...]:
+def long_product(folder, monkeypatch):
     """Make a product that takes a minute, most of it asleep: its command."""
     preload = str(STAND_INS / "slow_tasks.py")
     monkeypatch.setenv("DASK_DISTRIBUTED__WORKER__PRELOAD", preload)
@@ -72,12 +70,11 @@ def long_product(folder, monkeypatch) -> tuple[str, ...]:
     return ("gemm", "long.npy", "long.npy", "-o", "C.zarr", *slow, *given)
 
 
-def parts_of_c() -> list[Path]:
-    """List the tiles of an output that is not whole."""
+def parts_of_c():
     return list(Path().glob(".C.zarr.unfinished/*/c/*/*"))
 
 
-def processes_of(folder: Path, command: str = "") -> list[psutil.Process]:
+def processes_of(folder, command=""):
     """Find the processes of a job: they were told of its folder, or work in it.
 
     `command`: part of their command lines.
@@ -94,8 +91,7 @@ def processes_of(folder: Path, command: str = "") -> list[psutil.Process]:
     return found
 
 
-def listening_addresses(folder: Path) -> set[str]:
-    """Find where dask's processes of a job can be reached."""
+def listening_addresses(folder):
     found = set()
     for process in processes_of(folder):
         with suppress(psutil.NoSuchProcess):  # it may have ended by now
@@ -114,7 +110,6 @@ def pbs(folder, monkeypatch):
 
 
 def start(script, *arguments):
-    """Start a script in a group of its own."""
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
     pipes |= {"stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(
@@ -123,13 +118,11 @@ def start(script, *arguments):
 
 
 def run(script, *arguments):
-    """Return exit status, stdout and stderr."""
     process = start(script, *arguments)
     out, err = process.communicate(timeout=150)
     return process.returncode, out, err
 
 
 def log(name):
-    """Read a log of the only job of this folder."""
     (path,) = Path("twom-logs").glob(f"*/{name}.log")
     return path.read_text()

@@ -4,10 +4,8 @@ import gc
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
 from contextlib import contextmanager
 
-import numpy as np
 import pytest
 import zarr
 from fsspec.core import url_to_fs
@@ -27,7 +25,7 @@ SERVER = """if True:
 
 
 @contextmanager
-def serve_bucket(name: str) -> Iterator[str]:
+def serve_bucket(name):
     """Start a server with a bucket, which everything in this process uses; its URL."""
     server = subprocess.Popen(
         [sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True
@@ -58,8 +56,7 @@ def serve_bucket(name: str) -> Iterator[str]:
 
 
 @contextmanager
-def serve_matrices() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Start a server; store A and the member B there."""
+def serve_matrices():
     a, b = make(80, 32, 1), make(32, 64, 2)
     with serve_bucket("bucket") as url:
         save(f"{url}/A.zarr", a)
@@ -68,12 +65,10 @@ def serve_matrices() -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def save(url, values, name=None):
-    """Store a matrix in chunks of 16 x 16."""
     chunks = (16, 16)
     zarr.create_array(url, name=name, data=values, chunks=chunks, overwrite=True)
 
 
 def remove(url):
-    """Remove all objects of a store."""
     fs, place = url_to_fs(url, use_listings_cache=False)
     fs.rm(place, recursive=True)

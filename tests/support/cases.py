@@ -1,18 +1,14 @@
 """Cases of a test: many cheap ones as one, and those that wait for the night."""
 
 import inspect
-from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any
 
 import pytest
 
 NIGHTLY = pytest.mark.nightly
 
 
-def cases(
-    names: str | tuple[str, ...], values: Iterable[Any]
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def cases(names, values):
     """Call a test with each value in turn, as parametrize does in a test for each.
 
     For tests that leave nothing behind and take milliseconds: pytest's own share of
@@ -22,9 +18,9 @@ def cases(
     chosen = (names,) if isinstance(names, str) else names
     rows = [dict(zip(chosen, (x,) if single else x, strict=True)) for x in values]
 
-    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+    def decorate(test):
         @wraps(test)
-        def run(*args: Any, **fixtures: Any) -> None:
+        def run(*args, **fixtures):
             for row in rows:
                 try:
                     test(*args, **fixtures, **row)
@@ -35,16 +31,14 @@ def cases(
         given = inspect.signature(test)
         left = [x for x in given.parameters.values() if x.name not in chosen]
         # pytest looks at it for fixtures.
-        run.__signature__ = given.replace(parameters=left)  # type: ignore[attr-defined]
-        del run.__wrapped__  # type: ignore[attr-defined]
+        run.__signature__ = given.replace(parameters=left)
+        del run.__wrapped__
         return run
 
     return decorate
 
 
-def sample(
-    names: str | tuple[str, ...], values: Iterable[Any], kept: Iterable[Any]
-) -> pytest.MarkDecorator:
+def sample(names, values, kept):
     """Parametrize a test by `values`, of which `kept` alone are not nightly's.
 
     For tests whose cases take long and differ little.

@@ -18,14 +18,12 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 def make(rows, columns, seed, dtype="c16"):
-    """Make a matrix of normal numbers."""
     parts = np.random.default_rng(seed).standard_normal((2, rows, columns))
     values = parts[0] + 1j * parts[1]
     return values.astype(dtype) if dtype[0] == "c" else parts[0].astype(dtype)
 
 
 def save(path, values):
-    """Store a matrix in any format, in chunks of 16 where it has any."""
     stored.save(path, values, tuple(min(16, max(1, n)) for n in values.shape))
 
 
@@ -50,12 +48,10 @@ def save_more(folder, a, b):
 
 
 def read(path):
-    """Read a matrix in any format."""
     return open_matrix(path)[:, :]
 
 
 def contents(folder):
-    """Read every file of a folder."""
     return {
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
         for path in sorted(folder.rglob("*"))

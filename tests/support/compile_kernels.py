@@ -6,7 +6,7 @@ import twom_dist as td
 from twom_dist.kernels import get_engine
 
 
-def main() -> None:
+def main():
     """Multiply so that every kernel is called with every type."""
     for single in (True, False):
         x = td.testing.random_matrix(70, 40, dtype="c8" if single else "c16")

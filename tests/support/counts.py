@@ -10,7 +10,6 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -38,9 +37,9 @@ MORE_CALLS = 1.1
 Counts = dict[str, dict[str, Any]]
 
 
-def count_plans() -> Counts:
+def count_plans():
     """Count the tasks, int8 products and bytes of plans, for clusters of 1 to 16."""
-    cases: dict[str, Callable[..., td.Plan]] = {
+    cases = {
         "gemm": lambda **on: td.plan(td.gemm, (8192, 4096), (4096, 8192), **on),
         "gemm of 1e-8": lambda **on: td.plan(
             td.gemm, (8192, 4096), (4096, 8192), accuracy=1e-8, **on
@@ -63,12 +62,11 @@ def count_plans() -> Counts:
     return found
 
 
-def _lazy(m: int, n: int, chunk: int = 16) -> Any:
+def _lazy(m, n, chunk=16):
     return da.zeros((m, n), dtype=complex, chunks=chunk)
 
 
-def count_graphs() -> Counts:
-    """Count the tasks of graphs by stage."""
+def count_graphs():
     a, b = _lazy(128, 96), _lazy(96, 128)
     stack = da.zeros((12, 8, 16), dtype=complex, chunks=(3, 4, 16))
     results = {
@@ -85,7 +83,7 @@ def count_graphs() -> Counts:
     }
 
 
-def count_triangles() -> Counts:
+def count_triangles():
     """Count the int8 products of cells by the part of them that is multiplied."""
     engine, a = get_engine("cpu"), _lazy(48, 32)
     results = {
@@ -94,7 +92,7 @@ def count_triangles() -> Counts:
         "syrk, upper": td.syrk(a, num_moduli=8, uplo="upper"),
         "her2k": td.her2k(a, a + 1, num_moduli=8),
     }
-    found: Counts = {}
+    found = {}
     for name, result in results.items():
         with mock.patch.object(engine, "multiply", wraps=engine.multiply) as multiply:
             result.compute(scheduler="sync")
@@ -104,10 +102,10 @@ def count_triangles() -> Counts:
 
 
 @contextmanager
-def counting_calls(counts: dict[str, int], apart: str = KERNELS) -> Any:
+def counting_calls(counts, apart=KERNELS):
     """Count the calls of this package's functions, but for those of a folder."""
 
-    def note(frame: Any, event: str, _: Any) -> None:
+    def note(frame, event, _):
         code = frame.f_code
         path = code.co_filename
         own = path.startswith(PACKAGE) and not path.startswith(apart)
@@ -123,11 +121,9 @@ def counting_calls(counts: dict[str, int], apart: str = KERNELS) -> Any:
         sys.setprofile(before)
 
 
-def _count(
-    cases: dict[str, Callable[[], Any]], name: str, apart: str = KERNELS
-) -> Counts:
+def _count(cases, name, apart=KERNELS):
     """Count what each case calls, once warm."""
-    found: Counts = {}
+    found = {}
     for case, run in cases.items():
         run()
         run()
@@ -138,16 +134,15 @@ def _count(
     return found
 
 
-def _small() -> np.ndarray:
+def _small():
     rng = np.random.default_rng(0)
     return rng.random((16, 16)) + 1j * rng.random((16, 16))
 
 
-def count_calls() -> Counts:
-    """Count what planning, building and a small product call."""
+def count_calls():
     small, a, b = _small(), _lazy(256, 256), _lazy(256, 256)
     size, given = (2**15, 2**15), {"chunks": 1024, "n_workers": 16}
-    cases: dict[str, Callable[[], Any]] = {
+    cases = {
         "a plan of 32 x 32 tiles": lambda: td.plan(td.gemm, size, size, **given),
         "a plan of a triangle of 32": lambda: td.plan(td.herk, size, **given),
         "building 16 x 16 tiles": lambda: dict(td.gemm(a, b).__dask_graph__()),
@@ -159,14 +154,14 @@ def count_calls() -> Counts:
     return _count(cases, "calls of {}")
 
 
-def count_host_calls() -> Counts:
+def count_host_calls():
     """Count what small products of the CPU call, all kernels by one thread.
 
     By loops, which any machine has: a call of a kernel that Numba compiled is none.
     """
     small = _small()
     product = td.Product((16, 16), (16, 16), num_moduli=16)
-    cases: dict[str, Callable[[], Any]] = {
+    cases = {
         "gemm": lambda: td.gemm(small, small, num_moduli=16),
         "gemm by default": lambda: td.gemm(small, small),
         "herk": lambda: td.herk(small, num_moduli=16),
@@ -181,7 +176,7 @@ def count_host_calls() -> Counts:
         return _count(cases, "calls of {} of 16 x 16 on the CPU", os.devnull)
 
 
-def count_launches(device: Any, capability: int) -> Counts:
+def count_launches(device, capability):
     """Count the launches of products on a device that lists them, warm.
 
     `capability`: that of the device, whose engine is that of NumPy arrays.
@@ -190,7 +185,7 @@ def count_launches(device: Any, capability: int) -> Counts:
     x = rng.random((48, 40)) + 1j * rng.random((48, 40))
     spread = x * rng.standard_normal(x.shape) ** 5
     stack = np.stack([x] * 3)
-    cases: dict[str, Callable[[], Any]] = {
+    cases = {
         "gemm": lambda: td.gemm(x, x, op_b="C", num_moduli=16),
         "gemm by default": lambda: td.gemm(x, x, op_b="C"),
         "gemm of open pairs": lambda: td.gemm(x, spread, op_b="C"),
@@ -211,15 +206,14 @@ def count_launches(device: Any, capability: int) -> Counts:
     return found
 
 
-def assert_as_recorded(counts: Counts) -> None:
+def assert_as_recorded(counts):
     """Compare with the record, or write it where that is wanted."""
     if "TWOM_RECORD_COUNTS" in os.environ:
         write(counts)
     assert not find_changes(counts), "if that is as it should be: make counts"
 
 
-def find_changes(counts: Counts) -> dict[str, str]:
-    """Compare with the record."""
+def find_changes(counts):
     recorded = read()
     return {
         name: f"{recorded.get(name)} -> {found}"
@@ -228,19 +222,17 @@ def find_changes(counts: Counts) -> dict[str, str]:
     }
 
 
-def _is_as_recorded(found: dict[str, Any], recorded: dict[str, Any]) -> bool:
+def _is_as_recorded(found, recorded):
     if found.keys() == recorded.keys() == {"calls"}:
         return bool(found["calls"] <= MORE_CALLS * recorded["calls"])
     return found == recorded
 
 
-def read() -> Counts:
-    """Read the record."""
-    recorded: Counts = json.loads(RECORD.read_text("utf-8"))
+def read():
+    recorded = json.loads(RECORD.read_text("utf-8"))
     return recorded
 
 
-def write(counts: Counts) -> None:
-    """Put counts into the record."""
+def write(counts):
     recorded = read() if RECORD.exists() else {}
     RECORD.write_text(json.dumps(recorded | counts, indent=1) + "\n", "utf-8")

@@ -1,8 +1,6 @@
 """Ways of the CPU's engine to multiply, each on every machine, in small blocks."""
 
-from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
 from unittest import mock
 
 from tests.support.amx import run_amx
@@ -18,11 +16,10 @@ WAYS = ("amx", "microkernel", "gemm", "float32", "loops")
 
 
 @contextmanager
-def take(way: str) -> Iterator[None]:
-    """Multiply by a way."""
+def take(way):
     vnni, gemms = way in ("amx", "microkernel"), way in ("gemm", "float32")
     tiles = CONFIGURATION if way == "amx" else None
-    changes: list[tuple[Any, str, Any]] = [
+    changes = [
         *((module, "has_vnni", lambda: vnni) for module in (encode, engine, multiply)),
         (multiply, "select_tiles", lambda: tiles),
         (blocks, "SMALLEST_GEMM", 0 if gemms else 1 << 40),
@@ -42,7 +39,7 @@ def take(way: str) -> Iterator[None]:
 
 
 @contextmanager
-def half_vectors() -> Iterator[None]:
+def half_vectors():
     """Have what is compiled meanwhile use vectors of AVX, by plain instructions."""
     with ExitStack() as stack:
         for module in (microkernel, vnni):
@@ -52,20 +49,20 @@ def half_vectors() -> Iterator[None]:
 
 
 @contextmanager
-def pieces_of_stacks(sizes: tuple[int, int]) -> Iterator[None]:
+def pieces_of_stacks(sizes):
     """Cut stacks into pieces of these bytes, the fewest and the most."""
     with mock.patch.object(engine, "STACK_BYTES", sizes):
         yield
 
 
 @contextmanager
-def bands_in_order(step: int) -> Iterator[None]:
+def bands_in_order(step):
     """Decode in as many pieces as there can be, one after the other, or the last first.
 
     `step`: 1 or -1.
     """
 
-    def run_each(function: Any, pieces: Any, work: Any = None) -> None:
+    def run_each(function, pieces, work=None):
         assert len(pieces) > 2
         for piece in list(pieces)[::step]:
             function(piece)

@@ -3,12 +3,10 @@
 import errno
 import os
 import shutil
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -16,12 +14,10 @@ from twom_dist.store import _publish
 
 
 @contextmanager
-def failing(
-    *steps: str, when: Callable[..., bool] = lambda *_: True, number: int = errno.EIO
-) -> Iterator[None]:
+def failing(*steps, when=lambda *_: True, number=errno.EIO):
     """Have functions of `os` fail where `when` takes what they are given."""
 
-    def call(step: Callable[..., Any], *given: Any, **options: Any) -> Any:
+    def call(step, *given, **options):
         if when(*given):
             raise OSError(number, os.strerror(number))
         return step(*given, **options)
@@ -32,10 +28,10 @@ def failing(
         yield
 
 
-def once_named(path: str, after: int = 0) -> Callable[..., bool]:
+def once_named(path, after=0):
     """Take what is called once another file has a name, so many calls after."""
 
-    def identify() -> int | None:
+    def identify():
         return os.stat(path).st_ino if os.path.exists(path) else None
 
     before, calls = identify(), count()
@@ -43,7 +39,7 @@ def once_named(path: str, after: int = 0) -> Callable[..., bool]:
 
 
 @contextmanager
-def without_exchange() -> Iterator[None]:
+def without_exchange():
     """Have a system that cannot exchange two names, such as macOS."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_publish, "_exchange", lambda *_: False)
@@ -51,11 +47,11 @@ def without_exchange() -> Iterator[None]:
 
 
 @contextmanager
-def listing_syncs(output: str) -> Iterator[list[tuple[str, bool]]]:
+def listing_syncs(output):
     """List paths that are synced, and whether the output has its name by then."""
     found, sync = [], os.fsync
 
-    def fsync(descriptor: int) -> None:
+    def fsync(descriptor):
         path = os.readlink(f"/proc/self/fd/{descriptor}")
         found.append((path, os.path.lexists(output)))
         sync(descriptor)
@@ -66,7 +62,7 @@ def listing_syncs(output: str) -> Iterator[list[tuple[str, bool]]]:
 
 
 @contextmanager
-def free_bytes() -> Iterator[SimpleNamespace]:
+def free_bytes():
     """Have a disk with as much room as the caller sets: `free`."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shutil, "disk_usage", lambda _: disk)
@@ -74,14 +70,14 @@ def free_bytes() -> Iterator[SimpleNamespace]:
 
 
 @contextmanager
-def attributes() -> Iterator[None]:
+def attributes():
     """Have a file system whose files have attributes."""
-    notes: dict[tuple[int, str], bytes] = {}
+    notes = {}
 
-    def note(path: str, name: str, value: bytes) -> None:
+    def note(path, name, value):
         notes[os.stat(path).st_ino, name] = value
 
-    def look(path: str, name: str) -> bytes:
+    def look(path, name):
         return notes[os.stat(path).st_ino, name]
 
     with pytest.MonkeyPatch.context() as patch:

@@ -1,25 +1,20 @@
 """Expectations that several test files share."""
 
 import re
-from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from twom_dist.errors import TwomError
-
 
 @contextmanager
-def raises(
-    kind: type[TwomError], code: str
-) -> Iterator[pytest.ExceptionInfo[TwomError]]:
+def raises(kind, code):
     """Expect an error of this kind with this code, whatever its words."""
     with pytest.raises(kind) as caught:
         yield caught
     assert caught.value.code == code, str(caught.value)
 
 
-def first_number(remedy: str) -> int:
+def first_number(remedy):
     """Read the number that a remedy advises, such as MiB or the side of a tile."""
     found = re.search(r"\d+", remedy)
     assert found is not None, remedy

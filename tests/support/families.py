@@ -1,7 +1,5 @@
 """Random matrices of many kinds, of those that are hard to multiply accurately."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from tests.support.strategies import DTYPES, random_matrix
@@ -9,61 +7,59 @@ from tests.support.strategies import DTYPES, random_matrix
 Pair = tuple[np.ndarray, np.ndarray]
 
 
-def _powers(rng: np.random.Generator, limit: int, count: int) -> np.ndarray:
+def _powers(rng, limit, count):
     return np.ldexp(1.0, rng.integers(-limit, limit + 1, count))
 
 
-def scaled_along_k(
-    a: np.ndarray, b: np.ndarray, rng: np.random.Generator, w: int
-) -> Pair:
+def scaled_along_k(a, b, rng, w):
     d = _powers(rng, w, a.shape[1])
     return a * d, b / d[:, np.newaxis]
 
 
-def scaled_rows(a: np.ndarray, b: np.ndarray, rng: np.random.Generator, w: int) -> Pair:
+def scaled_rows(a, b, rng, w):
     return a * _powers(rng, w // 2, len(a))[:, np.newaxis], b * _powers(
         rng, w // 2, b.shape[1]
     )
 
 
-def mixed_units(a: np.ndarray, b: np.ndarray, rng: np.random.Generator, w: int) -> Pair:
+def mixed_units(a, b, rng, w):
     units = 10.0 ** rng.choice([-9, -3, 0, 3] if w > 100 else [-3, 0, 1], a.shape[1])
     return a * units, b * 10.0 ** rng.uniform(-3, 3, len(b))[:, np.newaxis]
 
 
-def sparse(a: np.ndarray, b: np.ndarray, rng: np.random.Generator, w: int) -> Pair:
+def sparse(a, b, rng, w):
     share = rng.choice([0.02, 0.1, 0.5])
     return a * (rng.random(a.shape) < share), b * (rng.random(b.shape) < share)
 
 
-def banded(a: np.ndarray, b: np.ndarray, rng: np.random.Generator, w: int) -> Pair:
+def banded(a, b, rng, w):
     width = rng.integers(1, 6)
 
-    def near(x: np.ndarray) -> np.ndarray:
+    def near(x):
         distance = np.subtract.outer(*(np.arange(size) for size in x.shape))
         return x * (abs(distance) <= width)
 
     return near(a), near(b)
 
 
-def graded(a: np.ndarray, b: np.ndarray, rng: np.random.Generator, w: int) -> Pair:
-    def grade(x: np.ndarray) -> np.ndarray:
+def graded(a, b, rng, w):
+    def grade(x):
         steps = np.add.outer(*(np.arange(size) for size in x.shape))
         return x * 2.0 ** -(w * steps / (8 * max(1, steps.max())))
 
     return grade(a), grade(b)
 
 
-def rank_one(a: np.ndarray, b: np.ndarray, rng: np.random.Generator, w: int) -> Pair:
+def rank_one(a, b, rng, w):
     noise = 10.0 ** -rng.integers(2, 14 if w > 100 else 5)
 
-    def outer(x: np.ndarray) -> np.ndarray:
+    def outer(x):
         return np.outer(*(rng.standard_normal(size) for size in x.shape)) + noise * x
 
     return outer(a), outer(b)
 
 
-def blocks(a: np.ndarray, b: np.ndarray, rng: np.random.Generator, w: int) -> Pair:
+def blocks(a, b, rng, w):
     a, b, half = a.copy(), b.copy(), a.shape[1] // 2
     a[: len(a) // 2, :half] *= 1e-4 if w < 100 else 1e-9
     a[len(a) // 2 :, half:] *= 1e-3
@@ -71,7 +67,7 @@ def blocks(a: np.ndarray, b: np.ndarray, rng: np.random.Generator, w: int) -> Pa
     return a, b
 
 
-def cancelling(a: np.ndarray, b: np.ndarray, rng: np.random.Generator, w: int) -> Pair:
+def cancelling(a, b, rng, w):
     a, b, half = a.copy(), b.copy(), a.shape[1] // 2
     a[:, half : 2 * half], b[half : 2 * half] = a[:, :half], -b[:half] * (1 + 1e-6)
     return a, b
@@ -84,7 +80,7 @@ KINDS = (
 PHIS = (0.0, 0.5, 1.0, 2.0, 4.0, 6.0)
 
 
-def hard_pairs(count: int, most: int, seed: int = 0) -> Iterator[tuple[str, Pair]]:
+def hard_pairs(count, most, seed=0):
     """Yield A (m, k) and B (k, n), each with a name; m and n are at most `most`.
 
     k is up to 4096, and mostly below 300. Every fourth pair is of the other three

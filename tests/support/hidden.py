@@ -1,6 +1,6 @@
 """Matrices in which few rows are of another kind, which no sample of rows shows."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from math import sqrt
 
 import numpy as np
@@ -13,13 +13,13 @@ Rows = Callable[[np.random.Generator, int, int], np.ndarray]
 LEAST = 1e-18
 
 
-def _on(rng: np.random.Generator, count: int, where: np.ndarray) -> np.ndarray:
+def _on(rng, count, where):
     """Entries near 1 where they are, and next to nothing elsewhere."""
     values = np.where(where, 1.0, LEAST)
     return values * rng.uniform(0.9, 1.1, (count, where.shape[-1]))
 
 
-def contiguous(rng: np.random.Generator, count: int, k: int) -> np.ndarray:
+def contiguous(rng, count, k):
     """Rows that live on runs of k, each on another one."""
     run = max(1, k // max(2, min(count, 8)))
     starts = np.arange(count) * run % (k - run + 1)
@@ -27,19 +27,19 @@ def contiguous(rng: np.random.Generator, count: int, k: int) -> np.ndarray:
     return _on(rng, count, (place >= starts[:, None]) & (place < starts[:, None] + run))
 
 
-def scattered(rng: np.random.Generator, count: int, k: int) -> np.ndarray:
+def scattered(rng, count, k):
     """Rows that live on some of k, each on others than the one before."""
     which = rng.integers(0, max(2, min(count, 5)), k)
     return _on(rng, count, which == (np.arange(count) % which.max())[:, None])
 
 
-def saturated(rng: np.random.Generator, count: int, k: int) -> np.ndarray:
+def saturated(rng, count, k):
     """Sensors at their limit for some of the time, and silent else."""
     on = rng.random((count, k)) < rng.uniform(0.05, 0.5, (count, 1))
     return np.where(on, 4095.0, 1e-9 * rng.standard_normal((count, k)))
 
 
-def bursts(rng: np.random.Generator, count: int, k: int) -> np.ndarray:
+def bursts(rng, count, k):
     """QPSK symbols of constant magnitude in slots of time, with little in others."""
     slots = max(2, min(8, k // 4))
     slot = np.arange(k) * slots // k
@@ -47,23 +47,21 @@ def bursts(rng: np.random.Generator, count: int, k: int) -> np.ndarray:
     return symbols * _on(rng, count, slot == (np.arange(count) % slots)[:, None])
 
 
-def gates(rng: np.random.Generator, count: int, k: int) -> np.ndarray:
+def gates(rng, count, k):
     """Sigmoids that are open or closed, like neurons' gates."""
     return 1 / (1 + np.exp(-45 * rng.standard_normal((count, k))))
 
 
-def switched(rng: np.random.Generator, count: int, k: int) -> np.ndarray:
+def switched(rng, count, k):
     """Channels that take turns."""
     turns = max(2, min(count, 6))
     return _on(rng, count, np.arange(k) % turns == (np.arange(count) % turns)[:, None])
 
 
-KINDS: tuple[Rows, ...] = (contiguous, scattered, saturated, bursts, gates, switched)
+KINDS = (contiguous, scattered, saturated, bursts, gates, switched)
 
 
-def hide(
-    kind: Rows, rows: int, k: int, count: int, dtype: str, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
+def hide(kind, rows, k, count, dtype, seed):
     """Return a matrix, and the places of the rows of another kind."""
     rng = np.random.default_rng([seed, rows, k, count])
     x = rng.standard_normal((rows, k)) + 1j * rng.standard_normal((rows, k))
@@ -72,9 +70,7 @@ def hide(
     return (x if np.dtype(dtype).kind == "c" else abs(x)).astype(dtype), places
 
 
-def hidden_pairs(
-    sizes: range, most_k: int, repeats: int, seed: int = 0
-) -> Iterator[tuple[str, np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+def hidden_pairs(sizes, most_k, repeats, seed=0):
     """Yield a name, A, B, and the rows and columns of another kind."""
     rng = np.random.default_rng(seed)
     for repeat in range(repeats):
@@ -90,7 +86,7 @@ def hidden_pairs(
             yield name, a, b.T, rows, columns
 
 
-def largest_errors(a: np.ndarray, b: np.ndarray, *products: np.ndarray) -> list[float]:
+def largest_errors(a, b, *products):
     """Largest ``|dC|_ij / (|A| |B|)_ij`` of each, in units of u, by 297 bits.
 
     Rounded to double: of single precision products exact, of others up to half a unit.
@@ -106,13 +102,7 @@ def largest_errors(a: np.ndarray, b: np.ndarray, *products: np.ndarray) -> list[
     return [float(e.max(initial=0)) / unit_roundoff(a.dtype) for e in errors]
 
 
-def assert_never_worse(
-    name: str,
-    a: np.ndarray,
-    b: np.ndarray,
-    rows: np.ndarray,
-    columns: np.ndarray,
-) -> None:
+def assert_never_worse(name, a, b, rows, columns):
     """Look at rows and columns of another kind, against all others."""
     c = td.gemm(a, b)
     for x, y, own in ((a[rows], b, c[rows]), (a, b[:, columns], c[:, columns])):

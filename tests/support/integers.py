@@ -2,15 +2,13 @@
 
 import numpy as np
 
-from twom_dist.moduli import ResidueSystem
-
 RANGES = {
     name: (0, 1) if name == "bool" else (np.iinfo(name).min, np.iinfo(name).max)
     for name in ("bool", "int8", "uint8", "int16", "uint16", "int32", "int64", "uint64")
 }
 
 
-def random_integers(shape, dtype, pairs=False, seed=0) -> np.ndarray:
+def random_integers(shape, dtype, pairs=False, seed=0):
     """Draw from the whole range of a dtype, its ends among them."""
     low, high = RANGES[dtype]
     rng = np.random.default_rng([seed, *shape])
@@ -22,13 +20,11 @@ def random_integers(shape, dtype, pairs=False, seed=0) -> np.ndarray:
     return found
 
 
-def full(shape, value, dtype, pairs=False) -> np.ndarray:
-    """Make a matrix of one value in all parts."""
+def full(shape, value, dtype, pairs=False):
     return np.full((*shape, 2) if pairs else shape, value, dtype)
 
 
-def multiply(a, b, pairs=False) -> np.ndarray:
-    """Multiply in Python integers."""
+def multiply(a, b, pairs=False):
     x, y = (np.asarray(t).astype(object) for t in (a, b))
     if not pairs:
         return x @ y
@@ -36,13 +32,12 @@ def multiply(a, b, pairs=False) -> np.ndarray:
     return np.stack((ar @ br - ai @ bi, ar @ bi + ai @ br), axis=-1)
 
 
-def conjugate(a) -> np.ndarray:
-    """Conjugate-transpose pairs, as Python integers."""
+def conjugate(a):
     x = np.asarray(a).astype(object).swapaxes(-2, -3)
     return np.stack((x[..., 0], -x[..., 1]), axis=-1)
 
 
-def as_parts(c) -> np.ndarray:
+def as_parts(c):
     """Turn a product of pairs, or of integers, into Python integers, part by part."""
     c = np.ascontiguousarray(c)
     if c.dtype.kind == "c":
@@ -51,7 +46,7 @@ def as_parts(c) -> np.ndarray:
     return c.astype(np.int64).astype(object)
 
 
-def integers_of_half_digits(system: ResidueSystem) -> list[int]:
+def integers_of_half_digits(system):
     """List integers whose opposites have a digit of half its base, and the largest."""
     b = system.digit_bits
     # The digits below decide a rounding at 2^(2b-53).

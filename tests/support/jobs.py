@@ -10,7 +10,7 @@ from distributed import Client, LocalCluster
 from distributed.utils import get_mp_context
 
 import twom_dist as td
-from twom_dist.jobs import Progress, begin, compute
+from twom_dist.jobs import begin, compute
 from twom_dist.plan import Cluster
 from twom_dist.plan.memory import INTERPRETER_BYTES, SPILL, MemoryBudget
 from twom_dist.store import find_unfinished
@@ -55,7 +55,6 @@ def local_workers(count, **options):
 
 
 def multiply(output="C.zarr", **options):
-    """Multiply A and B in tiles of 16."""
     return td.multiply_files("A.zarr", "B.npy", output, **{"chunks": 16, **options})
 
 
@@ -84,9 +83,8 @@ def compute_in(way, job, client=None, progress=None, enter=None, tile=16):
 
 
 def at(tiles, act):
-    """Do something when so many tiles are finished."""
 
-    def progress(progress: Progress):
+    def progress(progress):
         if progress.done == tiles:
             act()
 
@@ -105,7 +103,6 @@ def stop_after(tiles, run):
 
 
 def finished(output="C.zarr"):
-    """Tiles of an unfinished output that are on disk."""
     left = find_unfinished(output).find()
     assert left is not None
     return left[0].finished()
@@ -123,7 +120,6 @@ def addresses(client):
 
 
 def task_names(client):
-    """Names of our tasks that the scheduler knows."""
     names = client.run_on_scheduler(
         lambda dask_scheduler: list(map(str, dask_scheduler.tasks))
     )
@@ -131,12 +127,10 @@ def task_names(client):
 
 
 def listening(pids):
-    """Addresses that these processes listen on."""
     return {port.ip for port in open_ports(pids)}
 
 
 def open_ports(pids):
-    """Addresses and ports that these processes listen on."""
     return {
         x.laddr
         for x in psutil.net_connections("inet")
@@ -153,7 +147,6 @@ def wait_until(condition, seconds=120, every=0.02):
 
 
 def wait_until_gone(find, seconds=120):
-    """Wait until nothing is found any more."""
     end = time.monotonic() + seconds
     while found := find():
         assert time.monotonic() < end, f"still there: {found[:5]}"

@@ -49,5 +49,4 @@ CALLS = {
 
 
 def lying(x, lie, dtype=complex):
-    """An array whose blocks are not what it says."""
     return x.map_blocks(lie, dtype=dtype, meta=np.empty((0, 0), dtype))

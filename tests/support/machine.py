@@ -1,6 +1,5 @@
 """Another machine than this one, as products without a client see it."""
 
-from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -9,7 +8,7 @@ from twom_dist.run import client
 
 
 @contextmanager
-def a_machine(*, memory: int | None = None, cores: int | None = None) -> Iterator[None]:
+def a_machine(*, memory=None, cores=None):
     """Have plans take this machine for one with so much memory and so many cores."""
     with pytest.MonkeyPatch.context() as patch:
         if memory is not None:
@@ -20,7 +19,7 @@ def a_machine(*, memory: int | None = None, cores: int | None = None) -> Iterato
 
 
 @contextmanager
-def a_cluster(*answers: list[int] | None) -> Iterator[None]:
+def a_cluster(*answers):
     """Have a scheduler answer with the memory of its workers, or not at all."""
     about = {"address": "tcp://h:1", "nthreads": 1, "sees_gpu": False}
     told = [x and [{**about, "memory_limit": y} for y in x] for x in answers]

@@ -1,7 +1,5 @@
 """Matrices with NaN and Inf, and what products of them are."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from tests.support.strategies import random_matrix
@@ -9,37 +7,37 @@ from tests.support.strategies import random_matrix
 INF, NAN = np.inf, np.nan
 
 
-def _in_each_row(x: np.ndarray, y: np.ndarray, value: complex) -> None:
+def _in_each_row(x, y, value):
     x[np.arange(len(x)), 7 * np.arange(len(x)) % x.shape[1]] = _cast(x, value)
 
 
-def _cast(x: np.ndarray, value: complex) -> complex:
+def _cast(x, value):
     """Move the value of an imaginary part where there is none."""
     if x.dtype.kind == "c" or isinstance(value, float):
         return value
     return value.imag
 
 
-def _sprinkle(x: np.ndarray, y: np.ndarray) -> None:
+def _sprinkle(x, y):
     values = [INF, -INF, complex(0, INF), complex(-INF, INF), 0, complex(1, -INF)]
     for t, seed in ((x, 1), (y, 2)):
         some = np.random.default_rng(seed).random(t.shape) < 0.03
         t[some] = [_cast(t, values[i % len(values)]) for i in range(some.sum())]
 
 
-def _positive(x: np.ndarray, y: np.ndarray) -> None:
+def _positive(x, y):
     for t in (x, y):
         t[...] = np.abs(t) + 1
     x[:, ::3] = INF
 
 
-def _both(x: np.ndarray, y: np.ndarray) -> None:
+def _both(x, y):
     x[2, -1], x[1, 0], x[3] = NAN, -INF, 0
     y[1, -1], y[-1, 0], y[0, 0] = INF, NAN, _cast(y, complex(1, NAN))
 
 
 # What changes X (m x k) and Y (n x k).
-PATTERNS: dict[str, Callable[[np.ndarray, np.ndarray], None]] = {
+PATTERNS = {
     "a NaN in each row": lambda x, y: _in_each_row(x, y, complex(1, NAN)),
     "an Inf in each row": lambda x, y: _in_each_row(x, y, complex(0, -INF)),
     "an Inf in each row of both": lambda x, y: (
@@ -56,9 +54,7 @@ PATTERNS: dict[str, Callable[[np.ndarray, np.ndarray], None]] = {
 }
 
 
-def make_pair(
-    pattern: str, m: int, n: int, k: int, dtype: str
-) -> tuple[np.ndarray, np.ndarray]:
+def make_pair(pattern, m, n, k, dtype):
     """Return X (m x k) and Y (n x k) with zeros among their entries."""
     x, y = (random_matrix(rows, k, dtype, 1.0, rows) for rows in (m, n))
     x[:, 1], y[0], y[:, 4] = 0, 0, -0.0
@@ -66,17 +62,17 @@ def make_pair(
     return x, y
 
 
-def _signs(x: np.ndarray) -> np.ndarray:
+def _signs(x):
     return np.where(np.isfinite(x), np.sign(x), x).astype(np.float64)
 
 
-def _product(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _product(x, y):
     """Sum all terms one by one, which no BLAS may skip."""
     with np.errstate(invalid="ignore"):
         return (x[:, np.newaxis] * y).sum(axis=-1)
 
 
-def native_values(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def native_values(x, y):
     """Multiply X Y^T with the signs of finite entries, and the others as they are."""
     if x.dtype.kind != "c":
         return _product(_signs(x), _signs(y))
@@ -88,7 +84,7 @@ def native_values(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return out
 
 
-def is_reached(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def is_reached(x, y):
     """Tell the elements whose row or column is not finite."""
     bad = [~np.isfinite(t).all(axis=-1) for t in (x, y)]
     return bad[0][:, np.newaxis] | bad[1]

@@ -1,11 +1,9 @@
 """Stand-ins for modules, for pynvml on a machine with GPUs, and for clusters."""
 
 import sys
-from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -13,7 +11,7 @@ from tests.support.places import STAND_INS
 
 
 @contextmanager
-def with_modules(**given: Mapping[str, Any] | None) -> Iterator[None]:
+def with_modules(**given):
     """Have modules of these names, each with its attributes; None has no module."""
     before = {name: sys.modules.pop(name, None) for name in given}
     for name, attributes in given.items():
@@ -21,7 +19,7 @@ def with_modules(**given: Mapping[str, Any] | None) -> Iterator[None]:
         if made is not None:
             made.__spec__ = ModuleSpec(name, None)
             vars(made).update(attributes or {})
-        sys.modules[name] = made  # type: ignore[assignment]
+        sys.modules[name] = made
     try:
         yield
     finally:
@@ -31,11 +29,11 @@ def with_modules(**given: Mapping[str, Any] | None) -> Iterator[None]:
                 sys.modules[name] = module
 
 
-def fake_nvml(*memory: tuple[int, int]) -> dict[str, Any]:
+def fake_nvml(*memory):
     """Make the functions of pynvml; `memory`: total and free of each GPU."""
     found = [SimpleNamespace(total=x, free=y) for x, y in memory]
 
-    def fail(*_: Any) -> Any:
+    def fail(*_):
         raise OSError
 
     return {
@@ -53,11 +51,11 @@ def fake_nvml(*memory: tuple[int, int]) -> dict[str, Any]:
 
 
 @contextmanager
-def recording_clusters(gpus: dict[str, Any], rmm: bool) -> Iterator[list[Any]]:
+def recording_clusters(gpus, rmm):
     """Note what clusters are asked for and end the process instead; UCX is there."""
     calls = []
 
-    def record(rmm_pool_size: Any = None, **given: Any) -> None:
+    def record(rmm_pool_size=None, **given):
         pool = {} if rmm_pool_size is None else {"rmm_pool_size": rmm_pool_size}
         calls.append(given | pool)
         raise SystemExit

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, isqrt
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,7 @@ import numpy as np
 ROOT_BITS = 80
 
 
-def integers(x: np.ndarray) -> tuple[np.ndarray, int]:
+def integers(x):
     """Find integers (as objects) and a shift with ``x == integers / 2**shift``."""
     x = np.asarray(x, np.float64)
     mantissas, exponents = np.frexp(x)
@@ -31,41 +30,41 @@ class Exact:
     im: np.ndarray
     shift: int
 
-    def __matmul__(self, other: "Exact") -> "Exact":
+    def __matmul__(self, other):
         re = self.re @ other.re - self.im @ other.im
         im = self.re @ other.im + self.im @ other.re
         return Exact(re, im, self.shift + other.shift)
 
-    def at_shift(self, shift: int) -> "Exact":
+    def at_shift(self, shift):
         """Write the same numbers over a larger power of two."""
         up = 1 << (shift - self.shift)
         return Exact(self.re * up, self.im * up, shift)
 
-    def __sub__(self, other: "Exact") -> "Exact":
+    def __sub__(self, other):
         shift = max(self.shift, other.shift)
         x, y = self.at_shift(shift), other.at_shift(shift)
         return Exact(x.re - y.re, x.im - y.im, shift)
 
-    def magnitudes(self) -> "Exact":
+    def magnitudes(self):
         """Take ``|x|``, rounded down to `ROOT_BITS` more bits than x has."""
         up = ROOT_BITS
         square = self.re * self.re + self.im * self.im
         root = np.frompyfunc(lambda t: isqrt(t << 2 * up), 1, 1)(square)
         return Exact(root, 0 * root, self.shift + up)
 
-    def norms(self, axis: int) -> "Exact":
+    def norms(self, axis):
         """Take the 2-norms along an axis, rounded down."""
         up = ROOT_BITS
         square = (self.re * self.re + self.im * self.im).sum(axis=axis, keepdims=True)
         root = np.frompyfunc(lambda t: isqrt(t << 2 * up), 1, 1)(square)
         return Exact(root, 0 * root, self.shift + up)
 
-    def ratio(self, other: "Exact") -> np.ndarray:
+    def ratio(self, other):
         """Divide magnitudes: float64; 0/0 is 0, and x/0 is infinite."""
         x, y = self.magnitudes(), other.magnitudes()
         up, down = max(0, y.shift - x.shift), max(0, x.shift - y.shift)
 
-        def divide(a: int, b: int) -> float:
+        def divide(a, b):
             if b == 0:
                 return inf if a else 0.0
             # True division of integers rounds once.
@@ -73,10 +72,10 @@ class Exact:
 
         return np.frompyfunc(divide, 2, 1)(x.re, y.re).astype(np.float64)
 
-    def rounded(self) -> np.ndarray:
+    def rounded(self):
         """Round each part to the nearest float64, ties to even; complex128."""
 
-        def nearest(t: int) -> float:
+        def nearest(t):
             try:
                 return (t << max(0, -self.shift)) / (1 << max(0, self.shift))
             except OverflowError:
@@ -88,7 +87,7 @@ class Exact:
         return out
 
 
-def exact(x: Any) -> Exact:
+def exact(x):
     """Read a real or complex matrix of doubles or singles exactly."""
     x = np.asarray(x)
     (re, re_shift), (im, im_shift) = integers(x.real), integers(x.imag)
@@ -99,28 +98,28 @@ def exact(x: Any) -> Exact:
 class ExactProduct:
     """The exact product of two matrices of floats, to measure errors against."""
 
-    def __init__(self, a: Any, b: Any) -> None:
+    def __init__(self, a, b):
         self.left, self.right = exact(a), exact(b)
 
     @cached_property
-    def value(self) -> Exact:
+    def value(self):
         """``a b``."""
         return self.left @ self.right
 
     @cached_property
-    def magnitudes(self) -> Exact:
+    def magnitudes(self):
         """``|a| |b|``."""
         return self.left.magnitudes() @ self.right.magnitudes()
 
     @cached_property
-    def norms(self) -> Exact:
+    def norms(self):
         """``||a_i|| ||b_j||``."""
         return self.left.norms(1) @ self.right.norms(0)
 
-    def normwise_error(self, c: Any) -> float:
+    def normwise_error(self, c):
         """Largest ``|c - a b|_ij / (||a_i|| ||b_j||)``, rounded once."""
         return float((exact(c) - self.value).ratio(self.norms).max())
 
-    def componentwise_error(self, c: Any) -> float:
+    def componentwise_error(self, c):
         """Largest ``|c - a b|_ij / (|a| |b|)_ij``, rounded once."""
         return float((exact(c) - self.value).ratio(self.magnitudes).max())

@@ -1,13 +1,12 @@
 """Packages that tests do without where they are not installed."""
 
-from typing import Any
 from unittest.mock import patch
 
 import numba
 import pytest
 
 
-def require(package: str) -> Any:
+def require(package):
     """Import a package, or skip the test.
 
     quimb's own kernels stay uncompiled: numba would take 17 s for them at every import

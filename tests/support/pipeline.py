@@ -1,25 +1,19 @@
 """The stages of a product, one after the other, and how they are compared."""
 
-from typing import Any
-
 import numpy as np
 
-from twom_dist.kernels import Engine
-from twom_dist.moduli import ResidueSystem, scaling_rule
+from twom_dist.moduli import scaling_rule
 
 
-def dtype_for(kind: str) -> str:
-    """Return the double dtype of a kind of modulus, or of a method."""
+def dtype_for(kind):
     return "float64" if kind == "real" else "complex128"
 
 
-def run_stages(
-    engine: Engine, x: Any, y: Any, system: ResidueSystem, *, conjugate: bool = False
-) -> dict[str, np.ndarray]:
+def run_stages(engine, x, y, system, *, conjugate=False):
     """Every stage of ``X Y^T`` (Y conjugated if asked to), by name."""
     rule = scaling_rule(system, x.shape[-1])
     assert rule is not None
-    stages: dict[str, np.ndarray] = {}
+    stages = {}
     encoded = {}
     for side, z in (("left", x), ("right", y)):
         largest, sums = engine.measure(z, rule.norm_bits, ("squares",)).scales()
@@ -40,14 +34,7 @@ def run_stages(
     return stages
 
 
-def add_both_ways(
-    engine: Engine,
-    left: Any,
-    right: Any,
-    system: ResidueSystem,
-    before: np.ndarray,
-    **options: Any,
-) -> list[np.ndarray]:
+def add_both_ways(engine, left, right, system, before, **options):
     """Add a product to residues that nobody may write to, and then in their place."""
     given, own = before.copy(), before.copy()
     given.flags.writeable = False

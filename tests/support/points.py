@@ -5,7 +5,7 @@ from math import cos, isqrt, pi, sin
 
 import numpy as np
 
-from twom_dist.moduli import ResidueSystem, reconstruct, symmetric_residue
+from twom_dist.moduli import reconstruct, symmetric_residue
 
 Point = tuple[int, int]
 
@@ -13,7 +13,7 @@ _ROOT_BITS = 400
 ROOT_3 = Fraction(isqrt(3 << 2 * _ROOT_BITS), 1 << _ROOT_BITS)
 
 
-def awkward_entries() -> np.ndarray:
+def awkward_entries():
     """Entries up to the largest that there are, near ties, on axes, and tiny."""
     rng = np.random.default_rng(1)
     sizes = np.repeat(2.0 ** np.array([-60, -1, 0, 1, 3, 20, 52, 53, 54, 70, 79]), 40)
@@ -28,7 +28,7 @@ def awkward_entries() -> np.ndarray:
     return np.concatenate([spread, ties, thirds, axes, ends])[np.newaxis]
 
 
-def points_at_the_edge(system: ResidueSystem, directions: int = 48) -> list[Point]:
+def points_at_the_edge(system, directions=48):
     """Points whose magnitude is the largest that decodes, in so many directions.
 
     Six of them are those of the neighbours of 0 among the multiples of M.
@@ -44,7 +44,7 @@ def points_at_the_edge(system: ResidueSystem, directions: int = 48) -> list[Poin
     return points
 
 
-def points_of_half_digits(system: ResidueSystem) -> list[Point]:
+def points_of_half_digits(system):
     """Points of all sizes, each before its opposite, with digits of half their base.
 
     Large parts are beyond M / 2, and come back from there with such digits.
@@ -68,7 +68,7 @@ def points_of_half_digits(system: ResidueSystem) -> list[Point]:
     return points
 
 
-def points_from_beyond(system: ResidueSystem) -> list[Point]:
+def points_from_beyond(system):
     """Points beyond M / 2 on an axis where a digit of half its base decides a rounding.
 
     The digit next to the leading one; what lies below is nearly half-way between two
@@ -89,10 +89,9 @@ def points_from_beyond(system: ResidueSystem) -> list[Point]:
     return points[:: 1 + len(points) // 40]
 
 
-def residues_of_points(points: list[Point], system: ResidueSystem) -> np.ndarray:
-    """Residues of one row of a product: ``(products, 1, points)``."""
+def residues_of_points(points, system):
 
-    def residue(point: Point, plane_index: int) -> int:
+    def residue(point, plane_index):
         plane = system.planes[plane_index]
         value = plane.re_weight * point[0] + plane.im_weight * point[1]
         return symmetric_residue(2 * value, plane.p)
@@ -101,7 +100,7 @@ def residues_of_points(points: list[Point], system: ResidueSystem) -> np.ndarray
     return np.array(table, np.int8)[:, np.newaxis, :]
 
 
-def points_of_planes(planes: np.ndarray, system: ResidueSystem) -> list[Point]:
+def points_of_planes(planes, system):
     """Find the points of (planes, 1, k) residues of an encoded row."""
     twice_g = reconstruct_each(planes[0::2] + planes[1::2].astype(int), system)
     difference = reconstruct_each(planes[0::2] - planes[1::2].astype(int), system)
@@ -115,6 +114,5 @@ def points_of_planes(planes: np.ndarray, system: ResidueSystem) -> list[Point]:
     ]
 
 
-def reconstruct_each(residues: np.ndarray, system: ResidueSystem) -> list[int]:
-    """Reconstruct each column of (moduli, 1, k) residues."""
+def reconstruct_each(residues, system):
     return [reconstruct(column.tolist(), system.moduli) for column in residues[:, 0].T]

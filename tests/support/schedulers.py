@@ -1,7 +1,6 @@
 """A stand-in for dask's scheduler, as far as placement asks it."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,20 +12,17 @@ from twom_dist.tiles.placement.plugin import PlacementPlugin
 class FakeTask:
     """What the placement reads of a task of the scheduler."""
 
-    def __init__(
-        self, key: Any, dependencies: Iterable["FakeTask"], held: Sequence[Any]
-    ) -> None:
+    def __init__(self, key, dependencies, held):
         self.key, self.who_has = key, held
         self.state = "memory" if held else "waiting"
         self.dependencies, self.dependents = [*dependencies], list[FakeTask]()
-        self.worker_restrictions: set[str] | None = set()
+        self.worker_restrictions = set()
         self.host_restrictions = self.resource_restrictions = self.run_spec = None
         self.waiters = list[Any]()
         for needed in self.dependencies:
             needed.dependents.append(self)
 
-    def get_nbytes(self) -> int:
-        """Return a size."""
+    def get_nbytes(self):
         return 1000
 
 
@@ -37,9 +33,7 @@ class FakeScheduler:
     that workers were asked to drop.
     """
 
-    def __init__(
-        self, array: Any, count: int, held: Mapping[Any, str] | None = None
-    ) -> None:
+    def __init__(self, array, count, held=None):
         running = SimpleNamespace(name="running")
         self.workers = {
             w: SimpleNamespace(address=w, status=running)
@@ -56,26 +50,24 @@ class FakeScheduler:
         self.plugin = PlacementPlugin()
         self.plugin.start(self)
 
-    def place(self, tasks: Iterable[Any] | None = None, **given: Any) -> None:
-        """Have tasks placed, or all of them."""
+    def place(self, tasks=None, **given):
         arrived = sorted(self.tasks if tasks is None else tasks, key=str)
         self.plugin.update_graph(self, tasks=arrived, **given)
 
-    def finish(self, keys: Iterable[Any]) -> None:
+    def finish(self, keys):
         """Tell of tasks that have ended, one after the other."""
 
-        async def tell() -> None:
+        async def tell():
             for key in keys:
                 self.plugin.transition(key, "processing", "memory")
                 await asyncio.sleep(0)
 
         asyncio.run(tell())
 
-    def request_remove_replicas(self, worker: str, keys: Any, **_: Any) -> None:
-        """Note what is dropped."""
+    def request_remove_replicas(self, worker, keys, **_):
         self.removed += [(worker, key) for key in keys]
 
-    def homes(self, name: str) -> dict[Any, str]:
+    def homes(self, name):
         """List the worker of each placed task of a name, by the rest of its key."""
         return {
             key[1:]: worker

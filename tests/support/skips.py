@@ -8,7 +8,7 @@ import platform
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 
@@ -22,43 +22,43 @@ class Skips:
     is_missing: Callable[[], bool]
 
 
-def _package(*names: str) -> Callable[[], bool]:
+def _package(*names):
     return lambda: any(_is_absent(name) for name in names)
 
 
-def _is_absent(name: str) -> bool:
+def _is_absent(name):
     try:
         return find_spec(name) is None
     except ModuleNotFoundError:  # its parent is
         return True
 
 
-def _program(name: str) -> Callable[[], bool]:
+def _program(name):
     return lambda: shutil.which(name) is None
 
 
-def _always() -> bool:
+def _always():
     return True
 
 
-def _is_not_root() -> bool:
+def _is_not_root():
     return os.geteuid() != 0
 
 
-def _has_no_memory_files() -> bool:
+def _has_no_memory_files():
     return not hasattr(os, "memfd_create")  # it is not Linux
 
 
-def is_x86_linux() -> bool:
+def is_x86_linux():
     """Tell whether the instructions of x86 can be assembled, and trap as on Linux."""
     return sys.platform == "linux" and platform.machine() == "x86_64"
 
 
-def is_not_x86_linux() -> bool:
+def is_not_x86_linux():
     return not is_x86_linux()
 
 
-def _has_no_slurm() -> bool:
+def _has_no_slurm():
     from tests.support.slurm import why_not  # takes what only the whole suite has
 
     return why_not() is not None
@@ -97,9 +97,7 @@ EXPECTED = (
 )
 
 
-def find_unexpected(
-    node_ids: Iterable[str], allowed: Iterable[Skips] = EXPECTED
-) -> list[str]:
+def find_unexpected(node_ids, allowed=EXPECTED):
     """List files with more skipped tests than this machine is a reason for."""
     left = Counter(node_id.partition("::")[0] for node_id in node_ids)
     for expected in allowed:

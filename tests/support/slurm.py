@@ -10,7 +10,6 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
@@ -52,13 +51,12 @@ NodeName=n[1-2] Name=gpu File={folder}/nvidia[0-1]
 """
 
 
-def _path() -> str:
+def _path():
     """Where the daemons may be: sbin is not on everybody's PATH."""
     return os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
 
 
-def why_not() -> str | None:
-    """Say why there can be no Slurm here."""
+def why_not():
     if not all(
         shutil.which(x, path=_path()) for x in ("munged", "slurmctld", "slurmd")
     ):
@@ -71,17 +69,15 @@ def why_not() -> str | None:
 class Slurm:
     """The daemons in a folder, and jobs on them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.folder = folder
 
     @property
-    def environment(self) -> dict[str, str]:
-        """What tells Slurm's commands, and jobs, of this one."""
+    def environment(self):
         conf = str(self.folder / "slurm.conf")
         return {**os.environ, "PATH": _path(), "SLURM_CONF": conf}
 
-    def __call__(self, *command: object) -> str:
-        """Run one of Slurm's commands and return what it prints."""
+    def __call__(self, *command):
         done = subprocess.run(
             list(map(str, command)),
             env=self.environment,
@@ -90,16 +86,16 @@ class Slurm:
         )
         return done.stdout.strip()
 
-    def submit(self, *arguments: object) -> str:
+    def submit(self, *arguments):
         """Submit a job from the current folder; return its number."""
         return self("sbatch", "--parsable", "--output=job.out", *arguments)
 
-    def ask(self, job: str, field: str) -> str:
+    def ask(self, job, field):
         """Return what `scontrol` says of a job, such as its JobState."""
         told = self("scontrol", "show", "job", "-o", job).split()
         return dict(x.split("=", 1) for x in told if "=" in x)[field]
 
-    def wait(self, job: str) -> tuple[str, int, str]:
+    def wait(self, job):
         """Return the last state of a job, its exit code and its output."""
         # `sbatch --wait` asks less and less often, up to half a minute apart.
         ended = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
@@ -108,7 +104,7 @@ class Slurm:
         return self.ask(job, "JobState"), code, Path("job.out").read_text()
 
 
-def _configure(folder: Path) -> None:
+def _configure(folder):
     folder.chmod(0o711)
     (folder / "munge.key").write_bytes(os.urandom(128))
     (folder / "munge.key").chmod(0o600)
@@ -134,15 +130,14 @@ def _configure(folder: Path) -> None:
 
 
 @contextmanager
-def running_slurm() -> Iterator[Slurm]:
-    """Start the daemons, and end them."""
+def running_slurm():
     # Short: the name of a socket has at most 107 bytes.
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))
     slurm, daemons = Slurm(folder), []
     files = {"socket": "socket", "key-file": "key", "pid-file": "pid"}
     files |= {"log-file": "log", "seed-file": "seed"}
 
-    def start(*command: str) -> None:
+    def start(*command):
         options = {"env": slurm.environment, "start_new_session": True}
         with open(folder / f"{len(daemons)}.out", "wb") as log:
             options |= {"stdout": log, "stderr": log}

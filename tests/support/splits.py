@@ -1,24 +1,20 @@
 """Products that are split along k as a test wants it."""
 
 import random
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
 from twom_dist.plan import planner
-from twom_dist.plan.split import Split
 from twom_dist.run import lazy
 from twom_dist.tiles import program
-from twom_dist.tiles.grid import Grid
 from twom_dist.tiles.parts import Partial
 
 
 @contextmanager
-def split_along_k(layers: int, parts: int, seed: int | None = None) -> Iterator[None]:
+def split_along_k(layers, parts, seed=None):
     """Have every plan cut k into so many layers and parts, if it has the tiles.
 
     By a seed parts are added in pairs that are drawn, instead of along the planned
@@ -27,14 +23,14 @@ def split_along_k(layers: int, parts: int, seed: int | None = None) -> Iterator[
     """
     choose, draw = planner.choose_splits, random.Random(seed)
 
-    def chosen(spec: Any, chunks: Any, cluster: Any, **given: Any) -> list[Split]:
+    def chosen(spec, chunks, cluster, **given):
         (best, *_) = choose(spec, chunks, cluster, **given)
         own = min(layers, len(chunks[2]))
         if spec.native or spec.empty:
             return [best]
         return [best._replace(layers=own, parts=parts)]
 
-    def add_up(parts: Sequence[Partial], add: Callable[..., Any]) -> Partial:
+    def add_up(parts, add):
         left = list(parts)
         while len(left) > 1:
             x = left.pop(draw.randrange(len(left)))
@@ -43,11 +39,11 @@ def split_along_k(layers: int, parts: int, seed: int | None = None) -> Iterator[
             left.append(Partial(*place, add(place, x.sums, y.sums)))
         return left[0]
 
-    def reorder(grid: Grid, spec: Any, a: Any, b: Any) -> Grid:
+    def reorder(grid, spec, a, b):
         order = tuple(draw.sample(range(grid.kt), grid.kt))
         return replace(grid, k=tuple(grid.k[s] for s in order), order=order)
 
-    def share_look(grid: Grid, spec: Any, cluster: Any) -> Grid:
+    def share_look(grid, spec, cluster):
         inner = range(1, grid.kt)
         cuts = sorted(draw.sample(inner, draw.randint(0, len(inner))))
         return replace(grid, strips=tuple(pairwise((0, *cuts, grid.kt))))

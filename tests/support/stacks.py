@@ -1,7 +1,6 @@
 """Stacks of matrices, and their products beside those of each matrix alone."""
 
 from itertools import product as every
-from typing import Any
 
 import numpy as np
 
@@ -11,10 +10,7 @@ from tests.support.strategies import random_matrix
 from twom_dist.tiles.routine import ROUTINES
 
 
-def random_stack(
-    stack: tuple[int, ...], m: int, k: int, dtype: Any, seed: int
-) -> np.ndarray:
-    """Draw matrices that differ in size."""
+def random_stack(stack, m, k, dtype, seed):
     count = int(np.prod(stack))
     drawn = [
         random_matrix(m, k, dtype, 1.0, [seed, i]) * 4.0 ** (i % 9)
@@ -23,10 +19,7 @@ def random_stack(
     return np.array(drawn, dtype).reshape(*stack, m, k)
 
 
-def assert_each_is_as_alone(
-    found: np.ndarray, name: str, *given: np.ndarray | None, **options: Any
-) -> None:
-    """Compare every bit with the routine for matrices."""
+def assert_each_is_as_alone(found, name, *given, **options):
     for place in every(*map(range, found.shape[:-2])):
         alone = [None if x is None else x[place] for x in given]
         alone = alone[:1] + alone[2:] if ROUTINES[name].matrices == 1 else alone

@@ -1,14 +1,13 @@
 """The tasks of a lazy product, counted by their stage."""
 
 from collections import Counter
-from typing import Any
 
 from twom_dist.tiles.task_spec import Alias
 
 
-def count_stages(array: Any) -> Counter[str]:
+def count_stages(array):
     """Count our tasks by the prefix of their keys; an alias is no task."""
-    found: Counter[str] = Counter()
+    found = Counter()
     for key, task in dict(array.__dask_graph__()).items():
         name = key[0] if isinstance(key, tuple) else key
         if name.startswith("twom-") and not isinstance(task, Alias):

@@ -17,7 +17,6 @@ MEMBER_NAMES = ["C.zarr::g/C", "C.npz::C", "C.h5::g/C"]
 
 
 def make_matrix(shape=(5, 7), dtype="c16"):
-    """Make a matrix of random bits."""
     bits = np.random.default_rng(7).integers(0, 256, (*shape, 16), dtype=np.uint8)
     if dtype == "?":
         return bits[..., 0] > 127
@@ -91,10 +90,8 @@ def write_output(path, values, *, overwrite=False):
 
 
 def everything(path):
-    """Read a whole matrix."""
     return open_matrix(path)[:, :]
 
 
 def left_behind(folder="."):
-    """List the hidden files of a folder."""
     return sorted(path.name for path in Path(folder).glob(".*"))

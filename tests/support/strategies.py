@@ -1,8 +1,5 @@
 """Matrices, shapes and memory layouts that every part of the suite draws from."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 from hypothesis import strategies as st
 
@@ -13,17 +10,11 @@ DTYPES = ("float32", "float64", "complex64", "complex128")
 SHAPES = ((1, 1, 1), (3, 5, 7), (2, 3, 13), (17, 2, 3), (2, 17, 1), (2, 1, 131))
 
 
-def random_matrix(
-    rows: int,
-    columns: int,
-    dtype: Any = "complex128",
-    phi: float = 1.0,
-    seed: int | list[int] = 0,
-) -> np.ndarray:
+def random_matrix(rows, columns, dtype="complex128", phi=1.0, seed=0):
     """Draw entries (U - 1/2) exp(phi N(0,1)), part by part."""
     rng = np.random.default_rng(seed)
 
-    def part() -> np.ndarray:
+    def part():
         uniform = rng.random((rows, columns)) - 0.5
         return uniform * np.exp(phi * rng.standard_normal((rows, columns)))
 
@@ -32,16 +23,14 @@ def random_matrix(
     return part().astype(dtype)
 
 
-def spread_pair(
-    m: int, n: int, k: int, decades: float, dtype: Any = "complex128", seed: int = 0
-) -> tuple[np.ndarray, np.ndarray]:
+def spread_pair(m, n, k, decades, dtype="complex128", seed=0):
     """A D and D^-1 B, D of up to so many decades either way."""
     d = 10.0 ** np.random.default_rng(seed).uniform(-decades, decades, k)
     a, b = (random_matrix(*x, dtype, 1.0, [seed, *x]) for x in ((m, k), (k, n)))
     return (a * d).astype(dtype), (b / d[:, np.newaxis]).astype(dtype)
 
 
-def spread_matrix(rows: int, k: int, dtype: Any) -> np.ndarray:
+def spread_matrix(rows, k, dtype):
     """Entries of very different size; zeros, NaN, Inf and both ends of the format."""
     x, info = random_matrix(rows, k, dtype, 4.0, [rows, k]), np.finfo(dtype)
     if x.size > 20:
@@ -50,24 +39,24 @@ def spread_matrix(rows: int, k: int, dtype: Any) -> np.ndarray:
     return x
 
 
-def _strided(x: np.ndarray) -> np.ndarray:
+def _strided(x):
     wide = np.zeros((2 * x.shape[0], 3 * x.shape[1]), x.dtype)
     wide[::2, 1::3] = x
     return wide[::2, 1::3]
 
 
-def _backwards(x: np.ndarray) -> np.ndarray:
+def _backwards(x):
     return np.ascontiguousarray(x[::-1, ::-1])[::-1, ::-1]
 
 
-def _read_only(x: np.ndarray) -> np.ndarray:
+def _read_only(x):
     frozen = x.copy()
     frozen.flags.writeable = False
     return frozen
 
 
 # The same values, lying differently in memory.
-LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+LAYOUTS = {
     "C": np.ascontiguousarray,
     "fortran": np.asfortranarray,
     "strided": _strided,
@@ -82,10 +71,7 @@ phis = st.sampled_from([0.0, 0.5, 1.0, 2.0, 4.0])
 
 
 @st.composite
-def operands(
-    draw: Callable[..., Any], dtype: Any = "complex128"
-) -> tuple[np.ndarray, np.ndarray]:
-    """Draw A (m, k) and B (k, n) with full mantissas."""
+def operands(draw, dtype="complex128"):
     m, n, k, seed = draw(small), draw(small), draw(st.integers(1, 9)), draw(seeds)
     phi = draw(phis)
     left = random_matrix(m, k, dtype, phi, [seed, 0])
@@ -93,14 +79,12 @@ def operands(
 
 
 @st.composite
-def gaussian_integers(
-    draw: Callable[..., Any], limit: int
-) -> tuple[np.ndarray, np.ndarray]:
+def gaussian_integers(draw, limit):
     """Draw A and B whose parts are integers within ±limit, as complex128."""
     m, n, k, seed = draw(small), draw(small), draw(st.integers(1, 9)), draw(seeds)
     rng = np.random.default_rng(seed)
 
-    def whole(rows: int, columns: int) -> np.ndarray:
+    def whole(rows, columns):
         parts = rng.integers(-limit, limit, (2, rows, columns), endpoint=True)
         return parts[0] + 1j * parts[1]
 

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from twom_dist.tiles.transport.passage import Passage
 from twom_dist.tiles.transport.serialiser import FAMILY
 
 
-def files_in_memory(process: int) -> list[str]:
+def files_in_memory(process):
     """List the files in memory that a process has lent or taken."""
     found = Path(f"/proc/{process}/maps").read_text().splitlines()
     for descriptor in Path(f"/proc/{process}/fd").iterdir():
@@ -24,23 +24,21 @@ def files_in_memory(process: int) -> list[str]:
     return [line for line in found if "memfd:twom-dist" in line]
 
 
-def lent_here() -> list[os.stat_result]:
-    """Look at the files in memory that this process lends."""
+def lent_here():
     links = Path("/proc/self/fd").iterdir()
     found = [x for x in links if x.is_symlink() and "memfd:twom-dist" in os.readlink(x)]
     return [x.stat() for x in found]
 
 
 @contextmanager
-def a_way(*ways: Any) -> Iterator[Passage]:
+def a_way(*ways):
     """Make a way to this very process, of arrays of any size."""
     made = Passage(ways)
     yield made
     made.close()
 
 
-def send(x: Any, way: Passage) -> tuple[dict[str, Any], list[bytes]]:
-    """Serialise an object as dask does for a process that may be sent it by a way."""
+def send(x, way):
     context = {"recipient": {FAMILY: way}}
     return serialize(x, [FAMILY, "dask", "pickle"], context=context)
 
@@ -51,7 +49,7 @@ class _Opening:
     do: Callable[[], Any] | None = None
 
 
-def _look(event: str, _: Any) -> None:
+def _look(event, _):
     do, found = _Opening.do, event == "open"
     if found and do is not None:
         _Opening.do = None
@@ -59,7 +57,7 @@ def _look(event: str, _: Any) -> None:
 
 
 @contextmanager
-def before_opening(do: Callable[[], Any]) -> Iterator[None]:
+def before_opening(do):
     """Do something as the next file is opened, as another process may at that time."""
     if not getattr(_Opening, "hooked", False):
         sys.addaudithook(_look)
@@ -76,29 +74,26 @@ class ndarray(np.ndarray):  # noqa: N801
 
     __module__ = "cupy"
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol):
         raise AssertionError("pickled")
 
 
-def on_device(x: np.ndarray) -> Any:
-    """Pretend that an array is on a device."""
+def on_device(x):
     return x.view(ndarray)
 
 
 class Device:
     """A device of this process: allocations are known by number, events as well."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.bases, self.log = list[Any](), list[tuple[Any, ...]]()
         self.events = self.number = self.serial = 0
         self.works, self.during_copy = True, lambda: None
 
-    def device(self) -> int:
-        """Return the current one."""
+    def device(self):
         return self.number
 
-    def export(self, flat: Any) -> tuple[Export, Any]:
-        """Say where a block is."""
+    def export(self, flat):
         if not self.works:
             raise RuntimeError("cudaErrorInvalidValue")
         base = flat
@@ -113,35 +108,31 @@ class Device:
         handle = str(number).encode()
         return Export(handle, number + self.serial, offset, event), (flat, event)
 
-    def open(self, handle: bytes) -> int:
-        """Return the address of an allocation."""
+    def open(self, handle):
         self.log.append(("open", handle))
         return int(self.bases[int(handle)].ctypes.data)
 
-    def close(self, device: int, address: int) -> None:
-        """Note what is closed."""
+    def close(self, device, address):
         self.log.append(("close", device))
 
-    def copy(self, address: int, event: bytes, nbytes: int) -> Any:
+    def copy(self, address, event, nbytes):
         """Copy a block, after something else."""
         assert 1 <= int(event) <= self.events
         self.during_copy()
         found = (np.ctypeslib.ctypes.c_ubyte * nbytes).from_address(address)
         return on_device(np.array(found))
 
-    def fetch(self, flat: Any, out: Any) -> None:
+    def fetch(self, flat, out):
         """Fill memory of the host, which is there before it is touched."""
         assert all(x.st_blocks * 512 >= x.st_size for x in lent_here())
         out[:] = flat.view(np.ndarray)
 
-    def send(self, flat: Any) -> Any:
-        """Copy bytes to the device."""
+    def send(self, flat):
         return on_device(flat.copy())
 
 
 @contextmanager
-def with_device() -> Iterator[Device]:
-    """Have a device in this process."""
+def with_device():
     before, opened.ipc = opened.ipc, Device()
     try:
         yield opened.ipc

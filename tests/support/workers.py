@@ -91,12 +91,10 @@ def scheduler(tmp_path):
 
 
 def forget_transfers(dask_worker):
-    """Have a worker forget what has arrived."""
     dask_worker.transfer_incoming_log.clear()
 
 
 def read_transfers(dask_worker):
-    """Keys that have arrived here, with their bytes."""
     log = dask_worker.transfer_incoming_log
     return [item for entry in log for item in entry["keys"].items()]
 

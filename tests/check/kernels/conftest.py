@@ -2,10 +2,10 @@
 
 import pytest
 
-from twom_dist.kernels import Engine, get_engine
+from twom_dist.kernels import get_engine
 
 
 @pytest.fixture
-def engine() -> Engine:
+def engine():
     """The CPU's: what it shares with the reference holds for both."""
     return get_engine("cpu")

@@ -88,7 +88,6 @@ def test_a_product_that_the_device_cannot_hold_is_refused(monkeypatch):
 
 
 def on(device):
-    """An empty array of a device."""
     nothing = cupy.cuda.UnownedMemory(0, 0, None, device_id=device)
     pointer = cupy.cuda.MemoryPointer(nothing, 0)
     return cupy.ndarray((0, 0), "complex128", memptr=pointer)

@@ -19,11 +19,11 @@ HAS_BYTES = int8_gemm.has_onnx_runtime() and int8_gemm.multiplies_bytes()
 GEMMS = [FLOAT32] + [U8S8] * HAS_BYTES
 
 
-def as_int64(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def as_int64(a, b):
     return (a.astype(float) @ b.astype(float)).astype(np.int64)
 
 
-def saturating(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+def saturating(a, b, out):
     """Add pairs of products in saturating int16, as x86 without VNNI does."""
     out[...] = 0
     for t in range(0, a.shape[-1], 2):
@@ -31,7 +31,7 @@ def saturating(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
         out += np.clip(pair, -(2**15), 2**15 - 1).astype(np.int32)
 
 
-def as_exact(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+def as_exact(a, b, out):
     out[...] = as_int64(a, b)
 
 

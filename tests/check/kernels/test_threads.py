@@ -11,8 +11,8 @@ from twom_dist.kernels.cpu.threads import limit_threads, run_each
 def test_all_work_is_done_and_errors_reach_the_caller():
     """Whoever asks for how many threads; nobody works on after an error."""
 
-    def call(caller: int) -> int:
-        done: list[int] = []
+    def call(caller):
+        done = []
         for count in range(2, 12):
             with limit_threads(2 + (caller + count) % 9):
                 run_each(done.append, range(count))
@@ -21,15 +21,15 @@ def test_all_work_is_done_and_errors_reach_the_caller():
     with ThreadPoolExecutor(8) as callers:
         found = list(callers.map(call, range(64)))
     assert found == [sum(sum(range(count)) for count in range(2, 12))] * 64
-    done: list[int] = []
+    done = []
     both, caller = Barrier(2, timeout=20), get_ident()
 
-    def work(item: int) -> None:
+    def work(item):
         if item == 5:
             raise ValueError(item)
         done.append(item)
 
-    def meet(item: int) -> None:
+    def meet(item):
         both.wait()
         if get_ident() != caller:
             raise ValueError("not here")

@@ -33,7 +33,6 @@ N = 48
 
 
 def plan(k, dtype="complex128", **options):
-    """Plan a product of k columns and rows."""
     return td.plan(td.gemm, (9, k), (k, 9), dtype=dtype, chunks=2**26, **options)
 
 

@@ -15,7 +15,6 @@ from tests.support.places import DATA
 from tests.support.strategies import seeds
 from twom_dist.errors import AccuracyError
 from twom_dist.moduli import (
-    ResidueSystem,
     available_moduli,
     balanced_digits,
     crt_weights,
@@ -40,11 +39,11 @@ KINDS = (*PRODUCTS, "hybrid")
 HYBRID_COSTS = json.loads((DATA / "hybrid_costs.json").read_text())
 
 
-def all_systems(kind: str) -> list[ResidueSystem]:
+def all_systems(kind):
     return [residue_system(kind, n + 1) for n in range(len(available_moduli(kind)))]
 
 
-def chosen_systems(kind: str) -> list[ResidueSystem]:
+def chosen_systems(kind):
     """All systems, and those that are the cheapest for some precision."""
     chosen = (shortest_system(kind, row["T"]) for row in HYBRID_COSTS)
     return all_systems(kind) + [system for system in chosen if system]
@@ -52,7 +51,7 @@ def chosen_systems(kind: str) -> list[ResidueSystem]:
 
 def greedily(fits):
     """List the largest coprime moduli that fit, from 256 down."""
-    found: list[int] = []
+    found = []
     for p in range(256, 28, -1):
         if fits(p) and all(gcd(p, q) == 1 for q in found):
             found.append(p)
@@ -169,7 +168,7 @@ def test_decode_multiply_encode_is_the_exact_product(kind, data, seed):
     limit = int((system.capacity // (2 * k)) ** 0.5 * (1 - 1e-9))
     rng = np.random.default_rng(seed)
 
-    def whole(rows: int, columns: int) -> np.ndarray:
+    def whole(rows, columns):
         draw = rng.random((rows, columns)) * 2 - 1
         return np.array([[int(t * limit) for t in row] for row in draw], dtype=object)
 

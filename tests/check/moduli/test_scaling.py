@@ -33,26 +33,25 @@ REFERENCE = get_engine("reference")
 BITS = 1600
 
 
-def root(x: Fraction | int, *, up: bool) -> Fraction:
+def root(x, *, up):
     """Square root, rounded up or down at 2^-BITS."""
     scaled = Fraction(x) * (1 << 2 * BITS)
     whole = isqrt(scaled.numerator // scaled.denominator)
     return Fraction(whole + 1 if up else whole, 1 << BITS)
 
 
-def room(system, k: int, *, up: bool) -> Fraction:
+def room(system, k, *, up):
     """R - h: what a row's scaled norm may take."""
     h = root(Fraction(system.parts * k, 4), up=not up)
     return root(system.capacity, up=up) - h
 
 
-def square_norm(row: np.ndarray) -> Fraction:
-    """Exact ``||row||^2``."""
+def square_norm(row):
     x = exact(row[np.newaxis])
     return Fraction(int((x.re**2 + x.im**2).sum()), 1) / Fraction(4) ** x.shift
 
 
-def two_to(e: int) -> Fraction:
+def two_to(e):
     return Fraction(2) ** int(e)
 
 

@@ -2,7 +2,6 @@
 
 import ast
 import importlib.util
-from collections.abc import Iterable, Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import accumulate
@@ -41,7 +40,7 @@ LAYERS = (
     ("cli", "__main__", ""),
 )
 # What knows less than lies below it.
-AT_MOST: dict[str, tuple[str, ...]] = {
+AT_MOST = {
     "config": ("errors",),
     "moduli": ("errors", "typing"),
     "kernels": ("errors", "typing", "config", "moduli"),
@@ -70,19 +69,17 @@ IMPURE = ("dask", "distributed")
 STILL_PURE = "dask.utils"
 
 
-def covers(prefix: str, name: str) -> bool:
+def covers(prefix, name):
     """Tell whether ``name`` is ``prefix`` or lies in it; ``""`` covers everything."""
     return not prefix or name == prefix or name.startswith(prefix + ".")
 
 
-def covers_any(prefixes: Iterable[str], name: str) -> bool:
-    """Tell whether one of these covers a name."""
+def covers_any(prefixes, name):
     return any(covers(prefix, name) for prefix in prefixes)
 
 
 @cache
-def layer_of(name: str) -> int | None:
-    """Find the layer of a module, by the longest entry that fits."""
+def layer_of(name):
     fits = {
         entry: height
         for height, entries in enumerate(LAYERS)
@@ -92,14 +89,14 @@ def layer_of(name: str) -> int | None:
     return fits[max(fits, key=len)] if fits else None
 
 
-def defers(node: ast.AST) -> bool:
+def defers(node):
     """Tell whether the statements in a node do not run when its module is imported."""
     if isinstance(node, ast.If):
         return ast.unparse(node.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
 
 
-def find_imports(tree: ast.AST, package: str) -> Iterator[tuple[str, int, bool]]:
+def find_imports(tree, package):
     """Yield what is imported, in full, with its line and whether it is deferred.
 
     ``package`` resolves the relative ones.
@@ -120,7 +117,7 @@ def find_imports(tree: ast.AST, package: str) -> Iterator[tuple[str, int, bool]]
 
 
 @cache
-def our_module(target: str) -> str | None:
+def our_module(target):
     """Cut an imported name down to the module of ours that holds it, else None."""
     if not covers(PACKAGE, target):
         return None
@@ -134,7 +131,7 @@ def our_module(target: str) -> str | None:
 
 
 @cache
-def all_imports() -> dict[str, list[tuple[str, str, bool]]]:
+def all_imports():
     """List the imports of each module: a place for a message, what, if deferred."""
     listed = {}
     for place, path in find_files(f"{PACKAGE}/**/*.py").items():
@@ -149,7 +146,7 @@ def all_imports() -> dict[str, list[tuple[str, str, bool]]]:
 
 
 @cache
-def our_imports() -> list[tuple[str, str, str]]:
+def our_imports():
     """List those of modules of ours: a module, the place for a message, a module."""
     listed = (
         (name, place, our_module(target))
@@ -159,17 +156,15 @@ def our_imports() -> list[tuple[str, str, str]]:
     return [(name, place, x) for name, place, x in listed if x is not None]
 
 
-def packages_of(name: str) -> set[str]:
-    """Name the packages that a module lies in, itself included."""
+def packages_of(name):
     return {"", *accumulate(name.split("."), lambda x, y: f"{x}.{y}")}
 
 
-def find_circle(graph: dict[str, set[str]]) -> list[str]:
-    """Find modules that import each other in a circle, if there are any."""
+def find_circle(graph):
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
-        circle: list[str] = error.args[1]
+        circle = error.args[1]
         return circle
     return []
 
@@ -195,7 +190,7 @@ def test_every_module_has_a_layer_and_imports_only_from_below():
 
 def test_no_module_is_imported_by_what_it_imports():
     """Its own packages do not count: Python is importing those already."""
-    graph: dict[str, set[str]] = {}
+    graph = {}
     for name, _, target in our_imports():
         graph.setdefault(name, set()).update(packages_of(target) - packages_of(name))
     assert find_circle(graph) == []

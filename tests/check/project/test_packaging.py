@@ -29,7 +29,6 @@ OF_GPUS = {
 
 
 def read_yaml(name):
-    """Read a file of the repository."""
     return yaml.safe_load((ROOT / name).read_text("utf-8"))
 
 

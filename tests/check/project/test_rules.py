@@ -5,7 +5,6 @@ import io
 import re
 import tokenize
 from collections import defaultdict
-from collections.abc import Iterator
 from itertools import chain
 
 from tests.check.project.test_layering import our_imports
@@ -41,7 +40,7 @@ HANDED_ON = {"local_cluster", "open_array", "kernel", "start", "ask"}
 HANDED_ON |= {"called", "forwarded", "__call__"}
 
 
-def functions(found: tuple[ast.AST, ...]) -> Iterator[ast.FunctionDef]:
+def functions(found):
     return (node for node in found if isinstance(node, ast.FunctionDef))
 
 
@@ -150,7 +149,7 @@ NOT_ABSENT = re.compile(r"\b(is|are) no\b")
 OF = re.compile(r"[#/]+:?\s*Of\b")
 
 
-def find_faults(source: str, found: tuple[ast.AST, ...]) -> Iterator[tuple[int, str]]:
+def find_faults(source, found):
     """Yield the line and the words of each docstring and comment that breaks a rule."""
     for node in found:
         match node:
@@ -191,7 +190,7 @@ CONTRACTS |= {"problem.problem", "problem.call", "tiles.spec", "tiles.grid"}
 MOST_INNER, MOST_PATCHING = 0.08, 0.02
 
 
-def imports_of(tree: ast.Module) -> set[str]:
+def imports_of(tree):
     """Names of a module that stand for what is inside a room."""
     found = set()
     for node in ast.walk(tree):
@@ -202,8 +201,7 @@ def imports_of(tree: ast.Module) -> set[str]:
     return found
 
 
-def patches(node: ast.AST) -> bool:
-    """Tell whether this replaces something for a while."""
+def patches(node):
     if not isinstance(node, ast.Attribute):
         return False
     on = getattr(node.value, "id", "")
@@ -212,13 +210,13 @@ def patches(node: ast.AST) -> bool:
     )
 
 
-def names_in(found: list[ast.AST]) -> set[str]:
+def names_in(found):
     """List the names that are used, those of fixtures as well."""
     names = {x.id for x in found if isinstance(x, ast.Name)}
     return names | {x.arg for x in found if isinstance(x, ast.arg)}
 
 
-def count_tests(tree: ast.Module) -> Iterator[tuple[bool, bool]]:
+def count_tests(tree):
     """Yield, for each test, whether it reaches inside of a room, and whether patches.
 
     By itself, or by functions, fixtures and values of its module.

@@ -47,7 +47,6 @@ def test_a_block_refilled_in_place_is_encoded_again(refill):
 
 
 def calls_with_lies():
-    """Combine each call, lie and matrix with each of the others."""
     for (i, call), (j, lie) in product(enumerate(CALLS), enumerate(LIES)):
         there = [x for x, shape in zip("ABC", CALLS[call][0], strict=True) if shape]
         yield call, lie, there[(i + j) % len(there)], (i + j) % 2

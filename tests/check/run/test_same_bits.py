@@ -42,8 +42,6 @@ ONE_TILE = 4096
 
 
 class Drawn(SimpleNamespace):
-    """A call, and the way in which it is computed."""
-
     def __repr__(self):
         return str(vars(self) | {"matrices": [x.shape for x in self.matrices]})
 
@@ -90,7 +88,6 @@ def data(draw):
 
 @st.composite
 def options_of(draw, name, twofold, is_complex):
-    """Draw options that fit a routine and together."""
 
     def pick(*given):
         return draw(st.sampled_from(given))
@@ -119,7 +116,6 @@ def cuts(draw, size):
 
 @st.composite
 def calls(draw):
-    """Draw a call that no check refuses, and a way that can compute it."""
     drawn, name = draw(data()), draw(st.sampled_from(ROUTINES))
     is_double = drawn.dtype in ("float64", "complex128")
     twofold = is_double and draw(st.integers(0, 5)) == 5
@@ -177,7 +173,6 @@ def multiply_each(call):
 
 
 def multiply_lazily(call):
-    """Compute dask arrays with the chunks that were drawn, and arrays beside them."""
     given = [lay_out(x, call.layout) for x in call.matrices]
     streams = call.inputs == "stream" and not call.stack
     for i, (x, chunks) in enumerate(zip(call.matrices, call.chunks, strict=True)):
@@ -209,7 +204,6 @@ def multiply_parts(call):
 
 
 def multiply_files(call):
-    """Compute matrices in files, in tiles of one size."""
     names = [f"{x}{call.suffix}" for x in "abc"[: len(call.matrices)]]
     with TemporaryDirectory() as folder, chdir(folder):
         for name, x in zip(names, call.matrices, strict=True):
@@ -249,7 +243,6 @@ def multiply_into(call, multiply):
 
 
 def prepare(call):
-    """Make a product of given shapes, which is called twice."""
     count = 2 if call.name == "gemm" or call.name.endswith("2k") else 1
     shapes = [x.shape for x in call.matrices[:count]]
     kind, routine = call.matrices[0].dtype, getattr(td, call.name)
@@ -264,7 +257,6 @@ def prepare(call):
 
 
 def multiply_otherwise(call):
-    """Compute a call in the way that was drawn."""
     ways = {"lazy": multiply_lazily, "split": multiply_parts, "file": multiply_files}
     if call.way in ways:
         return ways[call.way](call)

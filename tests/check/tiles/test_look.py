@@ -30,7 +30,6 @@ def gaussian(*shape, seed=0):
 
 
 def in_chunks(*given):
-    """Make matrices lazy, each with its chunks."""
     return [da.from_array(x, chunks=chunks) for x, chunks in given]
 
 

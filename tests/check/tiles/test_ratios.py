@@ -15,8 +15,7 @@ from twom_dist.tiles.look.ratios import bound_by_octaves, bound_by_terms, norm_s
 REFERENCE = get_engine("reference")
 
 
-def octaves_of(x: np.ndarray) -> tuple[np.ndarray, RowStatistics]:
-    """Octaves of a matrix, and what is known of its rows."""
+def octaves_of(x):
     asks = ("squares", "totals", "octaves")
     found = REFERENCE.measure(x, norm_bits(x.shape[1]), asks)
     return REFERENCE.octaves(x, found.largest), found

@@ -43,7 +43,6 @@ def frozen(x):
 
 
 def count_files():
-    """Count the files in memory that this process has open or mapped."""
     return len(files_in_memory(os.getpid()))
 
 

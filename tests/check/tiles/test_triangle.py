@@ -11,7 +11,6 @@ from tests.support.schedulers import FakeScheduler
 
 
 def held_fraction(count, workers):
-    """Plan an update, and return the largest share of the rows that a worker holds."""
     plan = td.plan(td.herk, (count, 1), chunks=1, n_workers=workers)
     return plan.held_fraction
 
@@ -28,7 +27,6 @@ def figures(slots, count, workers):
 
 
 def cyclic(count, workers):
-    """Return the figures of the best cyclic grid."""
     cells = [(i, j) for i in range(count) for j in range(i + 1)]
     grids = [(p, workers // p) for p in range(1, workers + 1) if workers % p == 0]
     return min(

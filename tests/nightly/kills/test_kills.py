@@ -106,7 +106,6 @@ def test_jobs_that_are_killed_again_and_again(tmp_path, monkeypatch, old):
 
 @pytest.fixture
 def matrices():
-    """Serve A and B."""
     with serve_matrices() as stored:
         yield stored
 

@@ -22,7 +22,6 @@ SHAPES = [(33, 47, 20), (5, 90, 64), (64, 1, 31), (20, 9, 130), (1, 1, 1), (70, 
 
 
 def run_products(client, count):
-    """Multiply and update matrices of all kinds of shapes."""
     for turn in range(count):
         m, n, k = SHAPES[turn % len(SHAPES)]
         output = ("C.zarr", "C.npy", "C.h5")[turn % 3]

@@ -19,7 +19,6 @@ GIB = 2**30
 
 @contextmanager
 def joined_by(client, code):
-    """Have another worker join that runs some code first."""
     address, before = client.scheduler.address, set(client.nthreads())
     Path("first.py").write_text(code)
     command = [sys.executable, "-m", "dask", "worker", address, "--no-nanny"]

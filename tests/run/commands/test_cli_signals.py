@@ -57,7 +57,6 @@ main()
 
 @contextmanager
 def started(script, *arguments):
-    """Start a command in a group of its own."""
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     command = [sys.executable, "-c", script, *arguments]
     options = {"env": ENVIRONMENT, "text": True, "start_new_session": True}

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,7 +33,7 @@ exec "${@:3}"
 """
 
 
-def bash(script: str, *arguments: object, cwd: Path | None = None) -> str:
+def bash(script, *arguments, cwd=None):
     """Run lines of bash with the functions of the scripts; return the output."""
     lines = f'source "{CLUSTER}/common.sh"\n{script}'
     command = ["bash", "-uc", lines, "test", *map(str, arguments)]
@@ -43,7 +42,7 @@ def bash(script: str, *arguments: object, cwd: Path | None = None) -> str:
     return subprocess.check_output(command, **given).strip()
 
 
-def trust(path: Path, bits: int = 22) -> str:
+def trust(path, bits=22):
     """Say what is wrong with a file or a folder; nothing if it can be trusted."""
     return bash('hold "$1" "$2" || echo "$flaw"', path, bits)
 
@@ -55,8 +54,7 @@ class Shared:
     folder: Path
     user: dict[str, object]
 
-    def start(self, *options: str, script: str = "lsf.sh", **variables: str):
-        """Start a job without credentials."""
+    def start(self, *options, script="lsf.sh", **variables):
         path = f"{self.folder}/bin:/usr/bin:/bin"
         batch = {"LSB_JOBID": "12", "LSB_DJOB_HOSTFILE": "nodes"}
         batch |= {"TMPDIR": f"{self.folder}/scratch", "PATH": path}
@@ -72,18 +70,17 @@ class Shared:
             **self.user,
         )
 
-    def run(self, *options: str, **given: str) -> tuple[int, str]:
-        """Return exit status and stderr of a job."""
+    def run(self, *options, **given):
         return self.end(self.start(*options, **given))
 
-    def end(self, process: subprocess.Popen) -> tuple[int, str]:
+    def end(self, process):
         """Return exit status and stderr; nothing is left of the job but its logs."""
         _, err = process.communicate(timeout=30)
         # That of the workers is removed by their script, which may end a moment later.
         wait_until(lambda: not [*(self.folder / "scratch").iterdir()], 20)
         return process.returncode, err
 
-    def plant(self, path: Path) -> None:
+    def plant(self, path):
         """Put a folder of another user there; where nobody is another, an open one."""
         path.mkdir(parents=True)
         path.chmod(0o755 if self.user else 0o777)
@@ -93,7 +90,7 @@ class Shared:
 
 
 @pytest.fixture
-def shared() -> Iterator[Shared]:
+def shared():
     """Make such a folder, on whose path there is none of this user's alone."""
     # Nobody but root can act as others.
     user = {"user": OWNER, "group": OWNER, "extra_groups": []}
@@ -291,7 +288,6 @@ def plant(folder, ran):
 
 
 def python(folder, *command, **variables):
-    """Run Python in a folder; what it prints."""
     given = {"cwd": folder, "env": ENVIRONMENT | variables, "text": True}
     return subprocess.check_output([sys.executable, *map(str, command)], **given)
 

@@ -4,16 +4,13 @@ import pytest
 
 from tests.support.cuda.host import COMPILER, HostKernels
 from tests.support.cuda.host_device import host_engine
-from tests.support.cuda.kept import Kept
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.cuda.engine import CudaEngine
 from twom_dist.run import recipes
 from twom_dist.tiles.cache import encoded_tiles
 
 
 @pytest.fixture(scope="session")
-def host_kernels(kept: Kept) -> HostKernels:
-    """Kernels built by the host's compiler."""
+def host_kernels(kept):
     if COMPILER is None:
         # A program, not a Python package; CI installs it.
         pytest.skip("g++ is not installed: the kernels' text cannot run on the host")
@@ -21,7 +18,7 @@ def host_kernels(kept: Kept) -> HostKernels:
 
 
 @pytest.fixture
-def engine(host_kernels: HostKernels, request: pytest.FixtureRequest) -> CudaEngine:
+def engine(host_kernels, request):
     """The CUDA engine of Hopper, or of the device that a test names."""
     return host_engine(host_kernels, getattr(request, "param", 90))
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.support.cases import cases
-from tests.support.cuda.host import HostKernels, host_text
+from tests.support.cuda.host import host_text
 from twom_dist.kernels.cuda.sources import Module, module_for
 from twom_dist.kernels.cuda.tables import (
     encode_table,
@@ -36,7 +36,7 @@ extern "C" uint32 sweep(int32 p, uint32 inverse, uint32 minus_p, uint32 count) {
 """
 
 
-def test_every_raw_value_of_every_modulus_is_reduced(host_kernels: HostKernels):
+def test_every_raw_value_of_every_modulus_is_reduced(host_kernels):
     sweep = host_kernels.compile(host_text(Module("requantise"), _SWEEP)).sweep
     sweep.argtypes = [ctypes.c_uint] * 4
     sweep.restype = ctypes.c_uint
@@ -48,7 +48,7 @@ def test_every_raw_value_of_every_modulus_is_reduced(host_kernels: HostKernels):
         assert p == 256 or sweep(p, inverse + (1 << 6), minus_p, count) < count, p
 
 
-def byte_sum(words: np.ndarray) -> np.ndarray:
+def byte_sum(words):
     """Largest sum of a dp4a chain over these weights."""
     return 255 * np.ascontiguousarray(words).view(np.uint8).sum(axis=1, dtype=np.int64)
 
@@ -81,7 +81,7 @@ def test_raw_sums_stay_where_the_reduction_is_exact(method):
         assert 3 * 128 * 128 <= lift < (1 << 17) - 3 * 128 * 128
 
 
-def boundary_sums(p: int) -> np.ndarray:
+def boundary_sums(p):
     """Both ends of int32, around every power of two, and around ties modulo p."""
     ends = [-(2**31), 2**31 - 1, 0, 2**30, -(2**30), 2**16 * 127 * 127]
     ends += [s * 2**b for b in range(31) for s in (1, -1)]

@@ -38,7 +38,6 @@ def test_every_kernel_runs(cuda):
 
 
 def calls_of(cuda, routine, *given, **options):
-    """Compare with the CPU; count what was launched, and allocations."""
     cuda.device.launched.clear()
     cuda.device.allocated.clear()
     with np.errstate(invalid="ignore"):

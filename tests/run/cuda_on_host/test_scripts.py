@@ -24,7 +24,6 @@ def engine(host_kernels, request):
 
 
 def launches(cuda, routine, *given, **options):
-    """Compare with the CPU; list what was launched, and what a script repeated."""
     cuda.device.launched.clear()
     cuda.device.repeated.clear()
     with np.errstate(all="ignore"):

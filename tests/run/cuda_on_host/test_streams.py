@@ -46,7 +46,6 @@ def test_what_is_given_back_is_overwritten_and_others_do_not_wait(engine):
 
 
 def tiles_of_a_panel(steps, cache_bytes):
-    """Give tiles of both sides, their exponents, and a spec for tasks."""
     left, right = (
         [random_matrix(70, 40, "complex128", 1.0, 10 * side + i) for i in range(steps)]
         for side in (1, 2)

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 from tests.support.places import ROOT
 
@@ -13,8 +12,7 @@ NOT_LOADED = (
 )
 
 
-def loaded_by(code: str, folder: Path) -> set[str]:
-    """Run code in a process of its own, and list the modules that it has loaded."""
+def loaded_by(code, folder):
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}\nprint(*sys.modules)"
     result = subprocess.run(
         [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True

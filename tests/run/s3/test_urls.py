@@ -1,10 +1,8 @@
 """Matrices at URLs: read, written, killed and continued on a real S3 server."""
 
-from collections.abc import Iterator
 from functools import partial
 from importlib.util import find_spec
 
-import numpy as np
 import pytest
 import zarr
 from fsspec.implementations.memory import MemoryFileSystem
@@ -24,14 +22,13 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 
 @pytest.fixture(scope="module")
-def matrices() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Serve A and B."""
+def matrices():
     with serve_matrices() as stored:
         yield stored
 
 
 @pytest.fixture
-def square() -> Iterator[tuple[np.ndarray, tuple[str, str, str]]]:
+def square():
     """Store a matrix in the memory of this process; name it, twice, and an output."""
     a = make(64, 64, 4)
     save("memory://folder/A.zarr", a)

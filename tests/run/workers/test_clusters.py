@@ -31,7 +31,6 @@ STACK = da.ones((4, 20, 20), chunks=(2, 20, 20))
 
 
 def cluster_of(*matrices):
-    """Tell of which workers a product is planned for."""
     return td.plan(td.gemm, *(matrices or (A, A))).cluster
 
 
@@ -100,7 +99,6 @@ def test_the_smallest_memory_limit_counts(limits, smallest):
 
 
 def on_device(n):
-    """Make a lazy matrix of CuPy blocks, of two chunks."""
     x = da.zeros((n, n), dtype=complex, chunks=(n // 2, n))
     x._meta = x._meta.view(DeviceArray)
     return x
@@ -134,7 +132,6 @@ def pretend():
 
 
 def stop():
-    """Put them back."""
     chips.chip_of = chips.real
 
 

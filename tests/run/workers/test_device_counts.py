@@ -26,7 +26,6 @@ DILATION, ATTEMPTS = 5, 4
 
 @contextmanager
 def devices(workers=WORKERS, **options):
-    """Start workers with a device each."""
     with clocked.clocked_devices(DILATION), start_workers(workers, **options) as client:
         yield client
 
@@ -49,7 +48,6 @@ def persisted(client, seed):
 
 
 def run(client, routine, *given, **options):
-    """Multiply, and return the plan and what each device did."""
     clocked.reset()
     plan = td.plan(routine, *given, **options)
     product = client.persist(routine(*given, **options))

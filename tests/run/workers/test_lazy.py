@@ -30,7 +30,6 @@ X, Y = (random_matrix(60, 60, seed=seed) for seed in (1, 2))
 
 @pytest.fixture(scope="module")
 def three():
-    """Three workers of this process, with a resource."""
     with start_workers(3, resources={"UNIT": 1}) as client:
         yield client
 
@@ -126,7 +125,6 @@ def mortal():
 
 @pytest.fixture
 def stack():
-    """Keep files open while a test reads them."""
     with ExitStack() as opened:
         yield opened
 

@@ -27,7 +27,6 @@ from twom_dist.store import open_matrix, reader
 
 @pytest.fixture
 def held():
-    """Inputs that are held, whatever the memory."""
     with dask.config.set({"twom-dist.inputs": "hold"}):
         yield
 

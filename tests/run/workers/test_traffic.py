@@ -93,7 +93,6 @@ def test_no_more_moves_than_is_planned(four, name):
 
 
 def states_of(client, name):
-    """States of the tasks whose names begin so."""
     states = client.cluster.scheduler.tasks.items()
     return [s for key, s in states if str(key[0]).startswith(name)]
 

@@ -40,7 +40,7 @@ USUAL = (
 COUNTS = (1, 2, 5, 6, 8, 12, 16, 20, 26, 31, 38, 44, 49)
 
 
-def decode(engine, residues, *given, **options) -> np.ndarray:
+def decode(engine, residues, *given, **options):
     """Compare with the reference; what pads rows of residues is not read."""
     count, m, n = residues.shape
     padded = np.full((count, m, -(-n // 16) * 16), 55, np.int8)
@@ -50,7 +50,7 @@ def decode(engine, residues, *given, **options) -> np.ndarray:
     return found
 
 
-def decode_integers(engine, values, system, exponent=0, **options) -> np.ndarray:
+def decode_integers(engine, values, system, exponent=0, **options):
     """Decode one row of integers, as a real product would leave them."""
     table = [[symmetric_residue(v, q.p) for v in values] for q in system.products]
     residues = np.array(table, np.int8)[:, np.newaxis, :]
@@ -59,7 +59,7 @@ def decode_integers(engine, values, system, exponent=0, **options) -> np.ndarray
     return decode(engine, *given, **options)[..., 0, :]
 
 
-def draw_values(data, system) -> list[int]:
+def draw_values(data, system):
     """Draw integers of some size that decode, and their negatives behind them."""
     bits = data.draw(st.integers(0, system.capacity.bit_length()))
     limit = min(system.capacity, 1 << bits)
@@ -67,7 +67,7 @@ def draw_values(data, system) -> list[int]:
     return values + [-x for x in values]
 
 
-def random_residues(system, m, n, seed=0) -> np.ndarray:
+def random_residues(system, m, n, seed=0):
     """Draw residues of every size, and zeros."""
     rng = np.random.default_rng(seed)
     residues = np.empty((system.num_products, m, n), np.int8)
@@ -78,7 +78,7 @@ def random_residues(system, m, n, seed=0) -> np.ndarray:
     return residues
 
 
-def dtype_of(system) -> type:
+def dtype_of(system):
     return np.float64 if system.method == "real" else np.complex128
 
 
@@ -219,7 +219,7 @@ def test_the_largest_sums(engine, choice):
         decode(engine, *args, words=words)
 
 
-def residues_of_parts(values: list[tuple[int, int]], system) -> np.ndarray:
+def residues_of_parts(values, system):
     """Residues of the products of one row by 1."""
     table = []
     for product in system.products:

@@ -39,13 +39,13 @@ EVERY = [
 ]
 
 
-def dtype_for(method: str, single: bool = False) -> str:
+def dtype_for(method, single=False):
     name = "float" if method == "real" else "complex"
     bits = (32 if single else 64) * (1 if method == "real" else 2)
     return f"{name}{bits}"
 
 
-def assert_planes_agree(engine, x, exponents, system, **options) -> np.ndarray:
+def assert_planes_agree(engine, x, exponents, system, **options):
     """Encode, compare with the reference, and see that the matrix is as it was."""
     before = x.tobytes()
     found = engine.encode(x, exponents, system, **options).residues()
@@ -55,7 +55,7 @@ def assert_planes_agree(engine, x, exponents, system, **options) -> np.ndarray:
     return found
 
 
-def scaled_exponents(x, system) -> np.ndarray:
+def scaled_exponents(x, system):
     rule = scaling_rule(system, x.shape[1])
     assert rule is not None
     largest, sums = REFERENCE.measure(x, rule.norm_bits, ("squares",)).scales()

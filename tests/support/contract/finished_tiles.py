@@ -17,7 +17,7 @@ SCALARS = [(1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-0.5, 2), (1, -1), (2.5, 0
 REFERENCE = get_engine("reference")
 
 
-def assert_canonical(x: np.ndarray) -> None:
+def assert_canonical(x):
     """Check the signs of zeros and the bits of NaNs."""
     parts = x.view(x.real.dtype)
     bits = parts.view(f"u{parts.itemsize}")
@@ -25,7 +25,7 @@ def assert_canonical(x: np.ndarray) -> None:
     assert (bits[np.isnan(parts)] == NAN_BITS[parts.dtype.name]).all()
 
 
-def every_pair(dtype: str) -> np.ndarray:
+def every_pair(dtype):
     """Every pair of values as the parts of an entry, or of two neighbours."""
     pairs = [[re, im] for re in VALUES for im in VALUES]
     with np.errstate(under="ignore"):
@@ -33,7 +33,7 @@ def every_pair(dtype: str) -> np.ndarray:
     return np.ascontiguousarray(real.view(dtype).reshape(10, -1))
 
 
-def tiles(dtype: str, shapes) -> list[np.ndarray]:
+def tiles(dtype, shapes):
     """Every pair of values, and random tiles, one of them with strides below 0."""
     drawn = [random_matrix(*shape, dtype, 9.0, 1) for shape in shapes]
     return [every_pair(dtype), *drawn, drawn[-1][::-1, ::-1]]

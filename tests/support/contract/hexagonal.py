@@ -25,14 +25,14 @@ WIDEST = residue_system("eisenstein", COUNTS[-1])
 ZERO = np.zeros(1, np.int32)
 
 
-def square_distance(z: complex, point: tuple[int, int]) -> Fraction:
+def square_distance(z, point):
     """``|z - point|^2``, to within 2^-200."""
     re = Fraction(z.real) - Fraction(point[0], 2)
     im = Fraction(z.imag) - ROOT_3 * point[1] / 2
     return re * re + im * im
 
 
-def points(engine, z, **options) -> np.ndarray:
+def points(engine, z, **options):
     planes = engine.encode(z, ZERO, WIDEST, **options).residues()
     return np.array(points_of_planes(planes, WIDEST), object)
 
@@ -67,8 +67,7 @@ def test_entries_are_rounded_alike(engine, count, conjugate):
         assert same_bits(found.residues(), expected.residues())
 
 
-def decode_points(engine, points, system, words=1) -> np.ndarray:
-    """Decode, and compare with the reference."""
+def decode_points(engine, points, system, words=1):
     count = -(-len(points) // 16) * 16
     residues = np.zeros((system.num_products, 1, count), np.int8)
     residues[:, :, : len(points)] = residues_of_points(points, system)
@@ -79,7 +78,7 @@ def decode_points(engine, points, system, words=1) -> np.ndarray:
     return found[..., 0, :]
 
 
-def ulps(found: float, value: Fraction) -> float:
+def ulps(found, value):
     """Count the units in the last place that it is off."""
     unit = Fraction(2) ** (frexp(float(value))[1] - 53)
     return float(abs(Fraction(found) - value) / unit) if value else abs(found)

@@ -41,8 +41,7 @@ def rule_for(count, k):
 ALL = ("squares", "totals", "columns", "octaves")
 
 
-def look_at(engine, x) -> dict[str, np.ndarray]:
-    """Find all that an engine knows of rows and columns."""
+def look_at(engine, x):
     found = engine.measure(x, 20, ALL)
     largest, squares = found.scales()
     assert same_bits(engine.measure(x, 20).largest, largest)
@@ -63,7 +62,7 @@ def look_at(engine, x) -> dict[str, np.ndarray]:
     return every
 
 
-def assert_looks_agree(engine, x, layouts) -> None:
+def assert_looks_agree(engine, x, layouts):
     expected = look_at(REFERENCE, x)
     for lay in layouts:
         found = look_at(engine, lay(x))
@@ -161,8 +160,7 @@ def operands(dtype):
     yield plain[:1, :1].copy(), plain[:2, :1].copy()
 
 
-def assert_analysed(found, expected, places) -> None:
-    """Compare all that an analysis says."""
+def assert_analysed(found, expected, places):
     assert same_bits(found.cosines, expected.cosines)
     if expected.columns is None:
         assert found.columns is None

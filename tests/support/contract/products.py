@@ -29,21 +29,20 @@ def reduce(x, p):
     return (x + p // 2) % p - p // 2
 
 
-def multiply_exactly(left, right, system) -> list[np.ndarray]:
+def multiply_exactly(left, right, system):
     """Multiply residues in float64, whose sums are exact below 2^53."""
     a, b = left.residues().astype(float), right.residues().astype(float)
     sums = ((a[q.left] @ b[q.right].T).astype(np.int64) for q in system.products)
     return [reduce(x, q.p) for x, q in zip(sums, system.products, strict=True)]
 
 
-def assert_exact(found, exact, system, times=1, wanted=np.True_) -> None:
-    """Compare with exact products, added up some times."""
+def assert_exact(found, exact, system, times=1, wanted=np.True_):
     for own, once, q in zip(found, exact, system.products, strict=True):
         expected = reduce(times * once.astype(np.int64), q.p)
         assert ((own[:, : once.shape[1]] == expected) | ~wanted).all()
 
 
-def triangle_of(n, triangle) -> np.ndarray:
+def triangle_of(n, triangle):
     wanted = np.tri(n, dtype=bool)
     return {"full": wanted | True, "lower": wanted, "upper": wanted.T}[triangle]
 
@@ -147,7 +146,6 @@ SYSTEMS = (
 
 
 def encode_both(engine, system, rows, k, seed=1):
-    """Encode a matrix, and the conjugate."""
     x = random_matrix(rows, k, dtype_for(system.method), 1.0, seed)
     e = np.full(rows, 9, np.int32)
     return [engine.encode(x, e, system, conjugate=own) for own in (False, True)]

@@ -26,8 +26,6 @@ NATIVE = [x for x in LAYOUTS if x != "big-endian"]
 
 @dataclass
 class Drawn:
-    """A call, and what its matrices are made of."""
-
     name: str
     dtype: str
     shapes: list[tuple[int, ...]]
@@ -38,9 +36,8 @@ class Drawn:
     twins: list[bool]
     out: bool
 
-    def matrices(self, seed: int) -> list[np.ndarray]:
-        """Make the matrices of a call."""
-        found: list[np.ndarray] = []
+    def matrices(self, seed):
+        found = []
         for i, shape in enumerate(self.shapes):
             if i > 0 and self.twins[seed] and shape == self.shapes[0]:
                 found.append(found[0])
@@ -97,7 +94,7 @@ def calls(draw):
     )
 
 
-def check(compute, call) -> None:
+def check(compute, call):
     routine = getattr(td, call.name)
     for seed in range(CALLS):  # by stages, by what was kept of them, by a guess
         given = call.matrices(seed)

@@ -27,8 +27,7 @@ BEYOND = [(1027, 2, 3), (2, 1027, 3), (2, 3, 1027)]
 BEYOND_ONE_BLOCK = ("2m", 3), ("3m", 2), ("eisenstein", 3), ("real", 9)
 
 
-def assert_stages_agree(engine, x, y, system, **options) -> dict[str, np.ndarray]:
-    """Run every stage, and compare each with that of the reference."""
+def assert_stages_agree(engine, x, y, system, **options):
     found = run_stages(engine, x, y, system, **options)
     expected = run_stages(get_engine("reference"), x, y, system, **options)
     for name, value in expected.items():
@@ -144,7 +143,7 @@ def test_exponents_of_columns_of_stacks(engine, dtype):
 RECORDED = json.loads((DATA / "recorded_products.json").read_text())
 
 
-def parts(rows: list[list[str]]) -> np.ndarray:
+def parts(rows):
     """Read hexadecimal floats, the parts of an entry one after the other."""
     return np.array([[float.fromhex(t) for t in row] for row in rows])
 

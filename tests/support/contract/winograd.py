@@ -27,8 +27,7 @@ def encode(engine, rows, k, system, seed):
     return engine.encode(x, exponents, system)
 
 
-def assert_levels_agree(engine, level, panels, system, wanted, **options) -> None:
-    """Multiply panels that add to one another."""
+def assert_levels_agree(engine, level, panels, system, wanted, **options):
     found, n = [], wanted.shape[1]
     for count in (0, level):
         with dask.config.set({"twom-dist.winograd-levels": count}):

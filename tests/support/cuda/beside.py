@@ -14,7 +14,6 @@ class Beside:
         self.engine, self.cupy = engine, cupy
 
     def __getattr__(self, name):
-        """Wrap what takes arrays."""
         found = getattr(self.engine, name)
         if not callable(found) or name in OF_TASKS:
             return found
@@ -33,7 +32,6 @@ class Call:
         self.sent = []
 
     def __call__(self, *given, **options):
-        """Send, compute, and bring back."""
         own = [self.send(x) for x in given]
         more = {name: self.send(x) for name, x in options.items()}
         found = self.function(*own, **more)
@@ -45,7 +43,6 @@ class Call:
         return self.bring(found)
 
     def send(self, x):
-        """Copy arrays to the device."""
         if isinstance(x, Encoded):
             return x.planes
         if isinstance(x, list | tuple):
@@ -70,7 +67,6 @@ class Call:
         return self.cupy.ndarray(x.shape, x.dtype, whole.data + before, x.strides)
 
     def bring(self, found):
-        """Copy results to the host."""
         for x, there in self.sent:
             if found is there:
                 return x
@@ -87,17 +83,13 @@ class Call:
 
 
 class Analysis:
-    """An analysis whose statistics are brought here."""
-
     def __init__(self, found, bring):
         self.found, self._bring = found, bring
 
     def __getattr__(self, name):
-        """Give what is on the host."""
         return getattr(self.found, name)
 
     def statistics(self):
-        """Bring those of each operand."""
         return self._bring(self.found.statistics())
 
 
@@ -109,9 +101,7 @@ class Encoded:
         self.shape, self.nbytes = planes.shape, planes.nbytes
 
     def reordered(self, planes):
-        """Reorder the planes there."""
         return Encoded(self.planes.reordered(planes), self.cupy)
 
     def residues(self):
-        """Bring the residues."""
         return np.array(self.cupy.asnumpy(self.planes.residues()))

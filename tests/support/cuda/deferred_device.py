@@ -158,7 +158,6 @@ class DeferredDevice(HostDevice):
 
 
 def _borrow(x):
-    """View memory without keeping it."""
 
     class Borrowed:
         __array_interface__ = x.__array_interface__
@@ -167,7 +166,6 @@ def _borrow(x):
 
 
 def deferred_engine(kernels, capability, seed):
-    """Make a CUDA engine that takes NumPy arrays, on such a device."""
     engine = CudaEngine(DeferredDevice(kernels, capability, seed))
     engine.family = "numpy"
     return engine

@@ -1,6 +1,6 @@
 """Products that launch every kernel of the CUDA engine, as small as they may be."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import dask
@@ -16,7 +16,7 @@ from twom_dist.moduli import residue_system
 Call = tuple[Callable[..., Any], list[np.ndarray], dict[str, Any]]
 
 
-def kernels_of(capability: int) -> set[str]:
+def kernels_of(capability):
     """Name the kernels that a device of a capability launches."""
     own = tuning_for(capability)
     others = {"requantise", "combine"} if own.fused else {"spread", "join"}
@@ -27,13 +27,13 @@ def kernels_of(capability: int) -> set[str]:
     return {name for family in FAMILIES for name in kernel_names(family)} - others
 
 
-def multiply_by_seven(A: Any, B: Any, **engine: str) -> Any:
+def multiply_by_seven(A, B, **engine):
     """Multiply by a level of Winograd's algorithm."""
     with dask.config.set({"twom-dist.winograd-levels": 1}):
         return td.gemm(A, B, num_moduli=2, **engine)
 
 
-def add_sums(engine: Any, x: Any, exponents: Any) -> Any:
+def add_sums(engine, x, exponents):
     """Add the residues of x x^T to themselves, as parts along k are added."""
     system = residue_system("2m", 2)
     encoded = engine.encode(x, exponents, system)
@@ -41,7 +41,7 @@ def add_sums(engine: Any, x: Any, exponents: Any) -> Any:
     return engine.add_residues(found, found, system)
 
 
-def calls_of_every_kernel() -> Iterator[Call]:
+def calls_of_every_kernel():
     """Yield routine, arrays and options; ragged, and two squares of 256 a side."""
     A, B, C = (
         random_matrix(*shape, "complex128", 1.0, seed)

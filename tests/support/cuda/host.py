@@ -53,7 +53,6 @@ Parameter = namedtuple("Parameter", ["name", "dtype", "pointer", "constant"])
 
 @cache
 def parse_kernels(module):
-    """Read the kernels' signatures from the text."""
     real = dict(module.macros).get("REAL", "double")
     kernels = {}
     for name, text in _SIGNATURE.findall(text_of(module.family)):
@@ -70,7 +69,6 @@ def parse_kernels(module):
 
 @cache
 def _threads(module, name):
-    """Read the most threads of a block that a kernel is compiled for."""
     bounds = re.compile(rf"__launch_bounds__\((\d+)[, \w]*\)\s*{name}\(")
     (threads,) = bounds.findall(text_of(module.family))
     return int(threads)
@@ -212,7 +210,6 @@ class HostKernels:
         return library
 
     def compile(self, text, options=()):
-        """Build a text into a library and load it."""
         options = (*_OPTIONS, *options)
         shim = _SHIM.read_text("utf-8") + _BARRIER.read_text("utf-8")
 
@@ -232,7 +229,6 @@ class HostKernels:
 
 
 def _check(kernel, parameter, given):
-    """Check the type of an argument."""
     where = f"{kernel}, {parameter.name}"
     if not parameter.pointer:
         assert np.ndim(given) == 0, f"{where}: {given!r} is no NumPy scalar"

@@ -48,7 +48,6 @@ def small_pieces():
 
 
 def _allocation(x):
-    """Return the array that owns the memory."""
     while getattr(x, "base", None) is not None:
         x = x.base
     return x
@@ -149,7 +148,6 @@ class HostDevice:
         return out
 
     def fetch(self, arrays, meanwhile=None):
-        """Copy arrays of one allocation."""
         self.launched.append("fetch")
         assert len({id(_allocation(x)) for x in arrays}) == 1
         assert all(x.flags.c_contiguous for x in arrays)
@@ -162,7 +160,6 @@ class HostDevice:
         return table
 
     def launch(self, module, name, grid, block, args, shared=0):
-        """Run every thread."""
         assert min(*grid, *block) > 0, f"{name}: empty launch {grid} x {block}"
         for t in args:
             if isinstance(t, np.ndarray) and t.dtype == np.int8:
@@ -181,7 +178,6 @@ class HostDevice:
         self.kernels.launch_packed(module, name, *given)
 
     def multiply_int8(self, x, y, sums):
-        """Multiply integers below 2^31."""
         self.launched.append("multiply_int8")
         assert (x.dtype, y.dtype, sums.dtype) == (np.int8, np.int8, np.int32)
         assert 0 < x.shape[2] <= 1 << 16  # |sum| <= 2^16 2^14
@@ -257,7 +253,6 @@ class HostDevice:
 
 
 def host_engine(kernels, capability=90):
-    """Make a CUDA engine that takes NumPy arrays."""
     engine = CudaEngine(HostDevice(kernels, capability))
     engine.family = "numpy"
     return engine

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,10 @@ import pytest
 class Kept:
     """Files in a folder, each named by everything that it was made of."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self._folder = folder
 
-    def get(
-        self, suffix: str, parts: Iterable[str], make: Callable[[Path], None]
-    ) -> Path:
+    def get(self, suffix, parts, make):
         """Return a file, which `make` writes if no session has made it before."""
         digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
         path = self._folder / (digest + suffix)
@@ -31,9 +28,7 @@ class Kept:
 
 
 @pytest.fixture(scope="session")
-def kept(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Kept:
+def kept(request, tmp_path_factory):
     """What compilers have made, in pytest's cache if it has one."""
     cache = getattr(request.config, "cache", None)
     folder = cache.mkdir("cuda") if cache else tmp_path_factory.mktemp("cuda")

@@ -1,8 +1,5 @@
 """Operands that the kernels are tried on."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
 from tests.support.strategies import LAYOUTS as ALL_LAYOUTS
@@ -14,18 +11,18 @@ OPERAND_SHAPES = (
 )
 
 
-def _reversed_transpose(x: np.ndarray) -> np.ndarray:
+def _reversed_transpose(x):
     return np.ascontiguousarray(x.T[::-1])[::-1].T
 
 
 # The byte order is the launcher's affair.
-LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+LAYOUTS = {
     **{name: lay for name, lay in ALL_LAYOUTS.items() if name != "big-endian"},
     "reversed transpose": _reversed_transpose,
 }
 
 
-def extreme_matrix(dtype: Any) -> np.ndarray:
+def extreme_matrix(dtype):
     """Rows of subnormals, of huge and mixed entries, of ties; zero, NaN, Inf rows."""
     dtype = np.dtype(dtype)
     real = dtype.type(0).real.dtype
