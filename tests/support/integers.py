@@ -44,13 +44,3 @@ def as_parts(c):
         c = c.view(np.float64).reshape(*c.shape, 2)
     assert (c == np.rint(c)).all()
     return c.astype(np.int64).astype(object)
-
-
-def integers_of_half_digits(system):
-    """List integers whose opposites have a digit of half its base, and the largest."""
-    b = system.digit_bits
-    # The digits below decide a rounding at 2^(2b-53).
-    below = 9 * 2 ** (2 * b - 54) // 10
-    half = 1 << (2 * b - 1)
-    values = [half + ((2 * t + 1) << (2 * b - 53)) + below for t in range(8)]
-    return [*values, 3 * (1 << (b - 1)), half + 1, system.capacity]

@@ -1,11 +1,8 @@
-"""Blocks that are not what their dask array says, and calls that meet them."""
+"""Blocks that are not what their dask array says."""
 
 import numpy as np
 from scipy import sparse
 
-import twom_dist as td
-
-M, K = 6, 8
 # What a block becomes that its array says nothing of, and the code of the refusal.
 LIES = {
     "fewer rows": ("block-shape", lambda b: b[:1].copy()),
@@ -24,27 +21,6 @@ LIES = {
     "matrix": ("block-kind", lambda b: sparse.csr_matrix(b)),
     "list": ("block-kind", lambda b: b.tolist()),
     "none": ("block-kind", lambda b: None),
-}
-# Shapes of A, B and C, and what is computed from them.
-CALLS = {
-    "gemm": (
-        ((M, K), (K, M), (M, M)),
-        lambda a, b, c, **options: td.gemm(a, b, c, beta=1, **options),
-    ),
-    "gemm, transposed": (
-        ((K, M), (M, K), (M, M)),
-        lambda a, b, c, **options: td.gemm(
-            a, b, c, beta=1, op_a="C", op_b="T", **options
-        ),
-    ),
-    "herk": (
-        ((M, K), None, (M, M)),
-        lambda a, _, c, **options: td.herk(a, c, beta=1, **options),
-    ),
-    "syr2k": (
-        ((K, M), (K, M), (M, M)),
-        lambda a, b, c, **options: td.syr2k(a, b, c, beta=1, op="T", **options),
-    ),
 }
 
 

@@ -2,11 +2,16 @@
 
 import numpy as np
 
+from twom_dist.kernels import get_engine
 from twom_dist.moduli import scaling_rule
 
+REFERENCE = get_engine("reference")
 
-def dtype_for(kind):
-    return "float64" if kind == "real" else "complex128"
+
+def dtype_for(kind, single=False):
+    """Return the dtype of a kind of modulus, or of a method."""
+    double, other = ("f8", "f4") if kind == "real" else ("c16", "c8")
+    return np.dtype(other if single else double).name
 
 
 def run_stages(engine, x, y, system, *, conjugate=False):

@@ -83,7 +83,7 @@ EXPECTED = (
     Skips("tests/run/cuda_on_host/test_products.py", 1, _package("cupy")),
     Skips("tests/check/tiles/test_transport.py", 100, _has_no_memory_files),
     Skips("tests/run/workers/test_transport_on_workers.py", 100, _has_no_memory_files),
-    Skips("tests/check/kernels/test_cupy.py", 2, _package("cupy")),
+    Skips("tests/check/kernels/test_cupy.py", 1, _package("cupy")),
     Skips("tests/check/kernels/test_products.py", 60, is_not_x86_linux),
     Skips("tests/check/kernels/test_amx.py", 12, is_not_x86_linux),
     Skips("tests/nightly/users_types/test_user_types.py", 1, _package("mypy")),

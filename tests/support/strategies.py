@@ -30,6 +30,19 @@ def spread_pair(m, n, k, decades, dtype="complex128", seed=0):
     return (a * d).astype(dtype), (b / d[:, np.newaxis]).astype(dtype)
 
 
+def near_the_end(dtype):
+    """Draw A and B whose columns and rows ask for shifts that would overflow.
+
+    A has columns so small that shifts are centred far from 0; entries of B are near the
+    largest number.
+    """
+    rng = np.random.default_rng(0)
+    a, b = rng.uniform(1, 2, (20, 40)), rng.uniform(1, 2, (40, 30))
+    a[:, ::2] *= 2.0**-100
+    b[1::2] *= 2.0**-20
+    return a.astype(dtype), (b * 2.0 ** (np.finfo(dtype).maxexp - 7)).astype(dtype)
+
+
 def spread_matrix(rows, k, dtype):
     """Entries of very different size; zeros, NaN, Inf and both ends of the format."""
     x, info = random_matrix(rows, k, dtype, 4.0, [rows, k]), np.finfo(dtype)
@@ -47,6 +60,11 @@ def _strided(x):
 
 def _backwards(x):
     return np.ascontiguousarray(x[::-1, ::-1])[::-1, ::-1]
+
+
+def turned(x):
+    """Lay a matrix, or those of a stack, out along columns."""
+    return np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
 
 
 def _read_only(x):

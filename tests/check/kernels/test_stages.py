@@ -1,4 +1,4 @@
-"""Stages of a product by the CPU's engine; pieces of stacks, bands, threads."""
+"""Stages of a product by the CPU's engine; pieces of stacks, bands, threads, levels."""
 
 import dask
 import numpy as np
@@ -10,10 +10,13 @@ from tests.support.cases import cases
 from tests.support.contract.fill import *  # noqa: F403
 from tests.support.contract.finished_tiles import *  # noqa: F403
 from tests.support.contract.stages import *  # noqa: F403
+from tests.support.contract.winograd import *  # noqa: F403
 from tests.support.cpu_ways import bands_in_order, pieces_of_stacks, take
+from tests.support.expect import raises
 from tests.support.pipeline import run_stages
 from tests.support.stacks import random_stack
 from tests.support.strategies import random_matrix
+from twom_dist.errors import PlanError
 from twom_dist.moduli import residue_system
 
 
@@ -57,3 +60,10 @@ def test_bands_of_an_update_are_closed_in_any_order(n, method, uplo):
     for step in (1, -1):
         with bands_in_order(step):
             assert same_bits(td.herk(x, c, **options), expected)
+
+
+@cases("value", [3, -1, True, 1.5, "two"])
+def test_a_level_that_does_not_exist(value):
+    own = dask.config.set({"twom-dist.winograd-levels": value})
+    with own, raises(PlanError, "setting"):
+        td.gemm(np.ones((3, 3)), np.ones((3, 3)))

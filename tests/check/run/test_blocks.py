@@ -9,11 +9,33 @@ import numpy as np
 import twom_dist as td
 from tests.support.cases import cases
 from tests.support.expect import raises
-from tests.support.lies import CALLS, LIES, lying
+from tests.support.lies import LIES, lying
 from tests.support.strategies import random_matrix
 from twom_dist.errors import KernelError
 
 N, TILE = 60, 20
+M, K = 6, 8
+# Shapes of A, B and C, and what is computed from them.
+CALLS = {
+    "gemm": (
+        ((M, K), (K, M), (M, M)),
+        lambda a, b, c, **options: td.gemm(a, b, c, beta=1, **options),
+    ),
+    "gemm, transposed": (
+        ((K, M), (M, K), (M, M)),
+        lambda a, b, c, **options: td.gemm(
+            a, b, c, beta=1, op_a="C", op_b="T", **options
+        ),
+    ),
+    "herk": (
+        ((M, K), None, (M, M)),
+        lambda a, _, c, **options: td.herk(a, c, beta=1, **options),
+    ),
+    "syr2k": (
+        ((K, M), (K, M), (M, M)),
+        lambda a, b, c, **options: td.syr2k(a, b, c, beta=1, op="T", **options),
+    ),
+}
 
 
 def pair():

@@ -12,7 +12,6 @@ from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.oracle import exact
-from tests.support.splits import split_along_k
 from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.errors import ArgumentError, KernelError, PlanError
 
@@ -135,16 +134,6 @@ def test_the_bound_holds_of_exact_sums(kind, options):
     least = sizes[0] @ sizes[1] if not options else least
     error = exact(found) - exact(a) @ exact(np.diag(w)) @ exact(b)
     assert (abs(error.rounded()) <= explained.error_bound * least).all()
-
-
-@cases(("inputs", "options"), [("hold", {}), ("stream", OPTIONS[1])])
-def test_tiles_in_any_order_along_k(inputs, options):
-    """Workers that share k take what they hold first."""
-    a, b, w = random_matrix(M, K), random_matrix(K, N), weights("float64")
-    left, right = (x.map_blocks(np.copy) for x in (cut(a, 10, 5), cut(b, 5, 7)))
-    with split_along_k(3, 2, seed=5), dask.config.set({"twom-dist.inputs": inputs}):
-        found = td.gemm(left, right, diag=w, **options).compute(scheduler="sync")
-    assert same_bits(found, td.gemm(a, b, diag=w, **options))
 
 
 def test_plans_and_explanations_are_those_of_scaled_columns():

@@ -1,16 +1,32 @@
 """Lazy products without a client: the memory of this machine is the limit."""
 
+from contextlib import contextmanager
+
 import dask.array as da
 import pytest
 
 import twom_dist as td
 from tests.support.advice import memory_for
 from tests.support.bits import same_bits
+from tests.support.cases import cases
 from tests.support.expect import raises
-from tests.support.machine import a_cluster, a_machine
+from tests.support.machine import a_machine
 from tests.support.strategies import random_matrix
 from twom_dist.errors import MemoryLimitError, MemoryWarning
+from twom_dist.run import client
 from twom_dist.run.machine import group_limits
+
+
+@contextmanager
+def a_cluster(*answers):
+    """Have a scheduler answer with the memory of its workers, or not at all."""
+    about = {"address": "tcp://h:1", "nthreads": 1, "sees_gpu": False}
+    told = [x and [{**about, "memory_limit": y} for y in x] for x in answers]
+    stand_in = type("Client", (), {"asynchronous": False})()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(client, "current_client", lambda: stand_in)
+        patch.setattr(client, "ask_scheduler", lambda *_: told.pop(0))
+        yield
 
 
 def test_without_a_client_this_machine_is_the_limit():
@@ -43,12 +59,16 @@ def test_a_result_that_can_only_leave_is_made_with_a_warning():
     assert same_bits(product.compute(scheduler="sync"), td.gemm(a, b, op_b="C"))
 
 
-def test_the_smallest_worker_counts_and_the_last_answer():
+@cases(
+    ("limits", "smallest"),
+    [([4 << 30, 0, 2 << 30], 2 << 30), ([1 << 30, 0], 1 << 30), ([0, 0], None)],
+)
+def test_the_smallest_worker_counts_and_the_last_answer(limits, smallest):
     """A scheduler that is busy for a moment has not lost its workers."""
-    with a_cluster([4 << 30, 0, 2 << 30], None):
+    with a_cluster(limits, None):
         for _ in range(2):
             found = td.plan(td.gemm, da.ones((4, 4)), da.ones((4, 4))).cluster
-            assert (found.workers, found.memory.limit) == (3, 2 << 30)
+            assert (found.workers, found.memory.limit) == (len(limits), smallest)
 
 
 def test_the_narrowest_group_is_the_limit(tmp_path):

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from fractions import Fraction
-from math import isqrt
 
 import dask.array as da
 import numpy as np
@@ -13,15 +12,13 @@ from tests.support.bits import same_bits
 from tests.support.cases import cases, sample
 from tests.support.families import KINDS, hard_pairs
 from tests.support.hidden import assert_never_worse, hidden_pairs, largest_errors
+from tests.support.oracle import ExactProduct
 from tests.support.splits import split_along_k
 from tests.support.strategies import random_matrix
 from twom_dist.moduli import residue_system, scaling_rule
 from twom_dist.problem.problem import of_arrays
 from twom_dist.run import collection
 from twom_dist.tiles.grid import Grid, cut_inner
-
-# Bits behind the point of square roots.
-BITS = 400
 
 
 def gaussian(*shape, seed=0):
@@ -150,24 +147,11 @@ def test_rounding_errors_bound_those_of_the_encoded_rows(engine, count):
 # --- by exact numbers -----------------------------------------------------------------
 
 
-def sizes_of(x, up):
-    """Exact magnitudes of a matrix, rounded to 2^-BITS, as Fractions."""
-
-    def root(t):
-        square = Fraction(t.real) ** 2 + Fraction(t.imag) ** 2
-        scaled = square * (1 << 2 * BITS)
-        return Fraction(isqrt(scaled.numerator // scaled.denominator) + up, 1 << BITS)
-
-    return np.frompyfunc(root, 1, 1)(x.astype(complex))
-
-
 def exact_square(a, b):
-    """Find rho^2 of the rows of a and b, rounded down by little."""
-    products = sizes_of(a, False) @ sizes_of(b, False).T
-    squares = [(sizes_of(x, False) ** 2).sum(axis=1) for x in (a, b)]
-    pairs = ((i, j) for i, j in np.ndindex(products.shape) if products[i, j])
-    ratios = (squares[0][i] * squares[1][j] / products[i, j] ** 2 for i, j in pairs)
-    return max(ratios, default=Fraction(0))
+    """Find rho^2 of the rows of a and b, which meet somewhere, rounded by little."""
+    product = ExactProduct(a, b.T)
+    ratios = product.norms.ratio(product.magnitudes)
+    return Fraction(ratios[np.isfinite(ratios)].max(initial=0)) ** 2
 
 
 def test_what_explain_says_is_at_least_rho():

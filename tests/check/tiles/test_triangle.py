@@ -10,11 +10,6 @@ from tests.support.cases import cases
 from tests.support.schedulers import FakeScheduler
 
 
-def held_fraction(count, workers):
-    plan = td.plan(td.herk, (count, 1), chunks=1, n_workers=workers)
-    return plan.held_fraction
-
-
 def figures(slots, count, workers):
     """Return the largest over the mean work, and the largest share of the rows."""
     work, rows = Counter(), defaultdict(set)
@@ -62,7 +57,8 @@ def placed(count, workers):
 def test_figures(workers, count, balance, held):
     found = figures(placed(count, workers), count, workers)
     assert found == pytest.approx((balance, held), abs=1e-3)
-    assert found[1] == held_fraction(count, workers)
+    plan = td.plan(td.herk, (count, 1), chunks=1, n_workers=workers)
+    assert found[1] == plan.held_fraction
 
 
 @cases(

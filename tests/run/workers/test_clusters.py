@@ -10,13 +10,13 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster, Scheduler, Worker
+from distributed import Client, LocalCluster
 
 import twom_dist as td
 from tests.support.command import ENVIRONMENT
 from tests.support.cuda.cupy_arrays import DeviceArray
 from tests.support.expect import raises
-from tests.support.jobs import HERE, IN_PROCESS, local_workers
+from tests.support.jobs import IN_PROCESS, local_workers
 from tests.support.workers import started
 from twom_dist.crossover import chips
 from twom_dist.errors import EngineUnavailableError, MemoryLimitError
@@ -72,30 +72,6 @@ def test_clients_of_every_kind_ask_workers_of_any_process(scheduler, tmp_path):
         client.wait_for_workers(2, timeout=60)
         refuse_a_large_product()
         asyncio.run(there(address))
-
-
-@pytest.mark.parametrize(
-    ("limits", "smallest"),
-    [((LIMIT, 0), LIMIT), ((0, 3 * LIMIT, LIMIT), LIMIT), ((0, 0), None)],
-)
-def test_the_smallest_memory_limit_counts(limits, smallest):
-    async def describe():
-        async with (
-            Scheduler(**HERE) as scheduler,
-            Client(scheduler.address, asynchronous=True),
-        ):
-            workers = [
-                await Worker(scheduler.address, nthreads=n, memory_limit=limit, **HERE)
-                for n, limit in enumerate(limits, start=1)
-            ]
-            found = cluster_of()
-            for worker in workers:
-                await worker.close()
-        return found
-
-    found = asyncio.run(describe())
-    assert (found.workers, found.threads) == (len(limits), len(limits))
-    assert found.memory.limit == smallest
 
 
 def on_device(n):

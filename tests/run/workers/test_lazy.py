@@ -20,9 +20,15 @@ from tests.support.bits import same_bits
 from tests.support.cases import sample
 from tests.support.jobs import addresses, multiply, wait_until
 from tests.support.strategies import random_matrix
-from tests.support.tilings import TILINGS, K, M, N
 from tests.support.workers import block_behind, drawn, start_workers
 
+M, N, K = 23, 19, 31
+# Chunks of m, n and k.
+TILINGS = {
+    "even": ((8, 8, 7), (8, 8, 3), (8, 8, 8, 7)),
+    "k alone": ((23,), (19,), (5, 5, 5, 5, 5, 5, 1)),
+    "ragged": ((1, 15, 7), (2, 17), (30, 1)),
+}
 ABC = [random_matrix(*x, seed=s) for s, x in enumerate([(M, K), (K, N), (M, N)])]
 GIVEN = {"alpha": 0.5 - 2j, "beta": -1.5}
 X, Y = (random_matrix(60, 60, seed=seed) for seed in (1, 2))

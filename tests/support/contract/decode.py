@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from tests.support.bits import same_bits
 from tests.support.cases import cases, sample
-from tests.support.integers import integers_of_half_digits
+from tests.support.pipeline import REFERENCE, dtype_for
 from tests.support.strategies import DTYPES, random_matrix
-from twom_dist.kernels import get_engine
 from twom_dist.moduli import (
     NAN_ROW,
     NONFINITE_ROW,
@@ -20,8 +19,6 @@ from twom_dist.moduli import (
     residue_system,
     symmetric_residue,
 )
-
-REFERENCE = get_engine("reference")
 
 SYSTEMS = (
     *(("2m", 1), ("2m", 2), ("2m", 8), ("2m", 16), ("2m", 17), ("2m", 22)),
@@ -67,6 +64,16 @@ def draw_values(data, system):
     return values + [-x for x in values]
 
 
+def integers_of_half_digits(system):
+    """List integers whose opposites have a digit of half its base, and the largest."""
+    b = system.digit_bits
+    # The digits below decide a rounding at 2^(2b-53).
+    below = 9 * 2 ** (2 * b - 54) // 10
+    half = 1 << (2 * b - 1)
+    values = [half + ((2 * t + 1) << (2 * b - 53)) + below for t in range(8)]
+    return [*values, 3 * (1 << (b - 1)), half + 1, system.capacity]
+
+
 def random_residues(system, m, n, seed=0):
     """Draw residues of every size, and zeros."""
     rng = np.random.default_rng(seed)
@@ -76,10 +83,6 @@ def random_residues(system, m, n, seed=0):
         residues[q] = rng.integers(low, high, (m, n), endpoint=True)
     residues[:, 0, 0] = 0
     return residues
-
-
-def dtype_of(system):
-    return np.float64 if system.method == "real" else np.complex128
 
 
 # --- integers -----------------------------------------------------------------------
@@ -215,7 +218,7 @@ def test_the_largest_sums(engine, choice):
         residues[q, 0] = [*ends, *others]
     rows, columns = np.zeros(1, np.int32), np.zeros(2 * system.parts, np.int32)
     for words in (1, 2):
-        args = residues, rows, columns, system, dtype_of(system)
+        args = residues, rows, columns, system, np.dtype(dtype_for(system.method))
         decode(engine, *args, words=words)
 
 

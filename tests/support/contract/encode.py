@@ -4,21 +4,21 @@ from math import isqrt
 
 import numpy as np
 
+from tests.support.bits import same_bits
 from tests.support.cases import cases, sample
 from tests.support.cuda.operands import LAYOUTS, OPERAND_SHAPES, extreme_matrix
-from tests.support.shifts import assert_shifts_are_exact
+from tests.support.pipeline import REFERENCE, dtype_for
 from tests.support.strategies import DTYPES, random_matrix
-from twom_dist.kernels import get_engine
+from twom_dist.kernels.reference.rounding import shift_columns
 from twom_dist.moduli import (
     NAN_ROW,
     NONFINITE_ROW,
     available_moduli,
+    norm_bits,
     residue_system,
     scaling_rule,
     symmetric_residue,
 )
-
-REFERENCE = get_engine("reference")
 
 # (method, moduli), with 1 to 6 words.
 SYSTEMS = (
@@ -37,12 +37,6 @@ EVERY = [
     for method in ("2m", "3m", "hybrid", "eisenstein", "real")
     for count in range(1, len(available_moduli(method)) + 1)
 ]
-
-
-def dtype_for(method, single=False):
-    name = "float" if method == "real" else "complex"
-    bits = (32 if single else 64) * (1 if method == "real" else 2)
-    return f"{name}{bits}"
 
 
 def assert_planes_agree(engine, x, exponents, system, **options):
@@ -81,9 +75,59 @@ def test_planes_of_every_system(engine, choice):
         assert_planes_agree(engine, x, exponents, system, conjugate=True)
 
 
+ROWS, K = 21, 70
+
+
+def make_shifted(dtype):
+    x = random_matrix(ROWS, K, dtype, 1.0, 3)
+    info = np.finfo(dtype)
+    x[1, 2], x[2, 3], x[4] = np.nan, -np.inf, 0
+    # Grows from a subnormal number; overflows beside an Inf.
+    x[3, 5], x[2, 60] = info.smallest_subnormal, info.max
+    shifts = np.arange(K, dtype=np.int32) * 2 - 60
+    shifts[5], shifts[60] = 60, 60
+    # From either end of the numbers, as far as any shift may be.
+    x[:, 7:10], most = 0, info.maxexp - 8
+    x[5:7, 7], shifts[7] = (info.max, -info.max), -most
+    x[6:9, 8] = info.smallest_subnormal, -info.smallest_subnormal, info.tiny
+    x[9, 9], shifts[8:10] = -0.0, most
+    return x, shifts
+
+
+def find_stages(engine, x, shifts, methods):
+    """Find what each stage makes of rows whose columns are shifted."""
+    given = {} if shifts is None else {"shifts": shifts}
+    asks = ("squares", "totals", "octaves")
+    known = engine.measure(x, norm_bits(K), asks, **given)
+    largest, sums = known.scales()
+    one = engine.measure(x, norm_bits(K), ("squares",), largest=largest, **given)
+    octaves = engine.octaves(x, largest, **given)
+    found = {"largest": largest, "sums": one.squares, "octaves": octaves}
+    found |= {"squares": sums, "totals": known.totals, "counts": known.octaves}
+    for method, count in methods:
+        system = residue_system(method, count)
+        rule = scaling_rule(system, K)
+        assert rule is not None
+        e = engine.choose_exponents(largest, sums, rule)
+        for conjugate in (False, True):
+            encoded = engine.encode(x, e, system, conjugate=conjugate, **given)
+            found[f"planes of {method}, {conjugate}"] = encoded.residues()
+    return found
+
+
 @cases("dtype", DTYPES)
 def test_shifts_are_exact_in_every_stage(engine, dtype):
-    assert_shifts_are_exact(engine, dtype, LAYOUTS)
+    """Compare with a matrix that was shifted before, stage by stage and bit by bit."""
+    x, shifts = make_shifted(dtype)
+    real = np.dtype(dtype).kind == "f"
+    methods = [("real", 9)] if real else [("2m", 8), ("eisenstein", 8), ("3m", 5)]
+    with np.errstate(over="ignore"):
+        scaled = shift_columns(x, shifts)
+    expected = find_stages(REFERENCE, scaled, None, methods)
+    for name, layout in LAYOUTS.items():
+        found = find_stages(engine, layout(x), shifts, methods)
+        for stage, value in expected.items():
+            assert same_bits(found[stage], value), (name, stage)
 
 
 @sample("choice", EVERY, [x for x in EVERY if x in SYSTEMS])

@@ -7,14 +7,12 @@ import numpy as np
 
 from tests.support.bits import same_bits
 from tests.support.cases import cases
+from tests.support.pipeline import REFERENCE
 from tests.support.strategies import DTYPES, LAYOUTS, random_matrix
-from twom_dist.kernels import get_engine
 
 NAN_BITS = {"float32": 0x7FC00000, "float64": 0x7FF8000000000000}
 VALUES = [0.0, -0.0, 1.5, -2.0, np.nan, -np.nan, np.inf, -np.inf, 5e-324, -1e-45]
 SCALARS = [(1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-0.5, 2), (1, -1), (2.5, 0)]
-
-REFERENCE = get_engine("reference")
 
 
 def assert_canonical(x):

@@ -6,8 +6,8 @@ import pytest
 from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.cuda.operands import LAYOUTS, OPERAND_SHAPES, extreme_matrix
-from tests.support.strategies import DTYPES, random_matrix, spread_matrix
-from twom_dist.kernels import get_engine
+from tests.support.pipeline import REFERENCE
+from tests.support.strategies import DTYPES, random_matrix, spread_matrix, turned
 from twom_dist.moduli import (
     NAN_ROW,
     NONFINITE_ROW,
@@ -16,14 +16,6 @@ from twom_dist.moduli import (
     residue_system,
     scaling_rule,
 )
-
-REFERENCE = get_engine("reference")
-
-
-def turned(x):
-    """Lay the matrices of a stack out along columns."""
-    return np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
-
 
 # --- rows and columns ---------------------------------------------------------------
 

@@ -5,11 +5,9 @@ import numpy as np
 from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.cuda.operands import LAYOUTS, extreme_matrix
-from tests.support.strategies import DTYPES, random_matrix, spread_matrix
-from twom_dist.kernels import get_engine
+from tests.support.pipeline import REFERENCE
+from tests.support.strategies import DTYPES, random_matrix, spread_matrix, turned
 from twom_dist.kernels.octaves import COUNTED, FAR, NONE
-
-REFERENCE = get_engine("reference")
 
 
 @cases("dtype", DTYPES)
@@ -23,7 +21,7 @@ def test_octaves_of_every_layout(engine, dtype):
     stack = np.stack([random_matrix(5, 9, dtype, 4.0, seed) for seed in range(3)])
     largest = REFERENCE.measure(stack, 20).largest
     expected = [REFERENCE.octaves(*t) for t in zip(stack, largest, strict=True)]
-    for own in (stack, np.ascontiguousarray(stack.swapaxes(1, 2)).swapaxes(1, 2)):
+    for own in (stack, turned(stack)):
         assert same_bits(engine.octaves(own, largest), np.array(expected))
 
 
@@ -42,7 +40,7 @@ def test_counts_are_those_down_to_each_octave(engine):
     for shape in ((1, 1), (9, 300), (40, 70), (3, 5, 70)):
         x = np.ldexp(1.5, -rng.integers(0, 80, shape))
         x *= rng.random(shape) < 0.9
-        for own in (x, np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)):
+        for own in (x, turned(x)):
             found = engine.measure(own, 20, ("squares", "totals", "octaves"))
             octaves = engine.octaves(own, found.largest)
             expected = np.stack(

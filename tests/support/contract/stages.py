@@ -9,10 +9,16 @@ import pytest
 from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.contract.products import triangle_of
-from tests.support.pipeline import add_both_ways, dtype_for, run_stages
+from tests.support.pipeline import REFERENCE, add_both_ways, dtype_for, run_stages
 from tests.support.places import DATA
 from tests.support.stacks import random_stack
-from tests.support.strategies import DTYPES, SHAPES, random_matrix, spread_matrix
+from tests.support.strategies import (
+    DTYPES,
+    SHAPES,
+    random_matrix,
+    spread_matrix,
+    turned,
+)
 from twom_dist.kernels import get_engine
 from twom_dist.moduli import residue_system
 
@@ -29,7 +35,7 @@ BEYOND_ONE_BLOCK = ("2m", 3), ("3m", 2), ("eisenstein", 3), ("real", 9)
 
 def assert_stages_agree(engine, x, y, system, **options):
     found = run_stages(engine, x, y, system, **options)
-    expected = run_stages(get_engine("reference"), x, y, system, **options)
+    expected = run_stages(REFERENCE, x, y, system, **options)
     for name, value in expected.items():
         assert same_bits(found[name], value), name
     return found
@@ -84,7 +90,7 @@ def test_empty_tiles_multiply_to_zeros(engine, stack, shape):
 BY_PLANE = ("left planes", "right planes", "residues", "pair")
 STACKED = {
     "C": lambda x: x,
-    "transposed": lambda x: np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2),
+    "transposed": turned,
     "every second": lambda x: np.repeat(x, 2, axis=0)[::2],
 }
 
