@@ -17,8 +17,8 @@ from threadpoolctl import threadpool_limits
 
 import twom_dist as td
 from twom_dist.cli.failures import SentenceCommand, begin_work
-from twom_dist.cli.following import follow
 from twom_dist.cli.options import COUNT, DEBUG_OPTION, option
+from twom_dist.cli.progress import Bar
 from twom_dist.cluster.nvml import find_gpus
 from twom_dist.errors import PlanError
 from twom_dist.jobs.summary import count_operations
@@ -79,15 +79,15 @@ def main(a: str | None, b: str | None, size: int | None, n_workers: int | None) 
         client = stack.enter_context(
             td.local_cluster(n_workers=n_workers, silence_logs=level)
         )
-        report = stack.enter_context(follow())
         click.echo("Multiplying ...")
+        bar = stack.enter_context(Bar())
         begin_work()
         summary = td.multiply_files(
             *(a, b, FOLDER / "C.zarr"),
             client=client,
             overwrite=True,
             verify=True,
-            progress=report,
+            progress=bar.report,
         )
     click.echo(summary)
     plan = td.plan(td.gemm, A.shape, B.shape, dtype=summary.dtype)

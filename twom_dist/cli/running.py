@@ -4,7 +4,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from .failures import begin_work
-from .following import follow
+from .progress import Bar
 from .streams import say, show
 
 
@@ -30,13 +30,13 @@ def run_job(
             _say_all(advise_op(job))
         running = begin(job, cluster, chunks, claimed=place, client=client, tell=say)
         run = stack.enter_context(running)
-        report = None
+        report, enter = None, lambda _: None
         if not quiet:
             total, done = run.layout.num_computed, len(run.finished())
             say(_tell_start(total, done, cluster, client) + _tell_look(run))
             _say_all(advise_method(run.job, client))
-            report = stack.enter_context(follow(total, done, client, cluster.workers))
-        enter = report or (lambda _: None)
+            bar = stack.enter_context(Bar(total, done))
+            report, enter = bar.report, bar.enter
         summary = compute(run, client, report, begin_work(), enter)
     if as_json:
         show(summary.to_json(), done=True)

@@ -1,7 +1,7 @@
 """The driver of jobs on stored matrices: lay out, compute, write."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -18,7 +18,6 @@ from .held import hold_inputs, release_inputs
 from .inputs import check_unchanged
 from .job import Job
 from .manifest import KEPT, LOOKING, MULTIPLYING, VERIFYING, WRITING, explain_job
-from .reads import Reads, hear, keep_telling, look_bytes, product_bytes
 from .run import Run, begin
 from .summary import JobSummary, Progress, count_operations
 from .tiles import check_tiles, look_at_whole, make_tasks
@@ -68,8 +67,7 @@ def compute(
 ) -> JobSummary:
     """Compute and write every tile of a run, then give the output its name.
 
-    `enter` is called with each phase as it begins, and every second with how much it
-    has read.
+    `enter` is called with each phase as it begins.
     `commit` is called just before the output gets its name: a signal handler that
     raises from then on would take a result for a failure.
     """
@@ -128,9 +126,6 @@ class _Count:
     # When the first product was submitted: a look at the inputs tells of no tile.
     begun: float = 0
 
-    def begin(self) -> None:
-        self.begun = perf_counter()
-
     def add(self, i: int, j: int) -> None:
         job, grid = self.job, self.layout.grid
         # An off-diagonal tile of an update counts in both triangles.
@@ -153,50 +148,29 @@ def _multiply(
 ) -> tuple[Run, Found]:
     """Look at the inputs, then compute and write the tiles that are not there yet."""
     threads, held = run.cluster.threads, None
-    with hear(run.job, client) as reads:
-        try:
-            found = run.look
-            if found is None:
-                enter(LOOKING if run.job.spec.looks else MULTIPLYING)
-                reads.begin(LOOKING, look_bytes(run.job, run.layout.reads_once))
-                with _tell_reads(run, reads, count, enter):
-                    held = hold_inputs(run, client)
-                    found = look_at_whole(
-                        run, lambda x: compute_value(x, client, threads), held
-                    )
-            run = run.settle(found)
-            if not run.layout.reads_once:
-                # More moduli than planned leave less room.
-                release_inputs(held, client)
-                held = None
-            enter(MULTIPLYING)
-            count.begin()
-            missing = [x for w in run.layout.waves for x in w.cells if x not in earlier]
-            nbytes = 0 if held else product_bytes(run.job, run.layout, missing, found)
-            reads.begin(MULTIPLYING, nbytes)
-            with _tell_reads(run, reads, count, enter):
-                for wave in run.layout.waves:
-                    cells = [cell for cell in wave.cells if cell not in earlier]
-                    if cells:
-                        tasks = make_tasks(run, wave, cells, found, held)
-                        compute_wave(tasks, cells, client, threads, count.add)
-        finally:
+    try:
+        found = run.look
+        if found is None:
+            enter(LOOKING if run.job.spec.looks else MULTIPLYING)
+            held = hold_inputs(run, client)
+            found = look_at_whole(
+                run, lambda x: compute_value(x, client, threads), held
+            )
+        run = run.settle(found)
+        if not run.layout.reads_once:
+            # More moduli than planned leave less room.
             release_inputs(held, client)
+            held = None
+        enter(MULTIPLYING)
+        count.begun = perf_counter()
+        for wave in run.layout.waves:
+            cells = [cell for cell in wave.cells if cell not in earlier]
+            if cells:
+                tasks = make_tasks(run, wave, cells, found, held)
+                compute_wave(tasks, cells, client, threads, count.add)
+    finally:
+        release_inputs(held, client)
     return run, found
-
-
-@contextmanager
-def _tell_reads(
-    run: Run, reads: Reads, count: _Count, enter: Callable[[str], None]
-) -> Iterator[None]:
-    """Tell how much has been read, up to the first tile."""
-    begun, before = run.output.find_recorded(), count.done
-
-    def text() -> str:
-        return str(reads) if count.done == before else MULTIPLYING
-
-    with keep_telling(text, enter, lambda phase: run.enter(phase, begun)):
-        yield
 
 
 def _drop_damaged(run: Run, client: Any) -> int:

@@ -25,7 +25,6 @@ from ..typing import Array, Cell, Side
 from .disk import at_disk
 from .job import Job
 from .lazy_tiles import LazyTiles
-from .reads import tell_read
 
 EVERY = slice(None)
 
@@ -176,7 +175,6 @@ def read_tile(source: StoredTiles, index: tuple[slice, slice]) -> Array:
 
 def bring(source: StoredTiles, index: tuple[slice, slice], block: Array) -> Array:
     """Bring a block that was read to where it is wanted, and promote it."""
-    tell_read(source.stored.path, block.nbytes)
     if source.limit is not None:
         origin = index[0].start, index[1].start
         with portable_errors():

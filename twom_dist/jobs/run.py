@@ -84,12 +84,9 @@ class Run:
             self.place.keep(pack(found, self.layout.spec))
         return replace(self, job=job, layout=layout)
 
-    def enter(self, phase: str, begun: float | None = None, **more: Any) -> None:
-        """Record what a run is doing, for whoever asks for its status.
-
-        `begun`: when its phase began, if that has been recorded before.
-        """
-        about = self.manifest[RUN] | {"phase": phase, "begun": begun}
+    def enter(self, phase: str, **more: Any) -> None:
+        """Record what a run is doing, for whoever asks for its status."""
+        about = self.manifest[RUN] | {"phase": phase}
         self.output.record(**{RUN: about}, **more)
 
     def check_whole(self) -> None:

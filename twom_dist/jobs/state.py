@@ -108,7 +108,7 @@ def _describe(
     routine = made.get("routine", "")
     written = output.find_times()
     cells, tiles = _pair(written, output, routine, made.get("uplo", "full"))
-    begun = run.get("begun") or output.find_recorded()
+    begun = output.find_recorded()
     times = [x for x in cells.values() if x is not None]
     last, speed = max(times, default=None), None
     if begun is not None and last is not None and last > begun:

@@ -61,8 +61,6 @@ class Plan:
         are those of the first.
     chunk_reads : float
         Times that tiles of a job read each chunk that they cut; 1 where they cut none.
-    uncut_bytes : int
-        Memory limit of workers with which they would cut none; 0 if unknown.
     notes : tuple of str
         Advice: what would be faster or smaller, or would be lost.
     """
@@ -81,7 +79,6 @@ class Plan:
     stack: tuple[int, ...] = ()
     waves: int = 1
     chunk_reads: float = 1.0
-    uncut_bytes: int = 0
     notes: tuple[str, ...] = ()
     # All other attributes are figures.
     _PARTS: ClassVar = ("spec", "grid", "cluster", "memory", "mirrors", "cramped")
@@ -325,9 +322,8 @@ class Plan:
         return f"read by the tasks that multiply them, {times}"
 
     def _show_cuts(self) -> str:
-        memory = f", or give workers {format_bytes(self.uncut_bytes)}"
-        remedy = "rechunk the files" + memory * (self.uncut_bytes > 0)
         times = f"up to {self.chunk_reads:.3g} times"
+        remedy = "rechunk the files, or give workers more memory"
         return f"cut by tiles, and read whole for each: {times}; {remedy}"
 
     def _show_moved(self) -> str:

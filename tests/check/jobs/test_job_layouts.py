@@ -113,6 +113,6 @@ def test_tiles_are_whole_chunks_where_memory_permits(here):
     # No tile has parts of two chunks.
     assert all(3000 % side == 0 for side in cut.tile_shape)
     assert cut.chunk_reads > 1
-    enough = {**small, "memory_limit": cut.uncut_bytes}
+    enough = {**small, "memory_limit": "16 GiB"}
     whole = td.plan(td.multiply_files, "A.zarr", "B.zarr", num_moduli=8, **enough)
     assert (whole.chunk_reads, whole.tile_shape) == (1, (3000, 3000, 3000))
