@@ -21,7 +21,7 @@ from twom_dist.cli.options import COUNT, DEBUG_OPTION, option
 from twom_dist.cli.progress import Bar
 from twom_dist.cluster.nvml import find_gpus
 from twom_dist.errors import PlanError
-from twom_dist.jobs.summary import count_operations
+from twom_dist.jobs.reports import count_operations
 from twom_dist.store import open_matrix
 
 FOLDER = Path("demo-output")

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from twom_dist.store import _publish
+from twom_dist.store import _export
 
 
 @contextmanager
@@ -42,7 +42,7 @@ def once_named(path, after=0):
 def without_exchange():
     """Have a system that cannot exchange two names, such as macOS."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_publish, "_exchange", lambda *_: False)
+        patch.setattr(_export, "_exchange", lambda *_: False)
         yield
 
 

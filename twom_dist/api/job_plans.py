@@ -5,7 +5,7 @@ from typing import Any
 
 from ..jobs import budget_for_job
 from ..jobs.driver import find_workers
-from ..jobs.gpus import choose_engine_and_budget
+from ..jobs.resources import choose_engine_and_budget
 from ..plan import Cluster, Plan, find_chunks, lay_out
 from ..problem.matrices import check_single
 from ..problem.matrices import outline as describe

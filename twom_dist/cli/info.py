@@ -74,7 +74,7 @@ def _describe(path: str) -> dict[str, Any]:
 
 def _describe_unfinished(path: str, error: Exception) -> dict[str, Any]:
     """Describe the output of a job that is not finished, or raise the error."""
-    from ..jobs.state import find_status
+    from ..jobs.reports import find_status
 
     try:
         found = find_status(path)

@@ -26,7 +26,7 @@ def status(output: str, as_json: bool) -> None:
     It may run in any process, on any host that sees the same files. The exit code is 0
     if C is finished, 1 if not, and 2 if no job has begun it.
     """
-    from ..jobs.state import find_status
+    from ..jobs.reports import find_status
 
     found = find_status(output)
     if as_json:

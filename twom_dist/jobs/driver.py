@@ -14,12 +14,11 @@ from ..run.client import check_client, current_client, current_cluster, ensure_p
 from ..tiles.interpreter import Found
 from ..typing import Cell
 from .execution import compute_value, compute_wave
-from .held import hold_inputs, release_inputs
-from .inputs import check_unchanged
-from .job import Job
+from .job import Job, check_unchanged
 from .manifest import KEPT, LOOKING, MULTIPLYING, VERIFYING, WRITING, explain_job
+from .operands import hold_inputs, release_inputs
+from .reports import JobSummary, Progress, count_operations
 from .run import Run, begin
-from .summary import JobSummary, Progress, count_operations
 from .tiles import check_tiles, look_at_whole, make_tasks
 from .verify import measure_residual
 from .watchdog import blaming

@@ -15,10 +15,7 @@ from ..store import Output, Place, find_unfinished
 from ..store.output import RUN
 from ..tiles.interpreter import Found
 from ..typing import Cell
-from .findings import pack, unpack
-from .gpus import choose_engine_and_budget
-from .inputs import check_workers, identify_inputs, stamp_inputs
-from .job import Job
+from .job import Job, check_workers, identify_inputs, stamp_inputs
 from .manifest import (
     MULTIPLYING,
     Manifest,
@@ -28,7 +25,10 @@ from .manifest import (
     describe_layout,
     describe_run,
     explain_job,
+    pack,
+    unpack,
 )
+from .resources import choose_engine_and_budget
 from .watchdog import ask
 
 

@@ -21,15 +21,10 @@ from ..tiles.interpreter import Found
 from ..tiles.spec import Spec
 from ..tiles.task_spec import Task, TaskRef
 from ..typing import Array, Cell
-from .disk import at_disk
+from .execution import at_disk, group_size
 from .job import Mirror
-from .lazy_tiles import LazyTiles
-from .reading import EVERY, Blocks, TilePair, read_inputs, read_tiles
+from .operands import EVERY, Blocks, LazyTiles, TilePair, read_inputs, read_tiles
 from .run import Run
-
-# The client is told of the end of at most this many tasks a wave, since each takes some
-# 0.6 ms of its time (AMD EPYC, 2 shared cores).
-MOST_ENDS = 2048
 
 # Rows of tiles up to this size are looked at as single tiles. Larger rows are read once
 # more, for their largest exponents; multiplying them takes far longer.
@@ -120,11 +115,6 @@ def add_writing(
             layer[key] = TileTask(key, _take_first, *map(TaskRef, keys[n : n + size]))
     graph = HighLevelGraph.from_collections(name, layer, dependencies=[tiles])
     return LazyTiles(graph, name, ((1,) * -(-len(places) // size), (1,)), _crumb())
-
-
-def group_size(tiles: int) -> int:
-    """Count the tiles that the client is told of together."""
-    return max(1, -(-tiles // MOST_ENDS))
 
 
 def _take_first(first: Array, *_: Array) -> Array:

@@ -1,5 +1,7 @@
-"""Conversion of a finished zarr array into the other formats."""
+"""Conversion of a finished array into the other formats, and its final name."""
 
+import ctypes
+import errno
 import json
 import math
 import os
@@ -9,7 +11,7 @@ from zipfile import ZIP_STORED, ZipFile
 from numpy.lib import format as npy_format
 
 from ._location import DEFAULT_MEMBER, Location
-from ._tree import remove
+from ._tree import remove, sync
 from .output import MANIFEST, Output, read_manifest
 
 # Longest side of a chunk: HDF5 stores the bytes of a chunk as a 32-bit number.
@@ -95,3 +97,47 @@ def _write_hdf5(output: Output, path: str, member: str, mode: str) -> None:
         dataset.attrs[MANIFEST] = json.dumps(read_manifest(output.open().attrs))
         for region, tile in output.read():
             dataset[region] = tile
+
+
+# From Linux's renameat2(2).
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+# Errors of kernels and file systems that cannot exchange names.
+_NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTTY, errno.EOPNOTSUPP)
+
+
+def publish(finished: str, target: str) -> None:
+    """Give a file or folder its name in one step, or leave the old one in place.
+
+    The new one gets the permissions of the old one. An old folder moves to where the
+    new one was. If the system cannot exchange two folders, a run that is killed between
+    two renames leaves nothing under the name.
+    """
+    if os.path.lexists(target):
+        shutil.copymode(target, finished)
+    if not (os.path.isdir(finished) and os.path.isdir(target)):
+        os.replace(finished, target)
+    elif not _exchange(finished, target):
+        aside = f"{finished}.old"
+        os.rename(target, aside)
+        try:
+            os.rename(finished, target)
+        except OSError:
+            os.rename(aside, target)
+            raise
+    sync(os.path.dirname(target))
+
+
+def _exchange(one: str, other: str) -> bool:
+    """Exchange two names; return False if the system cannot."""
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except AttributeError:
+        return False
+    names = os.fsencode(one), os.fsencode(other)
+    if rename(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _NO_EXCHANGE:
+        return False
+    raise OSError(number, os.strerror(number), other)

@@ -15,13 +15,13 @@ from ._location import DEFAULT_MEMBER, Location
 from ._matrix import (
     MATRIX_AXES,
     VECTOR_AXES,
+    Region,
     StoredMatrix,
     name_member,
     refuse_empty,
     refuse_member,
 )
 from ._references import count_chunks, list_files, look_up
-from ._region import Region
 from ._tree import Stamp, stamp_file
 from .output import MANIFEST, read_notes
 

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from ..errors import StoreError
 from ._location import Location
-from ._matrix import StoredMatrix
-from ._region import Region
+from ._matrix import Region, StoredMatrix
 from ._tree import stamp_file
 
 # NumPy parses a header as Python, and CPython 3.11 may fail when two threads do so at

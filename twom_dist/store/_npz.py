@@ -14,12 +14,12 @@ from ._location import DEFAULT_MEMBER, Location
 from ._matrix import (
     MATRIX_AXES,
     VECTOR_AXES,
+    Region,
     StoredMatrix,
     name_member,
     refuse_member,
 )
 from ._npy import READ_BYTES, NpyHeader, check_size, read_header, read_region
-from ._region import Region
 from ._tree import stamp_file
 
 # Largest compressed member, in bytes, that a job reads: 2048 x 2048 complex numbers,

@@ -23,12 +23,12 @@ from ._location import Location
 from ._matrix import (
     MATRIX_AXES,
     VECTOR_AXES,
+    Region,
     StoredMatrix,
     name_member,
     refuse_empty,
     refuse_member,
 )
-from ._region import Region
 from .output import COMPLETE, read_manifest, read_notes
 
 

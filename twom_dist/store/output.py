@@ -18,7 +18,7 @@ from ..errors import StoreError
 from ..typing import Array, Cell
 from . import _tree as tree
 from ._errors import store_errors
-from ._region import Region
+from ._matrix import Region
 
 # Name of the manifest among the attributes of an array.
 MANIFEST = "twom_dist"

@@ -13,14 +13,12 @@ from ..errors import StoreError
 from . import _tree as tree
 from ._beside import MEMBER, check_member, holding, is_of_another
 from ._errors import store_errors
-from ._export import export, export_bytes
+from ._export import export, export_bytes, publish
 from ._location import parse_location
 from ._locks import NO_LOCKS, beating, check_system, is_at, is_locked, lock
+from ._ownership import find_stranger, make_own_folder, open_own
 from ._place import Commit, Place, Signs
-from ._publish import publish
-from ._strangers import find_stranger
 from .output import Manifest, Output, open_output
-from .ownership import make_own_folder, open_own
 from .reader import matrix_class
 
 # Publishing the output opens the folder in order to sync its list of names.

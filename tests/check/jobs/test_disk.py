@@ -4,7 +4,7 @@ from threading import Barrier, Event, Lock
 
 import pytest
 
-from twom_dist.jobs.disk import LEAST_BYTES, Cores, at_disk
+from twom_dist.jobs.execution import LEAST_BYTES, Cores, at_disk
 
 PATIENCE = 30
 

@@ -9,7 +9,7 @@ from tests.support.cases import cases
 from tests.support.command import contents
 from tests.support.expect import raises
 from twom_dist.errors import EngineUnavailableError
-from twom_dist.jobs.gpus import budget_for_devices, choose_engine
+from twom_dist.jobs.resources import budget_for_devices, choose_engine
 from twom_dist.plan import Cluster
 from twom_dist.run.devices import WorkerDevice
 

@@ -27,7 +27,7 @@ RAISES = {
     "contractions": {"AttributeError"},
     "cli": {"Exit", "BadParameter", "ValueError"},
     "cluster/local.py": {"SystemExit"},
-    "jobs/disk.py": {"CancelledError"},
+    "jobs/execution.py": {"CancelledError"},
     "problem/scalars.py": {"OverflowError"},
     "store": {"FileNotFoundError", "OSError", "ValueError"},
     "tiles/rows.py": {"IndexError"},

@@ -36,7 +36,7 @@ from tests.support.stored import left_behind
 from tests.support.workers import start_workers
 from twom_dist.errors import StoreError
 from twom_dist.jobs import open_job
-from twom_dist.jobs.disk import LEAST_BYTES, at_disk
+from twom_dist.jobs.execution import LEAST_BYTES, at_disk
 
 # --- the result -----------------------------------------------------------------------
 

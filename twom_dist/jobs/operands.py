@@ -1,4 +1,4 @@
-"""Tiles of stored matrices, read by tasks of their own or by whoever needs them."""
+"""Tiles of A, B and C: read by tasks of their own, or by whoever multiplies them."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -7,24 +7,84 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from dask.base import tokenize
+from dask.base import DaskMethodsMixin, tokenize
+from dask.core import flatten
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
+from ..config import flag_setting
 from ..errors import portable_errors
 from ..kernels.family import convert, empty_block
 from ..kernels.registry import get_engine
+from ..plan import share_look
 from ..plan.chunks import Shape
 from ..problem.integer_valued import find_largest, is_floating
+from ..run.client import list_workers
 from ..store import StoredMatrix
 from ..tiles.blocks import cast
 from ..tiles.interpreter import Line
-from ..tiles.placement.readers import READER
+from ..tiles.placement.grids import WorkerGrid
+from ..tiles.placement.readers import READER, choose_readers
+from ..tiles.placement.triangle import TriangleMap, triangle_map
+from ..tiles.rows import Source
 from ..tiles.spec import SIDES, is_straight
 from ..tiles.task_spec import Task
 from ..typing import Array, Cell, Side
-from .disk import at_disk
+from .execution import at_disk, persist
 from .job import Job
-from .lazy_tiles import LazyTiles
+from .run import Run
+
+
+class LazyTiles(DaskMethodsMixin):
+    """Tiles with the keys (name, i, j), made as `dask.array.core.Array` is.
+
+    `source`: what tasks read the tiles from themselves, in which case there are none.
+    """
+
+    def __init__(
+        self,
+        dask: HighLevelGraph,
+        name: str,
+        chunks: tuple[tuple[int, ...], ...],
+        meta: Array,
+        source: Source | None = None,
+    ) -> None:
+        self.dask, self.name, self.chunks, self._meta = dask, name, chunks, meta
+        self.source = source
+
+    def __dask_graph__(self) -> HighLevelGraph:
+        """Return the tasks."""
+        return self.dask
+
+    def __dask_layers__(self) -> tuple[str]:
+        """Name the tasks that are ours."""
+        return (self.name,)
+
+    def __dask_keys__(self) -> list[list[tuple[str, int, int]]]:
+        """List the keys, row of tiles by row of tiles."""
+        rows, columns = (range(len(sizes)) for sizes in self.chunks)
+        return [[(self.name, i, j) for j in columns] for i in rows]
+
+    def __dask_tokenize__(self) -> str:
+        """Return the name, which is made of everything that defines the tiles."""
+        return self.name
+
+    @staticmethod
+    def __dask_optimize__(graph: Any, keys: Any, **_: Any) -> Any:
+        """Leave out tasks that nobody has asked for."""
+        return graph.cull(set(flatten(keys)))
+
+    def __dask_postcompute__(self) -> tuple[Any, tuple[()]]:
+        """Return rows of tiles as they are; dask asks even where nobody computes."""
+        return list, ()
+
+    def __dask_postpersist__(self) -> tuple[Any, tuple[()]]:
+        """Keep the name, now that of results."""
+        return self._with_results, ()
+
+    def _with_results(self, results: Any, **_: Any) -> "LazyTiles":
+        graph = HighLevelGraph.from_collections(self.name, results)
+        return LazyTiles(graph, self.name, self.chunks, self._meta)
+
 
 EVERY = slice(None)
 
@@ -184,3 +244,42 @@ def bring(source: StoredTiles, index: tuple[slice, slice], block: Array) -> Arra
         with portable_errors(), get_engine("cuda").task():
             return cast(convert(block, "cupy"), source.dtype)
     return cast(block, source.dtype)
+
+
+def hold_inputs(run: Run, client: Any) -> TilePair | None:
+    """Have all of A and B read where they will be multiplied, if they fit there.
+
+    Without a look each tile is read by the wave alone.
+    """
+    if not (run.layout.reads_once and run.layout.spec.looks):
+        return None
+    readers = None if client is None else _choose_readers(run, client)
+    shape = run.layout.tile_shape
+    inputs = read_inputs(run.job, shape, EVERY, EVERY, readers=readers)
+    return TilePair(*persist(inputs, client, run.cluster.threads))
+
+
+def release_inputs(held: TilePair | None, client: Any) -> None:
+    """Have the workers forget inputs, whoever may still refer to them."""
+    if held is not None and client is not None:
+        from distributed import futures_of
+
+        for future in futures_of([*held]):
+            future.release()
+
+
+def _choose_readers(run: Run, client: Any) -> Mapping[tuple[Line, int], str] | None:
+    """Choose the workers that read tiles, or leave it to dask."""
+    layout, spec, cluster = run.layout, run.layout.spec, run.cluster
+    workers = sorted(x["address"] for x in list_workers(client))
+    if not flag_setting("placement") or len(workers) < 2:
+        return None
+    (wave,) = layout.waves
+    shape = layout.plan(wave, cluster).worker_grid
+    if shape is None:
+        own = max(1, len(workers) // len(layout.grid.layers))
+        placement: WorkerGrid | TriangleMap = triangle_map(layout.grid.nt, own)
+    else:
+        placement = WorkerGrid(*shape[:2])
+    grid = share_look(layout.grid, spec, cluster)
+    return choose_readers(grid, spec, placement, workers)

@@ -1,18 +1,41 @@
-"""The GPUs of a job's workers: its engine, and the memory of its tiles."""
+"""The engine of a job, and the memory that its workers have for tiles."""
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import dask
+
 from ..cluster.nvml import find_gpus
 from ..errors import INSTALL_CUDA, EngineUnavailableError
+from ..kernels.cpu.buffers import kept_bytes
 from ..plan import Cluster
 from ..plan.cluster import DEVICE_THREADS
-from ..plan.memory import MemoryBudget
+from ..plan.memory import INTERPRETER_BYTES, PAUSE, MemoryBudget
 from ..run.devices import WorkerDevice, measure_device
-from .budget import budget_for_job
 from .watchdog import ask
+
+
+def budget_for_job(cluster: Cluster, client: Any = None) -> Cluster:
+    """Measure what workers take beside tiles; without any, assume the usual."""
+    if client is None:
+        pause = dask.config.get("distributed.worker.memory.pause", PAUSE)
+        found = [(INTERPRETER_BYTES, pause)]
+    else:
+        # A worker that has just died does not matter.
+        found = [*ask(client.run, _measure, on_error="ignore").values()]
+    taken = max([INTERPRETER_BYTES, *(memory for memory, _ in found)])
+    # Without a pause dask kills a worker at 0.95.
+    pause = min((float(pause or PAUSE) for _, pause in found), default=PAUSE)
+    memory = MemoryBudget(cluster.memory.limit, "job", taken, pause)
+    return replace(cluster, memory=memory)
+
+
+def _measure(dask_worker: Any) -> tuple[int, Any]:
+    # Earlier products leave buffers that the next one takes first.
+    memory = dask_worker.monitor.get_process_memory() - kept_bytes()
+    return int(memory), dask_worker.memory_manager.memory_pause_fraction
 
 
 def find_device(dask_worker: Any = None) -> WorkerDevice:

@@ -1,0 +1,122 @@
+"""Files that are trusted, since no other user can have written to them, or removed."""
+
+import errno
+import json
+import os
+import re
+import stat
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from ..errors import StoreError
+from . import _tree as tree
+from .output import read_manifest
+
+_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+def make_own_folder(path: str) -> None:
+    """Make a folder for this user alone, or check the one that exists."""
+    with suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+        return
+    check_own_folder(path)
+
+
+def check_own_folder(path: str) -> None:
+    """Refuse a link, and a folder that others own or may write to.
+
+    Some file systems show the same owner or mode for all files: on them a folder must
+    look like one that this process makes beside it.
+    """
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode):
+        raise _refuse(path, "is a link or a file, not a folder")
+    if _look(found) == (os.geteuid(), 0):
+        return
+    with tempfile.TemporaryDirectory(prefix=".", dir=os.path.dirname(path)) as own:
+        expected = _look(os.lstat(own))
+    if found.st_uid != expected[0]:
+        raise _refuse(path, "belongs to another user")
+    if _look(found) != expected:
+        raise _refuse(path, "can be written to by others")
+
+
+def open_own(path: str, flags: int = os.O_RDONLY) -> int:
+    """Open or make a file in such a folder; return its descriptor.
+
+    Links, pipes and files that belong to others are refused.
+    """
+    flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise _refuse(path, "is a link") from None
+    found, folder = os.fstat(descriptor), os.stat(os.path.dirname(path))
+    if stat.S_ISREG(found.st_mode) and found.st_uid == folder.st_uid:
+        return descriptor
+    os.close(descriptor)
+    raise _refuse(path, "is not a file, or belongs to another user")
+
+
+def _look(status: os.stat_result) -> tuple[int, int]:
+    return status.st_uid, status.st_mode & _OTHERS
+
+
+def _refuse(path: str, flaw: str) -> StoreError:
+    return StoreError(
+        f"{path!r} {flaw}, so its contents are not trusted",
+        "Remove it, or choose another folder for the output",
+        "not-own",
+    )
+
+
+STORE = re.compile(r"([0-9a-f]{12})\.zarr(\.draft|\.old)?")
+# Files of a store or of a member of it; zarr leaves partial ones when it is killed.
+_OURS = re.compile(
+    r"(.+/)?(zarr\.json|zarr\.[0-9a-f]+\.partial|c/\d+/\d+(\.[0-9a-f]+\.partial)?)"
+)
+
+
+def find_stranger(folder: str, output: str) -> str:
+    """Name what no job put into the hidden folder of an output; empty if nothing.
+
+    `output`: path of the output. Once the output exists, the store may hold what it
+    replaced, without a manifest of ours.
+    """
+    name = os.path.basename(output)
+    # An .npz is made from an .npy file.
+    files = ("lock", "room", "look", "look.draft", name, f"{name}.npy")
+    for path in sorted(Path(folder).glob("*")):
+        # Removing a link leaves what it leads to, so a link counts as a file.
+        whole = path.is_dir() and not path.is_symlink()
+        store = STORE.fullmatch(path.name)
+        if whole != bool(store) or not (store or path.name in files):
+            return path.name
+        if store is None:
+            # Jobs write nothing into the lock file.
+            if path.name == "lock" and path.lstat().st_size and not path.is_symlink():
+                return path.name
+            continue
+        for inside in tree.list_files(str(path)):
+            if not (tree.is_own(inside) or _OURS.fullmatch(inside)):
+                return os.path.join(path.name, inside)
+        if not os.path.lexists(output) and _is_of_another(path, store[1]):
+            return path.name
+    return ""
+
+
+def _is_of_another(store: Path, id: str) -> bool:
+    """Return True if all metadata of a store is readable, and none names this run."""
+    found = []
+    for path in store.rglob("zarr.json"):
+        try:
+            tree.check_file(str(path))
+            attributes = json.loads(path.read_bytes()).get("attributes")
+            found.append(read_manifest(attributes or {}).get("id"))
+        except (OSError, ValueError, AttributeError, RecursionError, StoreError):
+            return False
+    return bool(found) and id not in found
