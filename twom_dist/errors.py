@@ -131,11 +131,14 @@ class MemoryWarning(UserWarning):
     """A product that its workers cannot hold, which is made nevertheless."""
 
 
+# A lazy product is called by dask, which its user has called.
+_CALLED = frozenset({__name__.partition(".")[0], "dask"})
+
+
 def warn_caller(text: str, kind: type[Warning]) -> None:
-    """Warn at the line that called the package."""
+    """Warn at the line that called the package, or that called dask."""
     frame, level = sys._getframe(), 1
-    package = __name__.partition(".")[0]
-    while frame.f_back and frame.f_globals["__name__"].partition(".")[0] == package:
+    while frame.f_back and frame.f_globals["__name__"].partition(".")[0] in _CALLED:
         frame, level = frame.f_back, level + 1
     warnings.warn(text, kind, stacklevel=level)
 
@@ -167,6 +170,10 @@ _NATIVE = (
 )
 
 
-def warn_of_native() -> None:
-    """Warn that the product is the native one."""
-    warn_caller(_NATIVE, AccuracyWarning)
+def warn_of_native(on_worker: bool = False) -> None:
+    """Warn that the product is the native one; from a worker, at its clients."""
+    if on_worker:
+        # Those that are connected: distributed passes the warning on to them.
+        sys.modules["distributed"].warn(_NATIVE, AccuracyWarning)
+    else:
+        warn_caller(_NATIVE, AccuracyWarning)

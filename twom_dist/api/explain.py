@@ -100,8 +100,11 @@ def _look(posed: Problem) -> Explanation:
     plan = make_plan(replace(spec, lazy=True), (m, n, k), Cluster())
     # Tile by tile, each where it lies.
     grid = replace(plan.grid, strips=cut_strips(plan.grid.panels, 1))
-    # Looked at even where the moduli are given, and then whatever they cannot do.
-    looking = plan.spec if settles else replace(plan.spec, by_entries=True, words=1)
+    # An explanation says what a lazy product would warn of.
+    looking = replace(plan.spec, lazy=False)
+    if not settles:
+        # Looked at all the same, whatever the given moduli cannot do.
+        looking = replace(looking, by_entries=True, words=1)
     diag = align_diagonal(posed, k)
     found = look_at_arrays(a, b, grid, looking, lambda x: x.compute(), diag)
     known = {x: getattr(found.spec, x) for x in ("rho", "closed_by")}

@@ -121,7 +121,7 @@ def gemm(
     AccuracyWarning
         Where the data need more bits than any residue system has, and the product is
         the native one, whose last bits depend on chunks, BLAS and threads. Dask arrays
-        cannot warn: `twom_dist.explain` tells.
+        warn when they are computed.
 
     Notes
     -----

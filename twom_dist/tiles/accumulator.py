@@ -9,10 +9,22 @@ from ..typing import Array
 
 @dataclass(frozen=True)
 class Accumulator:
-    """A C tile between two panels: residues (or native sums) and non-finite fill."""
+    """A C tile between two panels.
+
+    Attributes
+    ----------
+    values : array
+        Residues, or sums of the native product.
+    fill : Fill, or None
+        Of rows and columns that are not finite.
+    scaled : array, or None
+        What `stand_in` keeps beside sums that overflow.
+    """
 
     values: Array
-    fill: Fill | None
+    fill: Fill | None = None
+    scaled: Array | None = None
 
     def __sizeof__(self) -> int:
-        return int(self.values.nbytes) + sys.getsizeof(self.fill)
+        beside = 0 if self.scaled is None else int(self.scaled.nbytes)
+        return int(self.values.nbytes) + beside + sys.getsizeof(self.fill)

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import warn_of_native
 from ..kernels.family import convert, join
 from ..kernels.statistics import RowStatistics
 from ..moduli import norm_bits, scaling_rule
 from ..typing import Array, Cell
+from . import tasks
 from .look import settle
 from .look.angles import bound_ratio, smallest_cosine
 from .look.ratios import bound_by_octaves, bound_by_terms
@@ -142,4 +144,8 @@ def settle_by_pairs(spec: Spec, settled: Spec, found: Sequence[float]) -> Spec:
     largest = max(found, default=0.0)
     ways = settle.decide_by_pairs, settle.decide_by_errors
     decide = ways[settled.asks_for_errors]
-    return settled.settle(*decide(settled, settled.rho, largest))
+    decided = settled.settle(*decide(settled, settled.rho, largest))
+    if decided.stands_in and spec.lazy:
+        # Nobody sees what a task has decided; eager products and jobs tell themselves.
+        warn_of_native(tasks.on_worker())
+    return decided

@@ -105,6 +105,11 @@ class Spec:
         return not self.moduli
 
     @property
+    def stands_in(self) -> bool:
+        """True if the product is native for want of an accurate residue system."""
+        return self.native and self.closed_by == "beyond"
+
+    @property
     def system(self) -> ResidueSystem:
         """The residue system (cached per process)."""
         return make_system(self.method, self.moduli)

@@ -11,6 +11,7 @@ from ..kernels.family import family_of
 from ..kernels.operands import Encoded, Fill
 from ..moduli import scaling_rule
 from ..typing import Array, Uplo
+from . import stand_in
 from .accumulator import Accumulator
 from .blocks import unlike_chunks
 from .cache import encoded_tiles
@@ -23,13 +24,15 @@ from .spec import (
 )
 
 
-def _accumulator(values: Array, fill: Fill | None) -> Accumulator:
+def _accumulator(
+    values: Array, fill: Fill | None = None, scaled: Array | None = None
+) -> Accumulator:
     """Make an accumulator, on a device one that distributed sends as device arrays."""
     if family_of(values) == "cupy" and "distributed" in sys.modules:
         from .moving import DeviceAccumulator
 
-        return DeviceAccumulator(values, fill)
-    return Accumulator(values, fill)
+        return DeviceAccumulator(values, fill, scaled)
+    return Accumulator(values, fill, scaled)
 
 
 def on_worker() -> bool:
@@ -145,8 +148,11 @@ def multiply_panel(
 
 def add_accumulators(x: Accumulator, y: Accumulator, spec: Spec) -> Accumulator:
     """Add the sums of two parts along k, into new ones."""
+    if spec.stands_in:
+        values, scaled = stand_in.add(x, y)
+        return _accumulator(values, scaled=scaled)
     if spec.native:
-        return _accumulator(x.values + y.values, None)
+        return _accumulator(x.values + y.values)
     values = load_engine(spec).add_residues(x.values, y.values, spec.system)
     fills = [t.fill for t in (x, y) if t.fill is not None]
     fill = fills[0].plus(fills[1]) if len(fills) == 2 else next(iter(fills), None)
@@ -167,18 +173,23 @@ def _encode_pair(
 
 
 def _multiply_native(
-    left: Row, right: Row, spec: Spec, before: Accumulator | None
+    left: Row, right: Row, spec: Spec, total: Accumulator | None
 ) -> Accumulator:
-    total = None if before is None else before.values
     for step in left.steps:
         x, y = (row.as_numbers(step, spec) for row in (left, right))
+        if spec.stands_in:
+            values, scaled = stand_in.multiply(x, y, total)
+            total = _accumulator(values, scaled=scaled)
+            continue
         with np.errstate(invalid="ignore", over="ignore"):
             product = np.matmul(x, y.swapaxes(-1, -2))
-            if total is not None and total.shape != product.shape:
-                raise unlike_chunks()
-            total = product if total is None else total + product
+            if total is not None:
+                if total.values.shape != product.shape:
+                    raise unlike_chunks()
+                product += total.values
+        total = _accumulator(product)
     assert total is not None
-    return _accumulator(total, None)
+    return total
 
 
 def decode_tile(
@@ -195,6 +206,8 @@ def decode_tile(
 
     `out`: an array that the result may be written to.
     """
+    if spec.stands_in:
+        return stand_in.finish(accumulator, spec, beta, c)
     if spec.native:
         values, scalars = accumulator.values, (spec.alpha, beta)
         return load_engine(spec).scale_and_add(values, *scalars, c, spec.dtype)

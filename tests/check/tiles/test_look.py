@@ -210,6 +210,7 @@ def test_moduli_and_rho_do_not_depend_on_the_cut(kind):
         assert (found.num_moduli, found.rho) == (expected.num_moduli, expected.rho)
 
 
+@pytest.mark.filterwarnings("ignore::twom_dist.errors.AccuracyWarning")
 @cases("kind", ["hidden", "spread", "errors", "far"])
 def test_tasks_of_several_pairs_find_the_same(kind):
     """As on GPUs, whose turns are of more than one tile."""

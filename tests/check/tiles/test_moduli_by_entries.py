@@ -1,6 +1,7 @@
 """Moduli from the data: never worse than NumPy, and what is told of them."""
 
 import warnings
+from functools import partial
 from math import sqrt
 
 import dask.array as da
@@ -60,7 +61,48 @@ def test_beyond_all_moduli_the_product_is_native_and_told():
     given = td.explain(td.gemm, a, b, num_moduli=12)
     assert (given.num_moduli, given.closed_by) == (12, "beyond")
     lazy = td.gemm(*(da.from_array(x, chunks=1) for x in (a, b)), equilibrate=False)
-    assert np.allclose(lazy.compute(scheduler="sync"), a @ b)
+    with pytest.warns(AccuracyWarning, match="how the matrices are cut") as told:
+        assert np.allclose(lazy.compute(scheduler="sync"), a @ b)
+    assert [x.filename for x in told] == [__file__]
+
+
+@pytest.mark.filterwarnings("ignore::twom_dist.errors.AccuracyWarning")
+@cases(
+    ("dtype", "largest", "smallest", "alpha"),
+    [
+        ("float64", 1e200, 1e-150, 1e-300),
+        ("complex128", 1e200j, 1e-150, 1e-300 - 2e-301j),
+        ("complex128", 1.5e308, 1e-300, 4e-309j),
+        ("float32", 1e20, 1e-25, 1e-10),
+        ("complex64", 1e20, 1e-25j, 1e-10),
+    ],
+)
+def test_what_stands_in_overflows_only_where_the_result_does(
+    dtype, largest, smallest, alpha
+):
+    a = np.array([[largest, smallest], [smallest, largest]], dtype)
+    c = np.full((2, 2), 3, dtype)
+    close = partial(pytest.approx, rel=8 * float(np.finfo(dtype).eps))
+    assert td.explain(td.gemm, a, a.T, alpha=alpha).method == "blas"
+    expected = (alpha * largest) * largest, 2 * (alpha * largest) * smallest
+    for chunks in (None, (1, 1), (2, 1), (1, 2)):
+        x, y = a, a.T
+        if chunks:
+            x, y = (
+                da.from_array(x, chunks=chunks),
+                da.from_array(y, chunks=chunks[::-1]),
+            )
+        found = np.asarray(td.gemm(x, y, alpha=alpha))
+        assert (found[0, 0], found[0, 1]) == tuple(map(close, expected))
+        added = np.asarray(td.gemm(x, y, C=c, alpha=alpha, beta=2))
+        assert added[0, 0] == close(expected[0])
+    # A row and a column without overflow keep entries that others would scale away.
+    small, large = a.dtype.type(1.5 * 2.0**-570), a.dtype.type(2.0**1000)
+    if np.isfinite(large):
+        b = np.array([[small, 1], [large, 2]])
+        assert same_bits(td.gemm(np.eye(2, dtype=dtype), b), b)
+    a[0, 0] = np.inf
+    assert not np.isfinite(td.gemm(a, a.T)[0, 0])
 
 
 @cases("bits", [40, 60, 64, 100, 140])

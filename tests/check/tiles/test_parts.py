@@ -3,6 +3,7 @@
 import dask
 import dask.array as da
 import numpy as np
+import pytest
 from dask.callbacks import Callback
 
 import twom_dist as td
@@ -62,6 +63,7 @@ def test_no_task_writes_to_what_it_is_given(k, engine):
     assert all(same_bits(*both) for both in given)
 
 
+@pytest.mark.filterwarnings("ignore::twom_dist.errors.AccuracyWarning")
 def test_a_product_that_turns_native_is_added_in_doubles():
     tiny = 2.0**-400
     a, b = np.array([[1.0, tiny], [1, 1]]), np.array([[tiny, 1.0], [1, 1]])
