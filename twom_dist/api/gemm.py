@@ -1,17 +1,18 @@
 """gemm and its BLAS-typed names."""
 
-from typing import Any
+from typing import Any, Unpack
 
 from ..problem.call import Call, Terms
 from ..problem.choice import Choice
+from ..problem.options import OptionsDict
 from ..tiles.routine import ROUTINES
-from ..typing import Accuracy, EngineName, Method, Op
+from ..typing import Op
 from .routine import sum_of_two, type_by_letter
 from .types import Writable
 
 
 @sum_of_two
-def gemm(
+def gemm(  # numpydoc ignore=PR01,PR02
     A: Any,
     B: Any,
     C: Any = None,
@@ -21,12 +22,8 @@ def gemm(
     op_a: Op = "N",
     op_b: Op = "N",
     diag: Any = None,
-    accuracy: Accuracy | float | None = None,
-    num_moduli: int | None = None,
-    method: Method = "2m",
     out: Writable | None = None,
-    engine: EngineName = "auto",
-    equilibrate: bool | None = None,
+    **options: Unpack[OptionsDict],
 ) -> Call:
     """Compute ``alpha op(A) op(B) + beta C`` through int8 products.
 
@@ -63,6 +60,10 @@ def gemm(
         complex diag ``sqrt(5)`` times as much. Stacks share it. So ``A diag A^H`` is
         not Hermitian bit for bit here, nor ``A diag A^T`` symmetric: `herk` and `syrk`
         take diag as well, give just that, and take half the products.
+    out : (..., m, n) array, optional
+        Array in memory, of the dtype of the result, that is written to and returned; it
+        may not overlap A, B or C, but it may be C, which is then copied for the time of
+        the call. `twom_dist.twofold` returns two arrays instead, with twice the digits.
     accuracy : {"componentwise", "normwise"} or float, optional
         "componentwise" (default): ``|dC_ij| <= sqrt(k) u (|A||B|)_ij``, with u the unit
         roundoff. All entries decide how many moduli that takes: 15 to 19 for complex128
@@ -79,10 +80,6 @@ def gemm(
         "blas" calls the BLAS of NumPy or CuPy. "auto" takes the faster one of "blas"
         and "2m", by the size of each product of matrices; see `matmul`. Real products
         always take one.
-    out : (..., m, n) array, optional
-        Array in memory, of the dtype of the result, that is written to and returned; it
-        may not overlap A, B or C, but it may be C, which is then copied for the time of
-        the call. `twom_dist.twofold` returns two arrays instead, with twice the digits.
     engine : {"auto", "cpu", "cuda", "reference"}
         Who multiplies. "auto" (default): "cpu" for NumPy arrays and "cuda" for CuPy
         arrays. "reference" computes in exact Python integers, slowly, for comparison.
@@ -144,14 +141,8 @@ def gemm(
     array([[14.+0.j,  0.-3.j],
            [ 0.+3.j,  1.+0.j]])
     """
-    choice = Choice.of(
-        accuracy=accuracy,
-        num_moduli=num_moduli,
-        method=method,
-        engine=engine,
-        equilibrate=equilibrate,
-    )
-    terms = Terms(ROUTINES["gemm"], choice, (op_a, op_b), alpha=alpha, beta=beta)
+    ops, choice = (op_a, op_b), Choice.of(**options)
+    terms = Terms(ROUTINES["gemm"], choice, ops, alpha=alpha, beta=beta)
     return Call(terms, A, B, C, out, diag=diag)
 
 

@@ -1,12 +1,13 @@
-"""Decorators that make a public routine of a function that returns a `Call`.
+"""Decorators that make public routines of functions that return a `Call`.
 
-That function has the parameters and the documentation. The routine computes the call;
-plans, explanations, prepared products and jobs use it without computing it.
+Such a function has the parameters and the documentation. The routine computes the call;
+plans, explanations, prepared products and jobs use it without computing it. Updates are
+written once for the rows of `ROUTINES` that differ in a conjugation, or in a matrix.
 """
 
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
-from inspect import cleandoc, signature
+from inspect import cleandoc
 from typing import Any, Concatenate, TypeVar, cast
 
 import numpy as np
@@ -15,11 +16,12 @@ from ..errors import PlanError, shown
 from ..interop import labelled
 from ..interop.dlpack import adopt
 from ..problem.arguments import check_arguments, name_routine
-from ..problem.call import Call, Terms
+from ..problem.call import Call
 from ..problem.dtypes import DTYPES
+from ..problem.options import show_options
 from ..problem.pairs import check_told, is_stack
 from ..run.recipes import compute_arrays
-from ..tiles.routine import ROUTINES
+from ..tiles.routine import ROUTINES, Routine
 from .types import (
     Askable,
     LabelledOfOne,
@@ -34,13 +36,12 @@ from .types import (
 )
 
 F = TypeVar("F", bound=Askable)
-# What the texts of the symmetric routines have for those of the Hermitian ones.
-_SYMMETRIC = {
-    "Hermitian": "symmetric",
-    "^H": "^T",
-    "conj(alpha)": "alpha",
-    '"C"': '"T"',
-}
+One = Callable[Concatenate[Any, P], Call]
+Two = Callable[Concatenate[Any, Any, P], Call]
+Three = Callable[Concatenate[Any, Any, Any, P], Call]
+# Functions of updates, whose first argument is the routine.
+Update = Callable[Concatenate[Routine, Any, Any, P], Call]
+UpdateOfTwo = Callable[Concatenate[Routine, Any, Any, Any, P], Call]
 
 # Functions of other libraries, by name, and those of ours that multiply the same.
 _SAME = {
@@ -66,6 +67,7 @@ def compute_call(call: Call) -> Any:
 
 def _computing(ask: Callable[..., Call]) -> Any:
     """Return the public function, which computes the call that `ask` returns."""
+    taken: Any = show_options(ask)
 
     @wraps(ask)
     def routine(*args: Any, **options: Any) -> Any:
@@ -73,61 +75,107 @@ def _computing(ask: Callable[..., Call]) -> Any:
             call = ask(*args, **options)
         except TypeError:
             # As `checked` does, which would take a tenth of our time for a small call.
-            check_arguments(ask, args, options)
+            check_arguments(made.ask, args, options)
             raise
         if call.names is None and is_stack(call.A):
             check_told(call.terms, call.A, call.B)
         return compute_call(call)
 
     made: Any = routine
-    # What is public returns an array, not a call.
-    made.__signature__ = signature(ask).replace(return_annotation=Any)
     made.ask = ask
+    made.ask.__signature__ = taken
+    made.__signature__ = taken
     return made
 
 
-def sum_of_two(ask: Callable[Concatenate[Any, Any, Any, P], Call]) -> SumOfTwo[P]:
-    """Make gemm, her2k or syr2k."""
-    return cast(SumOfTwo[P], _computing(ask))
+def _computing_each(build: Callable[..., Call], matrices: str, notes: Any) -> Any:
+    """Return the updates of one matrix, of two, or of both, that `build` asks for."""
+    rows = (x for x in ROUTINES.values() if x.triangle and str(x.matrices) in matrices)
+    return tuple(_computing(_ask_for(row, build, notes)) for row in rows)
 
 
-def sum_of_one(ask: Callable[Concatenate[Any, Any, P], Call]) -> SumOfOne[P]:
-    """Make herk or syrk."""
-    return cast(SumOfOne[P], _computing(ask))
+def _ask_for(row: Routine, build: Callable[..., Call], notes: Mapping[str, str]) -> Any:
+    """Return the function that asks for one update, with its own documentation."""
+    shown = show_options(build)
+    names = [*shown.parameters][1:]
+    # A function of both kinds of updates is given no B for those of one matrix.
+    without = (None,) if row.matrices == 1 and "B" in names else ()
+    names = [x for x in names if not (without and x == "B")]
+
+    def asking(A: Any, *args: Any, **options: Any) -> Call:
+        return build(row, A, *without, *args, **options)
+
+    ask: Any = asking
+    ask.__name__ = ask.__qualname__ = row.name
+    ask.__module__ = build.__module__
+    ask.__signature__ = shown.replace(parameters=[shown.parameters[x] for x in names])
+    said = _describe(row) | {"notes": notes.get(row.name, "")}
+    ask.__doc__ = f"{cleandoc(build.__doc__ or '').format(**said).rstrip()}\n"
+    return ask
 
 
-def of_two(ask: Callable[Concatenate[Any, Any, P], Call]) -> OfTwo[P]:
-    """Make a product of two matrices that adds no C."""
-    return cast(OfTwo[P], _computing(ask))
+def _describe(row: Routine) -> dict[str, str]:
+    """Return what the documentation of updates says of one, by the names there."""
+    op, two = row.transposed, row.matrices == 2
+    t = "^H" if row.hermitian else "^T"
+    return {
+        "name": row.name,
+        "kind": "Hermitian" if row.hermitian else "symmetric",
+        "Kind": "Hermitian" if row.hermitian else "Symmetric",
+        "formula": row.formula,
+        "product": f"A B{t} + B A{t}" if two else f"A A{t}",
+        "matrices": "A, B" if two else "A",
+        "arrays": "arrays" if two else "array",
+        "op": op,
+        "t": t,
+        "transpose": "conjugate transpose" if row.hermitian else "transpose",
+        "alpha": "float" if row.hermitian and not two else "number",
+        "beta": "float" if row.hermitian else "number",
+        "diag": "real array" if row.hermitian else "array",
+        "diagonal": ", with a real diagonal" if row.hermitian else "",
+        "complex": _COMPLEX[two] if row.hermitian else "",
+    }
 
 
-def of_one(ask: Callable[Concatenate[Any, P], Call]) -> OfOne[P]:
-    """Make an update of one matrix that adds no C."""
-    return cast(OfOne[P], _computing(ask))
+_COMPLEX = (
+    "; ArgumentError also for complex scalars, and a complex diag",
+    "; ArgumentError also for a complex beta",
+)
+
+# --- as type checkers see them: options go through, results are of the inputs' kind ---
+
+sum_of_two: Callable[[Three[P]], SumOfTwo[P]] = _computing
+of_two: Callable[[Two[P]], OfTwo[P]] = _computing
+pair_of_two: Callable[[Two[P]], PairOfTwo[P]] = _computing
+labelled_of_two: Callable[[Three[P]], LabelledOfTwo[P]] = _computing
 
 
-def pair_of_two(ask: Callable[Concatenate[Any, Any, P], Call]) -> PairOfTwo[P]:
-    """Make a product of two matrices that returns two arrays."""
-    return cast(PairOfTwo[P], _computing(ask))
+def rank_k(
+    **notes: str,
+) -> Callable[[Update[P]], tuple[SumOfOne[P], SumOfOne[P]]]:
+    """Make herk and syrk; `notes`: what one of them has alone, by its name."""
+    return lambda build: _computing_each(build, "1", notes)
 
 
-def pair_of_one(ask: Callable[Concatenate[Any, P], Call]) -> PairOfOne[P]:
-    """Make an update of one matrix that returns two arrays."""
-    return cast(PairOfOne[P], _computing(ask))
+def rank_2k(
+    **notes: str,
+) -> Callable[[UpdateOfTwo[P]], tuple[SumOfTwo[P], SumOfTwo[P]]]:
+    """Make her2k and syr2k."""
+    return lambda build: _computing_each(build, "2", notes)
 
 
-def labelled_of_two(
-    ask: Callable[Concatenate[Any, Any, Any, P], Call],
-) -> LabelledOfTwo[P]:
-    """Make a product of DataArrays."""
-    return cast(LabelledOfTwo[P], _computing(ask))
+_each = partial(_computing_each, matrices="12", notes={})
+updates: Callable[[Update[P]], tuple[OfOne[P], OfOne[P], OfTwo[P], OfTwo[P]]] = _each
+pair_updates: Callable[
+    [Update[P]], tuple[PairOfOne[P], PairOfOne[P], PairOfTwo[P], PairOfTwo[P]]
+] = _each
+labelled_updates: Callable[
+    [UpdateOfTwo[P]],
+    tuple[LabelledOfOne[P], LabelledOfOne[P], LabelledOfTwo[P], LabelledOfTwo[P]],
+] = _each
 
 
-def labelled_of_one(
-    ask: Callable[Concatenate[Any, Any, P], Call],
-) -> LabelledOfOne[P]:
-    """Make an update of a DataArray."""
-    return cast(LabelledOfOne[P], _computing(ask))
+# --- the names of BLAS ----------------------------------------------------------------
 
 
 def type_by_letter(routine: F, letters: str) -> tuple[F, ...]:
@@ -136,37 +184,24 @@ def type_by_letter(routine: F, letters: str) -> tuple[F, ...]:
 
 
 def _type(routine: F, letter: str) -> F:
-    name = routine.__name__
-    summary, _, rest = cleandoc(routine.__doc__ or "").partition("\n")
-    body = rest.partition("\nExamples\n")[0].rstrip()
-    text = (
-        f"{summary}\n\n`{name}` in {DTYPES[letter]}: every input is promoted to it "
-        f'where NumPy\'s "safe" casting\nallows that.\n{body}\n'
-    )
-    return _vary(routine, letter + name, text, lambda x: x._replace(letter=letter))
-
-
-def as_symmetric(routine: F) -> F:
-    """Make syrk of herk, or syr2k of her2k, where nothing else differs."""
-    name = routine.__name__.replace("her", "syr")
-    text = cleandoc(routine.__doc__ or "").replace(routine.__name__, name)
-    for old, new in _SYMMETRIC.items():
-        text = text.replace(old, new)
-    symmetric = ROUTINES[name]
-    return _vary(routine, name, text, lambda x: x._replace(routine=symmetric))
-
-
-def _vary(routine: F, name: str, text: str, change: Callable[[Terms], Terms]) -> F:
-    """Make a routine with the same parameters whose calls have other terms."""
+    name = letter + routine.__name__
 
     @wraps(routine.ask)
     def ask(*args: Any, **options: Any) -> Call:
         call: Call = routine.ask(*args, **options)
-        return call._replace(terms=change(call.terms))
+        return call._replace(terms=call.terms._replace(letter=letter))
 
     ask.__name__ = ask.__qualname__ = name
-    ask.__doc__ = text
+    summary, _, rest = cleandoc(routine.__doc__ or "").partition("\n")
+    body = rest.partition("\nExamples\n")[0].rstrip()
+    ask.__doc__ = (
+        f"{summary}\n\n`{name}` in {DTYPES[letter]}: every input is promoted to it "
+        f'where NumPy\'s "safe" casting\nallows that.\n{body}\n'
+    )
     return cast(F, _computing(ask))
+
+
+# --- calls of routines ----------------------------------------------------------------
 
 
 def unwrap(

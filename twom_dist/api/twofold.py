@@ -5,29 +5,26 @@ and C. Their sum is the product to 2^-106, which takes the place of u in the bou
 `twom_dist.gemm`; hi is the sum rounded to double.
 """
 
-from typing import Any
+from typing import Any, Unpack
 
 from ..problem.call import Call, Terms
 from ..problem.choice import Choice
-from ..tiles.routine import ROUTINES
-from ..typing import Accuracy, EngineName, Method, Op, Uplo
-from .routine import as_symmetric, pair_of_one, pair_of_two
+from ..problem.options import OptionsDict
+from ..tiles.routine import ROUTINES, Routine
+from ..typing import Op, Uplo
+from .routine import pair_of_two, pair_updates
 
 __all__ = ["gemm", "her2k", "herk", "syr2k", "syrk"]
 
 
 @pair_of_two
-def gemm(
+def gemm(  # numpydoc ignore=PR01,PR02
     A: Any,
     B: Any,
     *,
     op_a: Op = "N",
     op_b: Op = "N",
-    accuracy: Accuracy | float | None = None,
-    num_moduli: int | None = None,
-    method: Method = "2m",
-    engine: EngineName = "auto",
-    equilibrate: bool | None = None,
+    **options: Unpack[OptionsDict],
 ) -> Call:
     """Compute ``op(A) op(B)`` as the sum of two arrays, to twice the digits.
 
@@ -58,81 +55,28 @@ def gemm(
     >>> float(hi[0, 0]), float(lo[0, 0]) == 2.0**-70
     (1.0, True)
     """
-    choice = Choice.of(
-        accuracy=accuracy,
-        num_moduli=num_moduli,
-        method=method,
-        engine=engine,
-        equilibrate=equilibrate,
-        words=2,
-    )
-    return Call(Terms(ROUTINES["gemm"], choice, (op_a, op_b)), A, B)
+    terms = Terms(ROUTINES["gemm"], Choice.of(words=2, **options), (op_a, op_b))
+    return Call(terms, A, B)
 
 
-@pair_of_one
-def herk(
-    A: Any,
-    *,
-    op: Op = "N",
-    uplo: Uplo = "full",
-    accuracy: Accuracy | float | None = None,
-    num_moduli: int | None = None,
-    method: Method = "2m",
-    engine: EngineName = "auto",
-) -> Call:
-    """Compute the Hermitian ``A A^H`` as the sum of two arrays, to twice the digits.
-
-    Parameters
-    ----------
-    A : (..., n, k) array, or (..., k, n) with op "C"
-        As in `gemm`.
-    op, uplo, accuracy, num_moduli, method, engine : optional
-        As in `twom_dist.herk`, with u = 2^-106; method is not "blas".
-
-    Returns
-    -------
-    hi, lo : (..., n, n) arrays
-        As in `gemm`.
-
-    Raises
-    ------
-    ArgumentError, PlanError, AccuracyError, MemoryLimitError
-        As `gemm`.
-    """
-    choice = Choice.of(
-        accuracy=accuracy,
-        num_moduli=num_moduli,
-        method=method,
-        engine=engine,
-        words=2,
-    )
-    return Call(Terms(ROUTINES["herk"], choice, (op,), uplo), A)
-
-
-syrk = as_symmetric(herk)
-
-
-@pair_of_two
-def her2k(
+@pair_updates
+def _update(
+    routine: Routine,
     A: Any,
     B: Any,
     *,
     op: Op = "N",
     uplo: Uplo = "full",
-    accuracy: Accuracy | float | None = None,
-    num_moduli: int | None = None,
-    method: Method = "2m",
-    engine: EngineName = "auto",
-    equilibrate: bool | None = None,
+    **options: Unpack[OptionsDict],
 ) -> Call:
-    """Compute ``A B^H + B A^H`` as the sum of two arrays, to twice the digits.
+    """Compute the {kind} ``{product}`` as the sum of two arrays, to twice the digits.
 
     Parameters
     ----------
-    A, B : (..., n, k) arrays, or (..., k, n) with op "C"
+    {matrices} : (..., n, k) {arrays}, or (..., k, n) with op "{op}"
         As in `gemm`.
     op, uplo, accuracy, num_moduli, method, engine, equilibrate : optional
-        As in `twom_dist.her2k`, with u = 2^-106; method is not "blas".
+        As in `twom_dist.{name}`, with u = 2^-106; method is not "blas".
 
     Returns
     -------
@@ -144,15 +88,7 @@ def her2k(
     ArgumentError, PlanError, AccuracyError, MemoryLimitError
         As `gemm`.
     """
-    choice = Choice.of(
-        accuracy=accuracy,
-        num_moduli=num_moduli,
-        method=method,
-        engine=engine,
-        equilibrate=equilibrate,
-        words=2,
-    )
-    return Call(Terms(ROUTINES["her2k"], choice, (op,), uplo), A, B)
+    return Call(Terms(routine, Choice.of(words=2, **options), (op,), uplo), A, B)
 
 
-syr2k = as_symmetric(her2k)
+herk, syrk, her2k, syr2k = _update

@@ -9,23 +9,20 @@ from typing import (
     Concatenate,
     ParamSpec,
     Protocol,
-    TypedDict,
     Unpack,
     cast,
     overload,
 )
 
 from ..problem.call import Call
+from ..problem.options import OptionsDict
 from ..typing import (
-    Accuracy,
     CuPyLike,
     DLPackLike,
-    EngineName,
     Foreign,
     InMemory,
     Labelled,
     Lazy,
-    Method,
     NumPyArray,
     NumPyLike,
     OnDevice,
@@ -267,16 +264,11 @@ class Contraction(Protocol[P]):
     ) -> Lazy: ...
 
 
-class EinsumOptions(TypedDict, total=False):
+class EinsumOptions(OptionsDict, total=False):
     """The options of einsum: a specification carries none over past *operands."""
 
     out: Any
     optimize: Any
-    accuracy: Accuracy | float | None
-    num_moduli: int | None
-    method: Method
-    engine: EngineName
-    equilibrate: bool | None
 
 
 class Einsum(Protocol):

@@ -5,16 +5,17 @@ rows and columns.
 """
 
 from collections.abc import Hashable, Iterable
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 from ..errors import AccuracyError
 from ..interop.mixed import complete
 from ..problem.call import Call, Names, Terms
 from ..problem.choice import Choice, choose
 from ..problem.dtypes import letter_of
-from ..tiles.routine import ROUTINES
-from ..typing import Accuracy, EngineName, Method, Op, Uplo
-from .routine import as_symmetric, labelled_of_one, labelled_of_two
+from ..problem.options import Options, OptionsDict
+from ..tiles.routine import ROUTINES, Routine
+from ..typing import Op, Uplo
+from .routine import labelled_of_two, labelled_updates
 
 __all__ = ["gemm", "her2k", "herk", "syr2k", "syrk"]
 
@@ -30,7 +31,7 @@ _CONJUGATED: dict[str | None, tuple[Op, Op]] = {
 
 
 @labelled_of_two
-def gemm(
+def gemm(  # numpydoc ignore=PR01,PR02
     A: Any,
     B: Any,
     C: Any = None,
@@ -41,11 +42,7 @@ def gemm(
     dtype: Any = None,
     alpha: complex = 1,
     beta: complex | None = None,
-    accuracy: Accuracy | float | None = None,
-    num_moduli: int | None = None,
-    method: Method = "2m",
-    engine: EngineName = "auto",
-    equilibrate: bool | None = None,
+    **options: Unpack[OptionsDict],
 ) -> Call:
     """Compute ``alpha sum_k A(i, k) B(k, j) + beta C(i, j)`` of DataArrays.
 
@@ -86,72 +83,16 @@ def gemm(
         As `twom_dist.gemm`, and for dimensions or labels that do not fit.
     """
     A, B, pairs = complete(A, B, pairs)
-    choice = _choose(pairs, accuracy, num_moduli, method, engine, equilibrate)
     letter = None if dtype is None else letter_of(dtype)
     ops = _CONJUGATED[None if conj is None else choose("conj", conj, ("A", "B"))]
+    choice = _choose(pairs, options)
     terms = Terms(ROUTINES["gemm"], choice, ops, "full", alpha, beta, letter)
     return Call(terms, A, B, C, names=Names(dim, None, pairs))
 
 
-@labelled_of_one
-def herk(
-    A: Any,
-    C: Any = None,
-    *,
-    dim: Dim,
-    rows: Dim | None = None,
-    pairs: Pairs = None,
-    dtype: Any = None,
-    alpha: complex = 1,
-    beta: complex | None = None,
-    uplo: Uplo = "full",
-    accuracy: Accuracy | float | None = None,
-    num_moduli: int | None = None,
-    method: Method = "2m",
-    engine: EngineName = "auto",
-) -> Call:
-    """Compute the Hermitian ``alpha A A^H + beta C`` of a DataArray.
-
-    Parameters
-    ----------
-    A : DataArray
-        As in `gemm`.
-    C : DataArray, optional
-        Has the dimensions of the result.
-    dim : hashable or several
-        The dimension to contract, or a list of them.
-    rows : hashable or several, optional
-        The dimension of the rows, or a list of them, if more than one is left; the
-        others are stacks. Columns are called as the rows, with "_2" behind, and have
-        their labels.
-    pairs, dtype : optional
-        As in `gemm`; a dimension that is named in rows holds no parts.
-    alpha, beta, uplo : optional
-        As in `twom_dist.herk`.
-    accuracy, num_moduli, method, engine : optional
-        As in `twom_dist.gemm`.
-
-    Returns
-    -------
-    DataArray
-        As in `gemm`.
-
-    Raises
-    ------
-    ArgumentError, PlanError, AccuracyError, MemoryLimitError
-        As `gemm`.
-    """
-    choice = _choose(pairs, accuracy, num_moduli, method, engine)
-    letter = None if dtype is None else letter_of(dtype)
-    terms = Terms(ROUTINES["herk"], choice, (), uplo, alpha, beta, letter)
-    return Call(terms, A, None, C, names=Names(dim, rows, pairs))
-
-
-syrk = as_symmetric(herk)
-
-
-@labelled_of_two
-def her2k(
+@labelled_updates
+def _update(
+    routine: Routine,
     A: Any,
     B: Any,
     C: Any = None,
@@ -163,28 +104,28 @@ def her2k(
     alpha: complex = 1,
     beta: complex | None = None,
     uplo: Uplo = "full",
-    accuracy: Accuracy | float | None = None,
-    num_moduli: int | None = None,
-    method: Method = "2m",
-    engine: EngineName = "auto",
-    equilibrate: bool | None = None,
+    **options: Unpack[OptionsDict],
 ) -> Call:
-    """Compute ``alpha A B^H + conj(alpha) B A^H + beta C`` of DataArrays.
+    """Compute the {kind} ``{formula}`` of DataArrays.
 
     Parameters
     ----------
-    A, B : DataArray
-        As in `gemm`, with the same dimensions.
+    {matrices} : DataArray
+        As in `gemm`; two have the same dimensions.
     C : DataArray, optional
         Has the dimensions of the result.
-    dim, rows : hashable or several
-        As in `herk`.
+    dim : hashable or several
+        The dimension to contract, or a list of them.
+    rows : hashable or several, optional
+        The dimension of the rows, or a list of them, if more than one is left; the
+        others are stacks. Columns are called as the rows, with "_2" behind, and have
+        their labels.
     pairs, dtype : optional
-        As in `herk`.
+        As in `gemm`; a dimension that is named in rows holds no parts.
     alpha, beta, uplo : optional
-        As in `twom_dist.her2k`.
+        As in `twom_dist.{name}`.
     accuracy, num_moduli, method, engine, equilibrate : optional
-        As in `twom_dist.gemm`.
+        As in `gemm`.
 
     Returns
     -------
@@ -196,34 +137,21 @@ def her2k(
     ArgumentError, PlanError, AccuracyError, MemoryLimitError
         As `gemm`.
     """
-    choice = _choose(pairs, accuracy, num_moduli, method, engine, equilibrate)
     letter = None if dtype is None else letter_of(dtype)
-    terms = Terms(ROUTINES["her2k"], choice, (), uplo, alpha, beta, letter)
+    terms = Terms(routine, _choose(pairs, options), (), uplo, alpha, beta, letter)
     return Call(terms, A, B, C, names=Names(dim, rows, pairs))
 
 
-syr2k = as_symmetric(her2k)
+herk, syrk, her2k, syr2k = _update
 
 
-def _choose(
-    pairs: Any,
-    accuracy: Any,
-    num_moduli: Any,
-    method: Any,
-    engine: Any,
-    equilibrate: Any = None,
-) -> Choice:
+def _choose(pairs: Any, options: OptionsDict) -> Choice:
     """Parse the options of a routine; a product of pairs is exact."""
     if pairs is None or pairs is False:
-        return Choice.of(
-            accuracy=accuracy,
-            num_moduli=num_moduli,
-            method=method,
-            engine=engine,
-            equilibrate=equilibrate,
-        )
-    if (accuracy, num_moduli, equilibrate) != (None, None, None):
+        return Choice.of(**options)
+    given = Options(**options)
+    if (given.accuracy, given.num_moduli, given.equilibrate) != (None, None, None):
         problem = "a product of pairs is exact, whatever its moduli"
         remedy = "Leave accuracy, num_moduli and equilibrate out"
         raise AccuracyError(problem, remedy, "exact")
-    return Choice.exact(pairs=True, method=method, engine=engine)
+    return Choice.exact(pairs=True, method=given.method, engine=given.engine)

@@ -98,7 +98,8 @@ UPDATE_OPTIONS = [
     ),
     option("--uplo", click.Choice(UPLOS), "Write all of C (default) or one triangle."),
 ]
-METHOD_OPTIONS = [
+# Those of `problem.options.Options`.
+SHARED_OPTIONS = [
     option(
         "--accuracy",
         ACCURACY,
@@ -117,6 +118,12 @@ METHOD_OPTIONS = [
         "auto (default: cuda if all workers have a GPU), cpu, cuda; to compare: "
         "reference.",
     ),
+    flag(
+        "--equilibrate/--no-equilibrate",
+        "Scale A and B against each other along k, or not [default: if accuracy is "
+        "componentwise].",
+        default=None,
+    ),
 ]
 DIAG_OPTION = option(
     "--diag",
@@ -125,12 +132,6 @@ DIAG_OPTION = option(
     metavar="W",
 )
 EXACT_OPTION = flag("--exact", "Multiply integers without any rounding.")
-EQUILIBRATE_OPTION = flag(
-    "--equilibrate/--no-equilibrate",
-    "Scale A and B against each other along k, or not [default: if accuracy is "
-    "componentwise].",
-    default=None,
-)
 CHUNKS_OPTION = option(
     "--chunks", COUNT, "Rows and columns of a tile [default: chosen]."
 )

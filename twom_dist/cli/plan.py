@@ -12,11 +12,10 @@ from .options import (
     COMMON_OPTIONS,
     COUNT,
     DIAG_OPTION,
-    EQUILIBRATE_OPTION,
     EXACT_OPTION,
-    METHOD_OPTIONS,
     OP_OPTIONS,
     SHAPE,
+    SHARED_OPTIONS,
     SIZE,
     UPDATE_OPTIONS,
     find_routine,
@@ -37,9 +36,8 @@ _OPTIONS = [
     ),
     *UPDATE_OPTIONS,
     *OP_OPTIONS,
-    *METHOD_OPTIONS,
+    *SHARED_OPTIONS,
     DIAG_OPTION,
-    EQUILIBRATE_OPTION,
     EXACT_OPTION,
     option(
         "--n-workers", COUNT, "Number of workers [default: as gemm would start here]."

@@ -11,12 +11,11 @@ from .options import (
     COMMON_OPTIONS,
     COUNT,
     DIAG_OPTION,
-    EQUILIBRATE_OPTION,
     EXACT_OPTION,
-    METHOD_OPTIONS,
     NUMBER,
     OP_OPTIONS,
     SCHEDULER_OPTIONS,
+    SHARED_OPTIONS,
     SIZE,
     UPDATE_OPTIONS,
     find_routine,
@@ -92,9 +91,8 @@ _RUN_NAMES = [str(option.name) for option in _RUN_OPTIONS]
 def _make_command(routine: Routine) -> click.Command:
     letters = ["a", "b"][: routine.matrices]
     ops = UPDATE_OPTIONS if routine.triangle else OP_OPTIONS
-    more = [EQUILIBRATE_OPTION] if routine.matrices == 2 else []
-    more += [] if routine.sums else [DIAG_OPTION]
-    of_call = [*_SUM_OPTIONS, *ops, *METHOD_OPTIONS, *more]
+    more = [] if routine.sums else [DIAG_OPTION]
+    of_call = [*_SUM_OPTIONS, *ops, *SHARED_OPTIONS, *more]
     of_call_names, of_job_names = (
         [str(option.name) for option in options] for options in (of_call, _FILE_OPTIONS)
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from ..moduli.accuracy import AUTO_METHOD
 from ..problem.arguments import checked
 from ..problem.choice import Choice
 from ..problem.matrices import check_out
-from ..typing import Accuracy, EngineName, Method
+from ..problem.options import OptionsDict
 from .arrays import as_operands, is_unsized, promote, reduce_to
 from .letters import find_sizes
 from .pair import contract_pair
@@ -30,20 +30,18 @@ from .subscripts import (
     write_letters,
 )
 
+_BY_SIZE = OptionsDict(method=AUTO_METHOD)
+
 
 @as_contraction
 @contraction
-def matmul(
+def matmul(  # numpydoc ignore=PR01,PR02
     x1: Any,
     x2: Any,
     /,
     *,
     out: Any = None,
-    accuracy: Accuracy | float | None = None,
-    num_moduli: int | None = None,
-    engine: EngineName = "auto",
-    equilibrate: bool | None = None,
-    method: Method = "auto",
+    **options: Unpack[OptionsDict],
 ) -> Any:
     """Multiply matrices, vectors and stacks of matrices, as numpy.matmul does.
 
@@ -58,7 +56,7 @@ def matmul(
     out : array, optional
         Array in memory, of the shape and dtype of the result, that is written to and
         returned; it may not overlap x1 or x2.
-    accuracy, num_moduli, engine, equilibrate : optional
+    accuracy, num_moduli : optional
         As in `gemm`.
     method : {"auto", "2m", "3m", "4m", "hybrid", "eisenstein", "blas"}
         "auto" (default): the native product if it was measured to be faster, or nothing
@@ -66,6 +64,8 @@ def matmul(
         of each product of matrices; else "2m". For dask arrays that of the workers'
         chip counts. A given accuracy, and num_moduli, always mean "2m". All others as
         in `gemm`. NumPy's own product of integers, say, is no method's.
+    engine, equilibrate : optional
+        As in `gemm`.
 
     Returns
     -------
@@ -91,21 +91,9 @@ def matmul(
            [14., 20.]])
     """
     plain = out is None and are_plain(x1, x2)
-    if (
-        plain
-        and accuracy is num_moduli is equilibrate is None
-        and method == AUTO_METHOD
-        and engine == "auto"
-        and is_small(x1.dtype, (*x1.shape, x2.shape[1]))
-    ):
+    if plain and not options and is_small(x1.dtype, (*x1.shape, x2.shape[1])):
         return np.matmul(x1, x2)
-    choice = Choice.of(
-        accuracy=accuracy,
-        num_moduli=num_moduli,
-        method=method,
-        engine=engine,
-        equilibrate=equilibrate,
-    )
+    choice = Choice.of(**_BY_SIZE | options)
     if plain and differ_first(x1, x2):
         return multiply_plain(x1, x2, choice)
     return compute_or_trace(_matmul, (choice, out), "matmul", x1, x2)
@@ -129,16 +117,11 @@ def _matmul(choice: Choice, out: Any, x1: Any, x2: Any) -> Any:
 
 @as_contraction
 @contraction
-def tensordot(
+def tensordot(  # numpydoc ignore=PR01,PR02
     a: Any,
     b: Any,
     axes: Any = 2,
-    *,
-    accuracy: Accuracy | float | None = None,
-    num_moduli: int | None = None,
-    engine: EngineName = "auto",
-    equilibrate: bool | None = None,
-    method: Method = "auto",
+    **options: Unpack[OptionsDict],
 ) -> Any:
     """Sum products over axes of two arrays, as numpy.tensordot does.
 
@@ -149,11 +132,13 @@ def tensordot(
     axes : int, or two sequences of int
         Number of axes to contract, the last of a with the first of b; or the axes of a
         and of b to contract.
-    accuracy, num_moduli, engine, equilibrate : optional
+    accuracy, num_moduli : optional
         As in `gemm`.
     method : {"auto", "2m", "3m", "4m", "hybrid", "eisenstein", "blas"}
         As in `matmul`; m, n and k are the numbers of entries of the axes of a, of b,
         and of those that are contracted.
+    engine, equilibrate : optional
+        As in `gemm`.
 
     Returns
     -------
@@ -174,13 +159,7 @@ def tensordot(
     >>> td.tensordot(A, A, axes=([0, 2], [0, 2]))[0]
     array([ 748.,  988., 1228.])
     """
-    choice = Choice.of(
-        accuracy=accuracy,
-        num_moduli=num_moduli,
-        method=method,
-        engine=engine,
-        equilibrate=equilibrate,
-    )
+    choice = Choice.of(**_BY_SIZE | options)
     return compute_or_trace(_tensordot, (choice,), "tensordot", a, b, axes)
 
 
@@ -194,17 +173,13 @@ def _tensordot(choice: Choice, a: Any, b: Any, axes: Any) -> Any:
 
 @as_einsum
 @contraction
-def einsum(
+def einsum(  # numpydoc ignore=PR01,PR02
     subscripts: Any,
     /,
     *operands: Any,
     out: Any = None,
     optimize: Any = "auto",
-    accuracy: Accuracy | float | None = None,
-    num_moduli: int | None = None,
-    engine: EngineName = "auto",
-    equilibrate: bool | None = None,
-    method: Method = "auto",
+    **options: Unpack[OptionsDict],
 ) -> Any:
     """Sum products of operands over letters of their axes, as numpy.einsum does.
 
@@ -236,10 +211,12 @@ def einsum(
         (extra "einsum") finds it, which three operands by default do without;
         ("greedy", 1e6) limits the entries of each product. False: one operand after the
         other, without opt_einsum.
-    accuracy, num_moduli, engine, equilibrate : optional
+    accuracy, num_moduli : optional
         As in `gemm`.
     method : {"auto", "2m", "3m", "4m", "hybrid", "eisenstein", "blas"}
         As in `tensordot`, for each pair of operands.
+    engine, equilibrate : optional
+        As in `gemm`.
 
     Returns
     -------
@@ -262,13 +239,7 @@ def einsum(
     array([[ 5., 14.],
            [14., 50.]])
     """
-    choice = Choice.of(
-        accuracy=accuracy,
-        num_moduli=num_moduli,
-        method=method,
-        engine=engine,
-        equilibrate=equilibrate,
-    )
+    choice = Choice.of(**_BY_SIZE | options)
     arrays: Sequence[Any] = operands
     if not isinstance(subscripts, str):
         subscripts, arrays = write_letters((subscripts, *operands))

@@ -6,27 +6,26 @@ Of integers in floating point, and of those of 32 and 64 bits in memory, the lar
 entries tell what the dtypes do not.
 """
 
-from typing import Any
+from typing import Any, Unpack
 
-from ..api.routine import as_symmetric, of_one, of_two
+from ..api.routine import of_two, updates
 from ..api.types import Writable
 from ..problem.call import Call, Terms
 from ..problem.choice import Choice
-from ..tiles.routine import ROUTINES
-from ..typing import EngineName, Method, Op, Uplo
+from ..problem.options import ExactOptions
+from ..tiles.routine import ROUTINES, Routine
+from ..typing import Op, Uplo
 
 
 @of_two
-def gemm(
+def gemm(  # numpydoc ignore=PR01,PR02
     A: Any,
     B: Any,
     *,
     op_a: Op = "N",
     op_b: Op = "N",
-    pairs: bool | None = None,
-    method: Method = "2m",
-    engine: EngineName = "auto",
     out: Writable | None = None,
+    **options: Unpack[ExactOptions],
 ) -> Call:
     """Compute ``op(A) op(B)`` of integers without any rounding.
 
@@ -40,6 +39,8 @@ def gemm(
         As A.
     op_a, op_b : {"N", "T", "C"}
         Use the matrix as stored (N), transposed (T) or conjugate-transposed (C).
+    out : (..., m, n) array, optional
+        As in `twom_dist.gemm`.
     pairs : bool, optional
         Whether the last axes, of length 2, hold real and imaginary parts. They stay
         integers until they are encoded, in dask's graphs and in transit, too. Default:
@@ -47,8 +48,6 @@ def gemm(
     method : {"2m", "3m", "4m", "hybrid"}
         As in `twom_dist.gemm`.
     engine : {"auto", "cpu", "cuda", "reference"}
-        As in `twom_dist.gemm`.
-    out : (..., m, n) array, optional
         As in `twom_dist.gemm`.
 
     Returns
@@ -83,70 +82,30 @@ def gemm(
     array([[300.-114.j],
            [  9.  -1.j]])
     """
-    choice = Choice.exact(pairs=pairs, method=method, engine=engine)
-    return Call(Terms(ROUTINES["gemm"], choice, (op_a, op_b)), A, B, None, out)
+    terms = Terms(ROUTINES["gemm"], Choice.exact(**options), (op_a, op_b))
+    return Call(terms, A, B, None, out)
 
 
-@of_one
-def herk(
-    A: Any,
-    *,
-    op: Op = "N",
-    uplo: Uplo = "full",
-    pairs: bool | None = None,
-    method: Method = "2m",
-    engine: EngineName = "auto",
-    out: Writable | None = None,
-) -> Call:
-    """Compute the Hermitian ``A A^H`` of integers without any rounding.
-
-    Parameters
-    ----------
-    A : (..., n, k) array, or (..., n, k, 2) with pairs
-        As in `gemm`.
-    op, uplo : optional
-        As in `twom_dist.herk`.
-    pairs, method, engine, out : optional
-        As in `gemm`.
-
-    Returns
-    -------
-    (..., n, n) array
-        As in `gemm`.
-
-    Raises
-    ------
-    ArgumentError, PlanError, AccuracyError, MemoryLimitError
-        As `gemm`.
-    """
-    choice = Choice.exact(pairs=pairs, method=method, engine=engine)
-    return Call(Terms(ROUTINES["herk"], choice, (op,), uplo), A, None, None, out)
-
-
-syrk = as_symmetric(herk)
-
-
-@of_two
-def her2k(
+@updates
+def _update(
+    routine: Routine,
     A: Any,
     B: Any,
     *,
     op: Op = "N",
     uplo: Uplo = "full",
-    pairs: bool | None = None,
-    method: Method = "2m",
-    engine: EngineName = "auto",
     out: Writable | None = None,
+    **options: Unpack[ExactOptions],
 ) -> Call:
-    """Compute ``A B^H + B A^H`` of integers without any rounding.
+    """Compute the {kind} ``{product}`` of integers without any rounding.
 
     Parameters
     ----------
-    A, B : (..., n, k) arrays, or (..., n, k, 2) with pairs
+    {matrices} : (..., n, k) {arrays}, or (..., n, k, 2) with pairs
         As in `gemm`.
     op, uplo : optional
-        As in `twom_dist.her2k`.
-    pairs, method, engine, out : optional
+        As in `twom_dist.{name}`.
+    out, pairs, method, engine : optional
         As in `gemm`.
 
     Returns
@@ -159,8 +118,7 @@ def her2k(
     ArgumentError, PlanError, AccuracyError, MemoryLimitError
         As `gemm`.
     """
-    choice = Choice.exact(pairs=pairs, method=method, engine=engine)
-    return Call(Terms(ROUTINES["her2k"], choice, (op,), uplo), A, B, None, out)
+    return Call(Terms(routine, Choice.exact(**options), (op,), uplo), A, B, None, out)
 
 
-syr2k = as_symmetric(her2k)
+herk, syrk, her2k, syr2k = _update

@@ -6,17 +6,18 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from ..contractions.recorded import intercept
 from ..crossover.choose import listen
 from ..errors import ArgumentError, TwomError
-from ..moduli.accuracy import NATIVE_METHOD
+from ..moduli.accuracy import AUTO_METHOD, NATIVE_METHOD
 from ..problem.arguments import checked
 from ..problem.choice import Choice
 from ..problem.matrices import is_dask
+from ..problem.options import OptionsDict, with_defaults
 from ..problem.problem import check_possible
-from ..typing import Accuracy, EngineName, Method, as_flag
+from ..typing import as_flag
 from .calls import Read, check_dtype, check_operands, is_contracted
 from .counts import ProductCounts
 from .patches import patch
@@ -26,7 +27,7 @@ from .patches import patch
 class _Entry:
     """A block that is entered in this context, and the one around it."""
 
-    options: Mapping[str, Any]
+    options: OptionsDict
     native: bool
     strict: bool
     outer: Self | None
@@ -47,7 +48,7 @@ class Block(ContextDecorator):
     It may be entered again, inside itself and in several threads.
     """
 
-    def __init__(self, options: Mapping[str, Any], strict: bool) -> None:
+    def __init__(self, options: OptionsDict, strict: bool) -> None:
         self._options, self._strict = options, strict
         choice = Choice.of(**options)
         check_possible(choice)
@@ -104,14 +105,11 @@ def _enter(block: _Entry) -> Iterator[None]:
 
 
 @checked
-def use(
+@with_defaults(method=AUTO_METHOD)
+def use(  # numpydoc ignore=PR01,PR02
     *,
-    accuracy: Accuracy | float | None = None,
-    num_moduli: int | None = None,
-    engine: EngineName = "auto",
-    equilibrate: bool | None = None,
-    method: Method = "auto",
     strict: bool = False,
+    **options: Unpack[OptionsDict],
 ) -> Block:
     """Multiply what a program multiplies with dask or CuPy, in a block or a function.
 
@@ -122,14 +120,16 @@ def use(
 
     Parameters
     ----------
-    accuracy, num_moduli, engine, equilibrate : optional
+    strict : bool
+        Whether to raise our error for a product that this package does not take, such
+        as one of integers. Default: it is left to its library.
+    accuracy, num_moduli : optional
         As in `gemm`.
     method : {"auto", "2m", "3m", "4m", "hybrid", "eisenstein", "blas"}
         As in `matmul`: by default products are native where that is faster, or nothing
         was measured.
-    strict : bool
-        Whether to raise our error for a product that this package does not take, such
-        as one of integers. Default: it is left to its library.
+    engine, equilibrate : optional
+        As in `gemm`.
 
     Returns
     -------
@@ -169,14 +169,8 @@ def use(
     >>> print(used)
     1 product ours, 0 native, 0 left
     """
-    options: dict[str, Any] = {
-        "accuracy": accuracy,
-        "num_moduli": num_moduli,
-        "engine": engine,
-        "equilibrate": equilibrate,
-        "method": method,
-    }
-    return Block(options, as_flag("strict", strict))
+    by_size = OptionsDict(method=AUTO_METHOD)
+    return Block(by_size | options, as_flag("strict", strict))
 
 
 def _current() -> _Entry | None:

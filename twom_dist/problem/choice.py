@@ -1,11 +1,11 @@
-"""Choices: the options of a call, parsed once, where the call enters.
+"""Choices: the `Options` of a call, parsed once, where the call enters.
 
 A `Choice` cannot contradict itself, so no code below checks options again.
 """
 
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self, Unpack, cast
 
 from ..crossover.chips import Chip
 from ..errors import AccuracyError, PlanError, shown
@@ -13,6 +13,7 @@ from ..kernels.registry import ENGINES
 from ..moduli import METHODS
 from ..moduli.accuracy import AUTO_METHOD, BY_ENTRIES, NATIVE_METHOD
 from ..typing import EngineName, Method, as_flag
+from .options import Options, OptionsDict
 from .target import Bound, Exact, Moduli, Target, parse_target
 
 _METHODS = (*METHODS, NATIVE_METHOD, AUTO_METHOD)
@@ -51,16 +52,9 @@ class Choice:
 
     @classmethod
     def of(
-        cls,
-        *,
-        accuracy: Any = None,
-        num_moduli: Any = None,
-        method: Any = "2m",
-        engine: Any = "auto",
-        equilibrate: Any = None,
-        words: Literal[1, 2] = 1,
-    ) -> Self:
-        """Parse the options of a routine; refuse contradictions.
+        cls, *, words: Literal[1, 2] = 1, **options: Unpack[OptionsDict]
+    ) -> "Choice":
+        """Parse the `Options` of a routine; refuse contradictions.
 
         Raises
         ------
@@ -70,14 +64,11 @@ class Choice:
         PlanError
             For an engine that does not exist, and an equilibrate that has no effect.
         """
-        given = accuracy, num_moduli, method, engine, equilibrate, words
-        found: Self
         try:
-            found = _parse(*given)
+            return _parse(words, **options)
         except TypeError:
             # The cache cannot look up lists and arrays, which are refused here.
-            found = _parse.__wrapped__(*given)
-        return found
+            return _parse.__wrapped__(words, **options)
 
     @classmethod
     def exact(
@@ -151,23 +142,18 @@ def _refuse(name: str, value: Any, allowed: tuple[str, ...]) -> tuple[str, str, 
 # Parsing the same options again would take a tenth of our Python's time for a small
 # product. Typed, since 8 moduli are not 8.0.
 @lru_cache(maxsize=256, typed=True)
-def _parse(
-    accuracy: Any,
-    num_moduli: Any,
-    method: Any,
-    engine: Any,
-    equilibrate: Any,
-    words: Any,
-) -> Any:
+def _parse(words: Any, **options: Unpack[OptionsDict]) -> Choice:
+    given = Options(**options)
+    method, equilibrate = given.method, given.equilibrate
     if not isinstance(method, str) or method not in _METHODS:
         raise AccuracyError(*_refuse("method", method, _METHODS))
     found = Choice(
-        _parse_target(accuracy, num_moduli, method),
+        _parse_target(given.accuracy, given.num_moduli, method),
         cast(Method, method),
-        choose("engine", engine, ENGINES),
+        choose("engine", given.engine, ENGINES),
         None if equilibrate is None else as_flag("equilibrate", equilibrate),
         words,
-        accuracy is not None,
+        given.accuracy is not None,
     )
     if method == NATIVE_METHOD:
         _check_native(found)

@@ -246,6 +246,9 @@ def _pose(terms: Terms, engine: str, A: Any, B: Any, C: Any, diag: Any) -> _Pose
         system = integers.choose_system(routine, choice.method, k)
     empty = 0 in shape or alpha == 0
     equilibrate = choice.equilibrate
+    if equilibrate and routine.matrices == 1 and diag is None:
+        problem = f"both operands of {routine.name} share the columns that it scales"
+        raise PlanError(problem, "Leave equilibrate out", "equilibrate")
     if equilibrate is None:
         # By default where the moduli are taken from the data: other bounds are relative
         # to the norms of the rows and columns as they are given.

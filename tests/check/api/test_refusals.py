@@ -33,6 +33,7 @@ REFUSED = {
     PlanError: [
         ("engine", lambda: td.gemm(A, A, engine=np.ones(2))),
         ("equilibrate", lambda: td.gemm(A, A, equilibrate=True, method="blas")),
+        ("equilibrate", lambda: td.plan(td.herk, A, equilibrate=True)),
         ("op_a", lambda: td.gemm(A, A, op_a="")),
         ("cluster", lambda: td.plan(td.herk, A, n_workers=np.ones(2))),
         ("not-two-dimensional", lambda: td.Product(np.array(1.0), SHAPE)),
@@ -62,7 +63,6 @@ REFUSED = {
     ArgumentError: [
         ("unknown-option", lambda: td.syrk(A, tile=3)),
         ("unknown-option", lambda: td.integers.gemm(A, A, accuracy=1e-3)),
-        ("unknown-option", lambda: td.plan(td.herk, A, equilibrate=True)),
         ("unknown-option", lambda: td.plan(td.multiply_files, *PATHS, uplo=1)),
         ("unknown-option", lambda: update(td.herk, "A.npy", "H.npy", b="A.npy")),
         ("unknown-option", lambda: td.Product(SHAPE, routine=td.herk, op_a="T")),

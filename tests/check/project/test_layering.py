@@ -44,7 +44,7 @@ AT_MOST = {
     "config": ("errors",),
     "moduli": ("errors", "typing"),
     "kernels": ("errors", "typing", "config", "moduli"),
-    "api.types": ("typing", "problem.call"),
+    "api.types": ("typing", "problem.call", "problem.options"),
     "testing": ("errors", "problem.arguments"),
     "store": ("errors", "typing"),
 }

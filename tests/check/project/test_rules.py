@@ -91,13 +91,15 @@ def test_the_program_of_a_product_is_one_page_and_alone_calls_its_stages():
 def test_what_is_asked_travels_by_name():
     """Options are parsed where a call enters: below no function takes any others.
 
-    And what is handed on by name can be followed by name.
+    But those that a type names one by one. And what is handed on by name can be
+    followed by name.
     """
     wrong = []
     for path, found in package():
         for node in functions(found):
             rest = node.args.kwarg
             named = rest is not None and rest.arg in ("options", "kwargs", "names")
+            named = named and not ast.unparse(rest.annotation).startswith("Unpack[")
             below = path.parts[0] not in ("api", "cli", "typing.py", "testing.py")
             # dask calls the first; the second adds NumPy's options to public functions.
             apart = path.stem in ("plugin", "casts")
