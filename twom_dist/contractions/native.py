@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..crossover.choose import decide
 from ..kernels.family import family_of
 from ..kernels.limits import Shape
 from ..kernels.registry import engine_of
-from ..moduli.accuracy import AUTO_METHOD, NATIVE_METHOD
 from ..problem.call import Terms
 from ..problem.choice import Choice
 from ..problem.matrices import is_dask
@@ -24,12 +22,6 @@ PRODUCT_KINDS = "fdFD"
 Native = Callable[[], Any]
 
 
-def may_choose(choice: Choice) -> bool:
-    """Tell whether the product may be native, if it is small."""
-    by_size = choice.method == AUTO_METHOD and not choice.decisive
-    return by_size and choice.engine != "reference"
-
-
 def is_left_to_dask(a: Any, b: Any, routine: str, shape: Shape, choice: Choice) -> bool:
     """Decide whether dask multiplies two arrays, of which one is its own.
 
@@ -41,13 +33,9 @@ def is_left_to_dask(a: Any, b: Any, routine: str, shape: Shape, choice: Choice) 
         return True
     if hasattr(x, "expr"):
         return False
-    if choice.method == NATIVE_METHOD:
-        return True
-    if not may_choose(choice):
-        return False
-    terms = by_workers_chip(Terms(ROUTINES[routine], choice), a, b)
+    choice = by_workers_chip(Terms(ROUTINES[routine], choice), a, b).choice
     engine = engine_of(choice.engine, family_of(x._meta))
-    return decide(engine, routine, dtype, shape, terms.choice.chip)
+    return choice.is_native(engine, routine, dtype, shape)
 
 
 def contract_by_dask(

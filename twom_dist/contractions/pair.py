@@ -6,10 +6,9 @@ from typing import Any, Literal
 import numpy as np
 
 from ..api.routine import compute_call
-from ..crossover.choose import decide, is_small, prefers_native
+from ..crossover.choose import is_small
 from ..errors import PlanError
 from ..kernels.family import address_of, family_of, namespace
-from ..moduli.accuracy import NATIVE_METHOD
 from ..problem.call import Call, Terms
 from ..problem.choice import Choice
 from ..problem.matrices import is_dask
@@ -21,13 +20,7 @@ from .entries import multiply_entries, repeats_for_vector, sum_views
 from .fuse import fuse, fuse_lazily, make_lazy, make_zeros, split, split_blocks
 from .layout import FusedSide, PairLayout, lay_out
 from .letters import Term, reduce_each
-from .native import (
-    PRODUCT_KINDS,
-    Native,
-    contract_by_dask,
-    is_left_to_dask,
-    may_choose,
-)
+from .native import PRODUCT_KINDS, Native, contract_by_dask, is_left_to_dask
 
 _ENGINES = {"numpy": "cpu", "cupy": "cuda"}
 # X X^H or X X^T, which take half the int8 products.
@@ -99,9 +92,8 @@ def takes_diagonal(
         return False
     if is_dask(a) or is_dask(b):
         return not is_left_to_dask(a, b, "gemm", layout.shape, choice)
-    if not may_choose(choice):
-        return choice.method != NATIVE_METHOD
-    return not is_faster_natively(a, "gemm", dtype, layout, choice)
+    about = engine_for(a, choice), "gemm", dtype, layout.shape
+    return not choice.is_native(*about, tell=False)
 
 
 def _reduce(
@@ -163,28 +155,18 @@ def _find_twin(
         return None if twin == "herk" and diag.dtype.kind == "c" else twin
     if is_dask(a):
         return find_twin(a, b, layout)
-    if choice.method == NATIVE_METHOD:
-        return None
-    if not may_choose(choice):
-        return find_twin(a, b, layout, waits=choice.by_entries)
     # All entries are compared only where that may save int8 products.
+    engine = engine_for(a, choice)
     twins = [
         name
         for name in ("herk", "syrk")
-        if not is_faster_natively(a, name, a.dtype, layout, choice)
+        if not choice.is_native(engine, name, a.dtype, layout.shape, tell=False)
     ]
     found = find_twin(a, b, layout, waits=choice.by_entries) if twins else None
     return found if found in twins else None
 
 
 # --- the product --------------------------------------------------------------------
-
-
-def is_faster_natively(
-    x: Any, routine: str, dtype: Any, layout: PairLayout, choice: Choice
-) -> bool:
-    """Tell whether a product of arrays in memory is left to NumPy or CuPy."""
-    return prefers_native(engine_for(x, choice), routine, dtype, layout.shape)
 
 
 def engine_for(x: Any, choice: Choice) -> str:
@@ -198,17 +180,16 @@ def is_surely_native(a: Any, b: Any, layout: PairLayout, choice: Choice) -> bool
         isinstance(a, np.ndarray)
         and a.dtype.char == b.dtype.char
         and a.dtype.char in PRODUCT_KINDS
-        and may_choose(choice)
+        and choice.by_size
         and is_small(a.dtype, layout.shape)
     )
 
 
 def is_native(x: Any, layout: PairLayout, choice: Choice) -> bool:
     """Decide whether a product of arrays in memory is left to their library."""
-    if x.dtype.char not in PRODUCT_KINDS or choice.method == NATIVE_METHOD:
+    if x.dtype.char not in PRODUCT_KINDS:
         return True
-    engine = engine_for(x, choice)
-    return may_choose(choice) and decide(engine, "gemm", x.dtype, layout.shape)
+    return choice.is_native(engine_for(x, choice), "gemm", x.dtype, layout.shape)
 
 
 def multiply(
@@ -218,8 +199,8 @@ def multiply(
     dtype = a.dtype if a.dtype == b.dtype else np.result_type(a.dtype, b.dtype)
     if dtype.char not in PRODUCT_KINDS:
         return multiply_natively(a, b, layout)
-    small = not is_dask(a) and may_choose(choice)
-    if small and decide(engine_for(a, choice), "gemm", dtype, layout.shape):
+    small = not is_dask(a) and choice.by_size
+    if small and choice.is_native(engine_for(a, choice), "gemm", dtype, layout.shape):
         return multiply_natively(a, b, layout)
     call = _ask("gemm", _ops(layout), choice, a, b)
     return compute_call(call._replace(diag=diag))

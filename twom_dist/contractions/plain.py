@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..crossover.choose import decide, is_small
+from ..crossover.choose import is_small
 from ..problem.choice import Choice
 from ..problem.matrices import is_dask
-from .native import PRODUCT_KINDS, is_left_to_dask, may_choose
+from .native import PRODUCT_KINDS, is_left_to_dask
 from .pair import compare_names, compute, engine_for
 
 
@@ -37,9 +37,9 @@ def differ_first(x: Any, y: Any) -> bool:
 def multiply_plain(x: Any, y: Any, choice: Choice) -> Any:
     """Multiply them natively, or as gemm does."""
     shape = (*x.shape, y.shape[1])
-    if may_choose(choice) and (
+    if choice.by_size and (
         is_small(x.dtype, shape)
-        or decide(engine_for(x, choice), "gemm", x.dtype, shape)
+        or choice.is_native(engine_for(x, choice), "gemm", x.dtype, shape)
     ):
         return np.matmul(x, y)
     return compute("gemm", ("N", "N"), choice, x, y)

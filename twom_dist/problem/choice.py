@@ -8,7 +8,9 @@ from functools import cached_property, lru_cache
 from typing import Any, Literal, Self, Unpack, cast
 
 from ..crossover.chips import Chip
+from ..crossover.choose import decide, prefers_native
 from ..errors import AccuracyError, PlanError, shown
+from ..kernels.limits import Shape
 from ..kernels.registry import ENGINES
 from ..moduli import METHODS
 from ..moduli.accuracy import AUTO_METHOD, BY_ENTRIES, NATIVE_METHOD
@@ -116,9 +118,27 @@ class Choice:
         bound = self.target.eps if isinstance(self.target, Bound) else self.target
         return f"accuracy {bound}"
 
-    def by(self, method: Method) -> Self:
-        """Return the same by another method."""
-        return replace(self, method=method)
+    @cached_property
+    def by_size(self) -> bool:
+        """True if the size of a product decides between int8 and the BLAS: "auto"."""
+        decided = self.decisive or self.engine == "reference"
+        return self.method == AUTO_METHOD and not decided
+
+    def is_native(
+        self, engine: str, routine: str, dtype: Any, shape: Shape, *, tell: bool = True
+    ) -> bool:
+        """Decide whether a product of this size is left to the BLAS.
+
+        `tell`: whether those who listen are told why.
+        """
+        if not self.by_size:
+            return self.method == NATIVE_METHOD
+        by_size = decide if tell else prefers_native
+        return by_size(engine, routine, dtype, shape, self.chip)
+
+    def by_int8(self) -> Self:
+        """Return the same by the method that "auto" takes for large products."""
+        return replace(self, method="2m") if self.method == AUTO_METHOD else self
 
 
 def choose(name: str, value: Any, allowed: tuple[str, ...]) -> Any:

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ..crossover.choose import decide
 from ..errors import AccuracyError, ArgumentError, PlanError, TwomError
 from ..kernels.family import Family
 from ..kernels.registry import engine_of
@@ -178,9 +177,15 @@ def of_headers(
     """
     engine: str = terms.choice.engine
     engine = engine if family is None else engine_of(engine, family)
-    headers = (None if x is None else outline(x) for x in (A, B, C, diag))
-    by_size = terms.choice.method == AUTO_METHOD
-    found = (_pose_by_size if by_size else _look_up)(terms, engine, *headers)
+    headers = [None if x is None else outline(x) for x in (A, B, C, diag)]
+    choice = terms.choice
+    if choice.method == AUTO_METHOD:
+        terms = terms._replace(choice=choice.by_int8())
+    found = _look_up(terms, engine, *headers)
+    about = engine, terms.routine.name, found.spec.dtype, found.shape
+    if choice.method == AUTO_METHOD and choice.is_native(*about):
+        terms = terms._replace(choice=replace(choice, method=NATIVE_METHOD))
+        found = _look_up(terms, engine, *headers)
     right = A if terms.routine.matrices == 1 else B
     added = C if found.spec.beta != 0 else None
     return Problem(A, right, added, *found[:3], stack=found.stack, diag=diag)
@@ -193,18 +198,6 @@ class _Posed(NamedTuple):
     spec: Spec
     choice: Choice
     stack: tuple[int, ...]
-
-
-def _pose_by_size(terms: Terms, *engine_and_headers: Any) -> _Posed:
-    """Pose a problem by the faster method, if "auto" is asked for."""
-    choice = terms.choice
-    posed = _look_up(terms._replace(choice=choice.by("2m")), *engine_and_headers)
-    engine, routine, dtype = posed.spec.engine, terms.routine.name, posed.spec.dtype
-    asked = engine, routine, dtype, posed.shape, choice.chip
-    if choice.decisive or not decide(*asked):
-        return posed
-    natively = terms._replace(choice=choice.by(NATIVE_METHOD))
-    return _look_up(natively, *engine_and_headers)
 
 
 def _look_up(terms: Terms, *engine_and_headers: Any) -> _Posed:
@@ -327,11 +320,11 @@ def _choose_system(
 
 def check_possible(choice: Choice) -> None:
     """Refuse options that no product of complex nor of real numbers has."""
-    by_int8 = choice.by("2m") if choice.method == AUTO_METHOD else choice
+    choice = choice.by_int8()
     try:
-        _choose_system(by_int8, np.dtype("complex128"), 1)
+        _choose_system(choice, np.dtype("complex128"), 1)
     except AccuracyError:
         with suppress(AccuracyError):
-            _choose_system(by_int8, np.dtype("float64"), 1)
+            _choose_system(choice, np.dtype("float64"), 1)
             return
         raise

@@ -15,7 +15,6 @@ from ..crossover.chips import NOT_SEEN, Chip, chip_of
 from ..errors import ArgumentError, warn_caller
 from ..kernels.family import family_of
 from ..kernels.registry import engine_of
-from ..moduli.accuracy import AUTO_METHOD
 from ..plan import Cluster
 from ..plan.memory import MemoryBudget
 from ..problem.call import Terms
@@ -151,7 +150,7 @@ def by_workers_chip(terms: Terms, *matrices: Any) -> Terms:
     the chip is that of this process, as it is for other schedulers of dask's.
     """
     choice, lazy = terms.choice, [x for x in matrices if is_dask(x)]
-    if choice.method != AUTO_METHOD or choice.decisive or not lazy:
+    if not choice.by_size or not lazy:
         return terms
     if size_setting("blas-below") is not None:
         return terms  # it decides whatever the chip is

@@ -14,7 +14,6 @@ from ..errors import EngineUnavailableError, MemoryLimitError
 from ..kernels.family import family_of
 from ..kernels.registry import engine_of
 from ..kernels.room import workspace_share
-from ..moduli.accuracy import AUTO_METHOD
 from ..problem.call import Terms
 from ..problem.matrices import check_place, set_apart
 from ..problem.problem import Problem, of_arrays
@@ -129,5 +128,5 @@ def _find_key(terms: Terms, *arrays: Any) -> Hashable:
             return None  # said where the problem is posed
         where = engine, engine.variant()
     strides = None if out is None else out.strides
-    chosen = crossovers() if choice.method == AUTO_METHOD else None
+    chosen = crossovers() if choice.by_size else None
     return terms, kind, *outlines, strides, where, chosen, *map(setting, _SETTINGS)
