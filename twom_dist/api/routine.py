@@ -7,7 +7,7 @@ written once for the rows of `ROUTINES` that differ in a conjugation, or in a ma
 
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
-from inspect import cleandoc
+from inspect import Signature, cleandoc, signature
 from typing import Any, Concatenate, TypeVar, cast
 
 import numpy as np
@@ -67,7 +67,7 @@ def compute_call(call: Call) -> Any:
 
 def _computing(ask: Callable[..., Call]) -> Any:
     """Return the public function, which computes the call that `ask` returns."""
-    taken: Any = show_options(ask)
+    show_options(ask)
 
     @wraps(ask)
     def routine(*args: Any, **options: Any) -> Any:
@@ -75,7 +75,7 @@ def _computing(ask: Callable[..., Call]) -> Any:
             call = ask(*args, **options)
         except TypeError:
             # As `checked` does, which would take a tenth of our time for a small call.
-            check_arguments(made.ask, args, options)
+            check_arguments(ask, args, options)
             raise
         if call.names is None and is_stack(call.A):
             check_told(call.terms, call.A, call.B)
@@ -83,24 +83,21 @@ def _computing(ask: Callable[..., Call]) -> Any:
 
     made: Any = routine
     made.ask = ask
-    made.ask.__signature__ = taken
-    made.__signature__ = taken
     return made
 
 
-def _computing_each(build: Callable[..., Call], matrices: str, notes: Any) -> Any:
+def _computing_each(matrices: str, build: Callable[..., Call]) -> Any:
     """Return the updates of one matrix, of two, or of both, that `build` asks for."""
     rows = (x for x in ROUTINES.values() if x.triangle and str(x.matrices) in matrices)
-    return tuple(_computing(_ask_for(row, build, notes)) for row in rows)
+    return tuple(_computing(_ask_for(row, build)) for row in rows)
 
 
-def _ask_for(row: Routine, build: Callable[..., Call], notes: Mapping[str, str]) -> Any:
+def _ask_for(row: Routine, build: Callable[..., Call]) -> Any:
     """Return the function that asks for one update, with its own documentation."""
-    shown = show_options(build)
-    names = [*shown.parameters][1:]
+    names: dict[str, Any] = {**signature(build).parameters}
+    del names["routine"]
     # A function of both kinds of updates is given no B for those of one matrix.
-    without = (None,) if row.matrices == 1 and "B" in names else ()
-    names = [x for x in names if not (without and x == "B")]
+    without = (None,) if row.matrices == 1 and names.pop("B", None) else ()
 
     def asking(A: Any, *args: Any, **options: Any) -> Call:
         return build(row, A, *without, *args, **options)
@@ -108,9 +105,8 @@ def _ask_for(row: Routine, build: Callable[..., Call], notes: Mapping[str, str])
     ask: Any = asking
     ask.__name__ = ask.__qualname__ = row.name
     ask.__module__ = build.__module__
-    ask.__signature__ = shown.replace(parameters=[shown.parameters[x] for x in names])
-    said = _describe(row) | {"notes": notes.get(row.name, "")}
-    ask.__doc__ = f"{cleandoc(build.__doc__ or '').format(**said).rstrip()}\n"
+    ask.__signature__ = Signature([*names.values()])
+    ask.__doc__ = cleandoc(build.__doc__ or "").format(**_describe(row)) + "\n"
     return ask
 
 
@@ -150,29 +146,19 @@ pair_of_two: Callable[[Two[P]], PairOfTwo[P]] = _computing
 labelled_of_two: Callable[[Three[P]], LabelledOfTwo[P]] = _computing
 
 
-def rank_k(
-    **notes: str,
-) -> Callable[[Update[P]], tuple[SumOfOne[P], SumOfOne[P]]]:
-    """Make herk and syrk; `notes`: what one of them has alone, by its name."""
-    return lambda build: _computing_each(build, "1", notes)
-
-
-def rank_2k(
-    **notes: str,
-) -> Callable[[UpdateOfTwo[P]], tuple[SumOfTwo[P], SumOfTwo[P]]]:
-    """Make her2k and syr2k."""
-    return lambda build: _computing_each(build, "2", notes)
-
-
-_each = partial(_computing_each, matrices="12", notes={})
-updates: Callable[[Update[P]], tuple[OfOne[P], OfOne[P], OfTwo[P], OfTwo[P]]] = _each
+rank_k: Callable[[Update[P]], tuple[SumOfOne[P], SumOfOne[P]]]
+rank_k = partial(_computing_each, "1")
+rank_2k: Callable[[UpdateOfTwo[P]], tuple[SumOfTwo[P], SumOfTwo[P]]]
+rank_2k = partial(_computing_each, "2")
+updates: Callable[[Update[P]], tuple[OfOne[P], OfOne[P], OfTwo[P], OfTwo[P]]]
+updates = partial(_computing_each, "12")
 pair_updates: Callable[
     [Update[P]], tuple[PairOfOne[P], PairOfOne[P], PairOfTwo[P], PairOfTwo[P]]
-] = _each
+] = partial(_computing_each, "12")
 labelled_updates: Callable[
     [UpdateOfTwo[P]],
     tuple[LabelledOfOne[P], LabelledOfOne[P], LabelledOfTwo[P], LabelledOfTwo[P]],
-] = _each
+] = partial(_computing_each, "12")
 
 
 # --- the names of BLAS ----------------------------------------------------------------

@@ -18,7 +18,7 @@ __all__ = ["gemm", "her2k", "herk", "syr2k", "syrk"]
 
 
 @pair_of_two
-def gemm(  # numpydoc ignore=PR01,PR02
+def gemm(
     A: Any,
     B: Any,
     *,
@@ -34,7 +34,9 @@ def gemm(  # numpydoc ignore=PR01,PR02
         Of float64 or complex128, or what promotes to these, as in `twom_dist.gemm`.
     B : (..., k, n) array, or (..., n, k) with op_b "T" or "C"
         As A.
-    op_a, op_b, accuracy, num_moduli, method, engine, equilibrate : optional
+    op_a, op_b : optional
+        As in `twom_dist.gemm`.
+    **options : optional
         As in `twom_dist.gemm`, with u = 2^-106; method is not "blas".
 
     Returns
@@ -75,8 +77,10 @@ def _update(
     ----------
     {matrices} : (..., n, k) {arrays}, or (..., k, n) with op "{op}"
         As in `gemm`.
-    op, uplo, accuracy, num_moduli, method, engine, equilibrate : optional
-        As in `twom_dist.{name}`, with u = 2^-106; method is not "blas".
+    op, uplo : optional
+        As in `twom_dist.{name}`.
+    **options : optional
+        As in `gemm`.
 
     Returns
     -------

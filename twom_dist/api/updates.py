@@ -10,18 +10,8 @@ from ..typing import Op, Uplo
 from .routine import rank_2k, rank_k, type_by_letter
 from .types import Writable
 
-_REFERENCE = """
-References
-----------
-.. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices", section 5."""
 
-
-@rank_k(
-    herk=f"""\
-Implements [1]_: half the int8 products of `gemm` with method 2m, since ``C- = C+^T``.
-{_REFERENCE}""",
-    syrk="Costs the int8 products of one triangle of tiles.",
-)
+@rank_k
 def _rank_k(
     routine: Routine,
     A: Any,
@@ -56,7 +46,9 @@ def _rank_k(
         Diagonal between both: ``alpha A diag A{t} + beta C``, with op "{op}"
         ``alpha A{t} diag A``. As in `gemm`, whose bits the triangle has that is
         computed, and at its cost for each tile of the diagonal.
-    out, accuracy, num_moduli, method, engine, equilibrate : optional
+    out : optional
+        As in `gemm`.
+    **options : optional
         As in `gemm`; only with diag is there anything to equilibrate.
 
     Returns
@@ -71,18 +63,18 @@ def _rank_k(
 
     Notes
     -----
-    {notes}
+    Costs half the int8 products of `gemm` with method 2m: herk since ``C- = C+^T``
+    [1]_, syrk since it multiplies one triangle of tiles.
+
+    References
+    ----------
+    .. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices", section 5.
     """
     terms = Terms(routine, Choice.of(**options), (op,), uplo, alpha, beta)
     return Call(terms, A, None, C, out, diag=diag)
 
 
-@rank_2k(
-    her2k=f"""\
-A and B are scaled apart, since the common scaling of [1]_ loses accuracy where they
-differ in size.
-{_REFERENCE}""",
-)
+@rank_2k
 def _rank_2k(
     routine: Routine,
     A: Any,
@@ -111,7 +103,9 @@ def _rank_2k(
         Use A and B as stored (N), or the {transpose} of each.
     uplo : {{"full", "lower", "upper"}}
         As in `herk`.
-    out, accuracy, num_moduli, method, engine, equilibrate : optional
+    out : optional
+        As in `gemm`.
+    **options : optional
         As in `gemm`.
 
     Returns
@@ -127,7 +121,12 @@ def _rank_2k(
     Notes
     -----
     Costs the int8 products of one `gemm` instead of two: ``C = S + S{t}`` with
-    ``S = alpha A B{t}``. {notes}
+    ``S = alpha A B{t}``. her2k scales A and B apart, since the common scaling of [1]_
+    loses accuracy where they differ in size.
+
+    References
+    ----------
+    .. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices", section 5.
     """
     terms = Terms(routine, Choice.of(**options), (op,), uplo, alpha, beta)
     return Call(terms, A, B, C, out)

@@ -31,7 +31,7 @@ _CONJUGATED: dict[str | None, tuple[Op, Op]] = {
 
 
 @labelled_of_two
-def gemm(  # numpydoc ignore=PR01,PR02
+def gemm(
     A: Any,
     B: Any,
     C: Any = None,
@@ -69,7 +69,7 @@ def gemm(  # numpydoc ignore=PR01,PR02
         complex128. Default: the promoted one; complex128 with pairs.
     alpha, beta : number
         As in `twom_dist.gemm`.
-    accuracy, num_moduli, method, engine, equilibrate : optional
+    **options : optional
         As in `twom_dist.gemm`; of an exact product, method and engine.
 
     Returns
@@ -124,7 +124,7 @@ def _update(
         As in `gemm`; a dimension that is named in rows holds no parts.
     alpha, beta, uplo : optional
         As in `twom_dist.{name}`.
-    accuracy, num_moduli, method, engine, equilibrate : optional
+    **options : optional
         As in `gemm`.
 
     Returns

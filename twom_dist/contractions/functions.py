@@ -35,7 +35,7 @@ _BY_SIZE = OptionsDict(method=AUTO_METHOD)
 
 @as_contraction
 @contraction
-def matmul(  # numpydoc ignore=PR01,PR02
+def matmul(
     x1: Any,
     x2: Any,
     /,
@@ -56,16 +56,12 @@ def matmul(  # numpydoc ignore=PR01,PR02
     out : array, optional
         Array in memory, of the shape and dtype of the result, that is written to and
         returned; it may not overlap x1 or x2.
-    accuracy, num_moduli : optional
-        As in `gemm`.
-    method : {"auto", "2m", "3m", "4m", "hybrid", "eisenstein", "blas"}
-        "auto" (default): the native product if it was measured to be faster, or nothing
-        was measured, for the dtype, the engine and the size ``1 / (1/m + 1/n + 1/k)``
-        of each product of matrices; else "2m". For dask arrays that of the workers'
-        chip counts. A given accuracy, and num_moduli, always mean "2m". All others as
-        in `gemm`. NumPy's own product of integers, say, is no method's.
-    engine, equilibrate : optional
-        As in `gemm`.
+    **options : optional
+        As in `gemm`, but for method, by default "auto": the native product if it was
+        measured to be faster, or nothing was measured, for the dtype, the engine and
+        the size ``1 / (1/m + 1/n + 1/k)`` of each product of matrices; else "2m". For
+        dask arrays that of the workers' chip counts. A given accuracy, and num_moduli,
+        always mean "2m". NumPy's own product of integers, say, is no method's.
 
     Returns
     -------
@@ -117,7 +113,7 @@ def _matmul(choice: Choice, out: Any, x1: Any, x2: Any) -> Any:
 
 @as_contraction
 @contraction
-def tensordot(  # numpydoc ignore=PR01,PR02
+def tensordot(
     a: Any,
     b: Any,
     axes: Any = 2,
@@ -132,13 +128,9 @@ def tensordot(  # numpydoc ignore=PR01,PR02
     axes : int, or two sequences of int
         Number of axes to contract, the last of a with the first of b; or the axes of a
         and of b to contract.
-    accuracy, num_moduli : optional
-        As in `gemm`.
-    method : {"auto", "2m", "3m", "4m", "hybrid", "eisenstein", "blas"}
+    **options : optional
         As in `matmul`; m, n and k are the numbers of entries of the axes of a, of b,
         and of those that are contracted.
-    engine, equilibrate : optional
-        As in `gemm`.
 
     Returns
     -------
@@ -173,7 +165,7 @@ def _tensordot(choice: Choice, a: Any, b: Any, axes: Any) -> Any:
 
 @as_einsum
 @contraction
-def einsum(  # numpydoc ignore=PR01,PR02
+def einsum(
     subscripts: Any,
     /,
     *operands: Any,
@@ -211,12 +203,8 @@ def einsum(  # numpydoc ignore=PR01,PR02
         (extra "einsum") finds it, which three operands by default do without;
         ("greedy", 1e6) limits the entries of each product. False: one operand after the
         other, without opt_einsum.
-    accuracy, num_moduli : optional
-        As in `gemm`.
-    method : {"auto", "2m", "3m", "4m", "hybrid", "eisenstein", "blas"}
+    **options : optional
         As in `tensordot`, for each pair of operands.
-    engine, equilibrate : optional
-        As in `gemm`.
 
     Returns
     -------

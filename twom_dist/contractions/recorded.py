@@ -18,7 +18,7 @@ from ..moduli.accuracy import AUTO_METHOD
 from ..problem.arguments import check_arguments
 from ..problem.call import Call
 from ..problem.dtypes import letter_of
-from ..problem.options import with_defaults
+from ..problem.options import show_options
 from ..typing import as_integer
 from .arrays import as_operands
 
@@ -74,7 +74,7 @@ class _Asked(np.ndarray[Any, Any]):
 
 def contraction(function: Callable[P, R]) -> Callable[P, R]:
     """Make a public contraction, which plans and explanations take as a routine."""
-    function = with_defaults(method=AUTO_METHOD)(function)
+    show_options(function, method=AUTO_METHOD)
 
     @wraps(function)
     def ask(*args: Any, **options: Any) -> Call:

@@ -18,7 +18,7 @@ from ..typing import Op, Uplo
 
 
 @of_two
-def gemm(  # numpydoc ignore=PR01,PR02
+def gemm(
     A: Any,
     B: Any,
     *,
@@ -41,14 +41,12 @@ def gemm(  # numpydoc ignore=PR01,PR02
         Use the matrix as stored (N), transposed (T) or conjugate-transposed (C).
     out : (..., m, n) array, optional
         As in `twom_dist.gemm`.
-    pairs : bool, optional
-        Whether the last axes, of length 2, hold real and imaginary parts. They stay
-        integers until they are encoded, in dask's graphs and in transit, too. Default:
-        no, but stacks of 8 or 16 bits whose last axis has length 2 are refused.
-    method : {"2m", "3m", "4m", "hybrid"}
-        As in `twom_dist.gemm`.
-    engine : {"auto", "cpu", "cuda", "reference"}
-        As in `twom_dist.gemm`.
+    **options : optional
+        pairs: whether the last axes, of length 2, hold real and imaginary parts. They
+        stay integers until they are encoded, in dask's graphs and in transit, too.
+        Default: no, but stacks of 8 or 16 bits whose last axis has length 2 are
+        refused. method, other than "eisenstein" and "blas", and engine: as in
+        `twom_dist.gemm`.
 
     Returns
     -------
@@ -105,7 +103,9 @@ def _update(
         As in `gemm`.
     op, uplo : optional
         As in `twom_dist.{name}`.
-    out, pairs, method, engine : optional
+    out : optional
+        As in `gemm`.
+    **options : optional
         As in `gemm`.
 
     Returns

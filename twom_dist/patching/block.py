@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ContextDecorator, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -15,7 +16,7 @@ from ..moduli.accuracy import AUTO_METHOD, NATIVE_METHOD
 from ..problem.arguments import checked
 from ..problem.choice import Choice
 from ..problem.matrices import is_dask
-from ..problem.options import OptionsDict, with_defaults
+from ..problem.options import OptionsDict, show_options
 from ..problem.problem import check_possible
 from ..typing import as_flag
 from .calls import Read, check_dtype, check_operands, is_contracted
@@ -105,8 +106,8 @@ def _enter(block: _Entry) -> Iterator[None]:
 
 
 @checked
-@with_defaults(method=AUTO_METHOD)
-def use(  # numpydoc ignore=PR01,PR02
+@partial(show_options, method=AUTO_METHOD)
+def use(
     *,
     strict: bool = False,
     **options: Unpack[OptionsDict],
@@ -123,13 +124,9 @@ def use(  # numpydoc ignore=PR01,PR02
     strict : bool
         Whether to raise our error for a product that this package does not take, such
         as one of integers. Default: it is left to its library.
-    accuracy, num_moduli : optional
-        As in `gemm`.
-    method : {"auto", "2m", "3m", "4m", "hybrid", "eisenstein", "blas"}
+    **options : optional
         As in `matmul`: by default products are native where that is faster, or nothing
         was measured.
-    engine, equilibrate : optional
-        As in `gemm`.
 
     Returns
     -------

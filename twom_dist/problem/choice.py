@@ -168,7 +168,7 @@ def _parse(words: Any, **options: Unpack[OptionsDict]) -> Choice:
     if not isinstance(method, str) or method not in _METHODS:
         raise AccuracyError(*_refuse("method", method, _METHODS))
     found = Choice(
-        _parse_target(given.accuracy, given.num_moduli, method),
+        _parse_accuracy(given),
         cast(Method, method),
         choose("engine", given.engine, ENGINES),
         None if equilibrate is None else as_flag("equilibrate", equilibrate),
@@ -192,11 +192,12 @@ def _check_native(choice: Choice) -> None:
         raise AccuracyError(problem, "Use another method", "method")
 
 
-def _parse_target(accuracy: Any, num_moduli: Any, method: str) -> Target:
-    if method == NATIVE_METHOD and not (num_moduli is None and accuracy is None):
+def _parse_accuracy(given: Options) -> Target:
+    both = given.accuracy, given.num_moduli
+    if given.method == NATIVE_METHOD and both != (None, None):
         raise AccuracyError(
             "method='blas' has the accuracy of the BLAS that it calls",
             "Leave accuracy and num_moduli out, or use another method",
             "native-accuracy",
         )
-    return parse_target(accuracy, num_moduli)
+    return parse_target(*both)

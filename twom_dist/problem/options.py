@@ -42,31 +42,29 @@ class Options:
     equilibrate: Any = None
 
 
-def show_options(function: Callable[..., Any], **defaults: Any) -> Signature:
-    """Return the signature that users see: with all that ``**options`` may hold.
+def show_options(function: F, **defaults: Any) -> F:
+    """Have a function show all that its ``**options`` may hold, in their place.
 
-    It has no types, which the documentation tells and type checkers read elsewhere.
-    `defaults`: those that are not the default of `Options`.
+    Its signature has no types, which the documentation tells and type checkers read
+    elsewhere. `defaults`: those that are not the default of `Options`.
     """
-    shown = signature(function).parameters.values()
-    taken = [x.replace(annotation=x.empty) for x in shown]
-    last = [*shown][-1]
-    if last.kind is last.VAR_KEYWORD and get_args(last.annotation):
-        (named,) = get_args(last.annotation)
-        both = vars(Options) | defaults
-        taken[-1:] = [
-            Parameter(name, Parameter.KEYWORD_ONLY, default=both.get(name))
-            for name in named.__annotations__
-        ]
-    return Signature(taken)
+    shown: Any = function
+    taken = [
+        x.replace(annotation=x.empty) for x in signature(function).parameters.values()
+    ]
+    kinds = get_args(signature(function).parameters[taken[-1].name].annotation)
+    if taken[-1].kind is Parameter.VAR_KEYWORD and kinds:
+        names, both = kinds[0].__annotations__, vars(Options) | defaults
+        named = (Parameter(x, _NAMED, default=both.get(x)) for x in names)
+        taken[-1:] = named
+        text = (function.__doc__ or "").splitlines()
+        head = f"{', '.join(names)} : optional"
+        lines = (
+            x.replace(x.strip(), head) if x.strip() == _OPTIONS else x for x in text
+        )
+        shown.__doc__ = "\n".join(lines)
+    shown.__signature__ = Signature(taken)
+    return function
 
 
-def with_defaults(**defaults: Any) -> Callable[[F], F]:
-    """Have a function show its options, with these defaults."""
-
-    def decorate(function: F) -> F:
-        made: Any = function
-        made.__signature__ = show_options(function, **defaults)
-        return function
-
-    return decorate
+_OPTIONS, _NAMED = "**options : optional", Parameter.KEYWORD_ONLY
