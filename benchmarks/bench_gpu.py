@@ -1,78 +1,68 @@
 """Measure products of CuPy arrays, and compare them with those of other libraries.
 
-python benchmarks/bench_gpu.py --part ours --sizes 1024,4096 --output FILE
+Parts: ``ours`` (sizes, stages, the host's time, moduli, shapes, stacks) and ``peers``
+(joules beside cuBLAS's, speeds and errors beside emulations of FP64, and beside GEMMul8
+if ``--gemmul8`` names its libgemmul8.so).
+
+    python benchmarks/bench_gpu.py --part ours --sizes 1024,4096 --output FILE
 """
 
-import argparse
 import sys
+from argparse import Namespace
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 import cupy as cp
-from gpu_ceilings import measure_ceilings
-from gpu_clock import random_pair
-from gpu_device import cublas_version, describe_device
-from gpu_energy import Meter, measure_energy, open_meter
-from gpu_peers import compare, find_peers, warn_of_age
-from gpu_products import (
-    NUM_MODULI,
-    bench_dtypes,
-    bench_host,
-    bench_moduli,
-    bench_nonfinite,
-    bench_shapes,
-    bench_square,
-    bench_stacks,
-    bench_winograd,
-)
-from gpu_schedule import (
-    ENERGY_SECONDS,
-    ENERGY_SIZES,
-    PARTS,
-    PEER_SECONDS,
-    REPEATS,
-    SIZES,
-    WINOGRAD_SIZES,
-    estimate_seconds,
-)
-from harness import Report
 
-import twom_dist as td
+from benchmarks import gpu_products as products
+from benchmarks.gpu_clock import cublas_version, describe_device, random_pair
+from benchmarks.gpu_energy import Meter, measure_energy
+from benchmarks.gpu_peers import compare, find_peers, warn_of_age
+from benchmarks.gpu_products import NUM_MODULI
+from benchmarks.harness import Report, run
 from twom_dist.errors import EngineUnavailableError
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda.device import CudaDevice
 
+# Sizes, with ragged ones beside the nearest round ones.
+SIZES = (512, 1000, 1024, 2048, 3000, 4095, 4096, 4100, 5000, 8192, 16384)
+ENERGY_SIZES = (4096, 8192)
+ENERGY_SECONDS = 2.0
+# Time limit of a peer, so that four of them and the joules end within ten minutes.
+PEER_SECONDS = 130.0
 
-def run_ours(report: Report, args: argparse.Namespace) -> None:
-    """Measure our products: sizes, stages, the host's time, moduli, shapes, stacks."""
-    ceilings = measure_ceilings(report)
+
+def ours(report: Report, args: Namespace) -> None:
+    """Measure our products."""
+    repeats = args.repeats
+    products.bench_ceilings(report)
     for n in args.sizes:
-        bench_square(report, n, args.repeats, ceilings)
-    bench_host(report)
-    bench_stacks(report, args.repeats)
-    bench_nonfinite(report, 8192, args.repeats)
-    bench_moduli(report, 4096, args.repeats)
-    for n in WINOGRAD_SIZES:
-        bench_winograd(report, n, args.repeats)
-    bench_shapes(report, args.repeats)
-    bench_dtypes(report, 8192, args.repeats)
+        products.bench_square(report, n, repeats)
+    products.bench_host(report)
+    products.bench_stacks(report, repeats)
+    products.bench_nonfinite(report, 8192, repeats)
+    products.bench_moduli(report, 4096, repeats)
+    for n in products.WINOGRAD_SIZES:
+        products.bench_winograd(report, n, repeats)
+    products.bench_shapes(report, repeats)
+    products.bench_dtypes(report, 8192, repeats)
 
 
-def run_peers(report: Report, args: argparse.Namespace) -> None:
+def peers(report: Report, args: Namespace) -> None:
     """Compare joules with cuBLAS's, speed and errors with emulations of FP64."""
-    warning = warn_of_age(cublas_version())
-    if warning:
+    if warning := warn_of_age(cublas_version()):
         print(warning, file=sys.stderr)
-    meter = open_meter(cp.cuda.Device().pci_bus_id)
+    meter = Meter(cp.cuda.Device().pci_bus_id)
     for n in ENERGY_SIZES:
         bench_energy(report, n, meter)
     # The peers are other processes on the same device, and need its memory.
     cp.get_default_memory_pool().free_all_blocks()
-    peers = find_peers(args.gemmul8)
-    given = args.sizes, NUM_MODULI, args.repeats
-    for name, found in compare(peers, *given, timeout=PEER_SECONDS):
-        report.add("gpu-peer", peer=name, **found)
+    others = find_peers(args.gemmul8)
+    found = compare(others, args.sizes, NUM_MODULI, args.repeats, PEER_SECONDS)
+    for name, fields in found:
+        report.add("gpu-peer", peer=name, **fields)
 
 
 def bench_energy(report: Report, n: int, meter: Meter) -> None:
@@ -81,58 +71,42 @@ def bench_energy(report: Report, n: int, meter: Meter) -> None:
     device, planes = CudaDevice(), 8
     x = cp.random.randint(-128, 128, (planes, n, n), cp.int8)
     sums = cp.empty((planes, n, n), cp.int32)
+    int8 = partial(device.multiply_int8, x, x, sums)
     candidates: dict[str, tuple[Callable[[], Any], int]] = {
-        "2m": (lambda: td.gemm(A, B, num_moduli=NUM_MODULI), 4 * NUM_MODULI * n**3),
-        "cublas int8": (lambda: device.multiply_int8(x, x, sums), 2 * planes * n**3),
-        "cupy.matmul": (lambda: cp.matmul(A, B), 8 * n**3),
+        "2m": (partial(products.gemm, A, B), 4 * NUM_MODULI * n**3),
+        "cublas int8": (int8, 2 * planes * n**3),
+        "cupy.matmul": (partial(cp.matmul, A, B), 8 * n**3),
     }
     wait = cp.cuda.get_current_stream().synchronize
     for name, (call, operations) in candidates.items():
-        found = measure_energy(call, meter, wait, seconds=ENERGY_SECONDS)
+        found = measure_energy(call, meter, wait, ENERGY_SECONDS)
         joules = found["joules"]
-        per_operation = None if joules is None else 1e12 * joules / operations
-        report.add(
-            "gpu-energy",
-            n=n,
-            candidate=name,
-            operations=operations,
-            picojoules_per_operation=per_operation,
-            **found,
-        )
+        each = None if joules is None else 1e12 * joules / operations
+        fields = {"operations": operations, "picojoules_per_operation": each}
+        report.add("gpu-energy", n=n, candidate=name, **fields, **found)
 
 
-def parse_arguments(given: list[str] | None = None) -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--sizes",
-        default=list(SIZES),
-        type=lambda text: [int(n) for n in text.split(",")],
-    )
-    parser.add_argument("--repeats", type=int, default=REPEATS)
-    parser.add_argument("--part", choices=PARTS, help="one half; both otherwise")
-    parser.add_argument("--gemmul8", metavar="PATH", help="GEMMul8's libgemmul8.so")
-    parser.add_argument("--output", help="append JSON lines to this file")
-    return parser.parse_args(given)
+def timed(part: Callable[[Report, Namespace], None]) -> Any:
+    """Name the device in the results of a part, and report how long it took."""
+
+    def bench(report: Report, args: Namespace) -> None:
+        report.common |= {"device": describe_device(), "cupy": cp.__version__}
+        start = perf_counter()
+        part(report, args)
+        taken = perf_counter() - start
+        report.add("gpu-part", part=part.__name__, wall_seconds=taken)
+
+    bench.__name__ = part.__name__
+    return bench
 
 
 def main() -> None:
     """Run the requested parts."""
-    args = parse_arguments()
     try:
         get_engine("cuda")
     except EngineUnavailableError as error:
         sys.exit(f"bench_gpu.py: {error}")
-    report = Report(args.output)
-    report.common |= {"device": describe_device(), "cupy": cp.__version__}
-    run = {"ours": run_ours, "peers": run_peers}
-    for part in [args.part] if args.part else PARTS:
-        expected = estimate_seconds(part, args.sizes, args.repeats)
-        print(f"{part}: some {expected:.0f} seconds on an H100", flush=True)
-        start = perf_counter()
-        run[part](report, args)
-        taken = perf_counter() - start
-        report.add("gpu-part", part=part, wall_seconds=taken, expected_seconds=expected)
+    run(__doc__, timed(ours), timed(peers), sizes=[*SIZES], repeats=5, gemmul8=None)
 
 
 if __name__ == "__main__":

@@ -1,26 +1,29 @@
 """The cost of the default beside given moduli of the same number: a look at all pairs.
 
-    python benchmarks/bench_look.py --output benchmarks/results/look-cpu-NAME.jsonl
-
 Data: complex and real Gaussian matrices, whose sums of rows suffice, and entries with
 the spread of exp(phi N(0, 1)), whose pairs are looked at; and rows of which one large
 entry hides all others from leading digits. And two rows of 2^20 entries times two
-columns of as many, relative to ``accuracy="normwise"``.
+columns of as many, relative to ``accuracy="normwise"``. ``--gpu`` takes CuPy arrays.
+
+    python benchmarks/bench_look.py --sizes 1024,2048 --output FILE
 """
 
-import argparse
+from argparse import Namespace
 from collections.abc import Iterator
+from functools import partial
 from statistics import median
+from typing import Any
 
 import numpy as np
 
 import twom_dist as td
-from benchmarks.harness import Report, interleave
+from benchmarks.device import Device, cpu, gpu
+from benchmarks.harness import Report, interleave, run
 
-Pair = tuple[np.ndarray, np.ndarray]
+Pair = tuple[Any, Any]
 
 
-def squares(n: int, phis: list[float]) -> Iterator[tuple[str, Pair]]:
+def draw_kinds(n: int, phis: list[float]) -> Iterator[tuple[str, Pair]]:
     """Yield kinds of two n x n matrices."""
     rng = np.random.default_rng(0)
     parts = [rng.standard_normal((2, n, n)) for _ in "ab"]
@@ -38,20 +41,23 @@ def squares(n: int, phis: list[float]) -> Iterator[tuple[str, Pair]]:
     yield "one large entry a row", (a, b)
 
 
-def compare(report: Report, kind: str, pair: Pair, repeats: int, base: str) -> None:
-    """Time the default beside the base, in turn."""
-    a, b = pair
+def compare(
+    report: Report, device: Device, kind: str, pair: Pair, repeats: int
+) -> None:
+    """Time the default beside its base, in turn."""
+    a, b = map(device.send, pair)
     found = td.explain(td.gemm, a, b)
-    others = {"given": {"num_moduli": found.num_moduli}, "normwise": {}}
+    base, options = "given", {"num_moduli": found.num_moduli}
     if found.method == "hybrid":
-        others["given"]["method"] = "hybrid"
-    others["normwise"]["accuracy"] = "normwise"
+        options["method"] = "hybrid"
+    if kind == "long rows":
+        base, options = "normwise", {"accuracy": "normwise"}
     candidates = {
-        "default": lambda: td.gemm(a, b),
-        base: lambda: td.gemm(a, b, **others[base]),
-        "numpy": lambda: a @ b,
+        "default": partial(td.gemm, a, b),
+        base: partial(td.gemm, a, b, **options),
+        "numpy" if device.name == "cpu" else "cupy.matmul": lambda: a @ b,
     }
-    seconds = interleave(candidates, repeats)
+    seconds = interleave(candidates, repeats, device.clock)
     pairs = zip(seconds["default"], seconds[base], strict=True)
     report.add(
         "look",
@@ -66,24 +72,25 @@ def compare(report: Report, kind: str, pair: Pair, repeats: int, base: str) -> N
     )
 
 
-def main() -> None:
-    """Append a JSON line for each kind and size."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[1024, 2048])
-    parser.add_argument("--phi", type=float, nargs="*", default=[1.0, 2.0, 4.0])
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--long", type=int, default=2**20, help="k of the long rows")
-    parser.add_argument("--output", help="append JSON lines to this file")
-    args = parser.parse_args()
-    report = Report(args.output)
+def bench_look(report: Report, args: Namespace) -> None:
+    """Compare each kind and size."""
+    device = gpu(report) if args.gpu else cpu()
     if args.long:
         a, b = (td.testing.random_matrix(2, args.long, seed=x) for x in (1, 2))
         pair = a, np.ascontiguousarray(b.T)
-        compare(report, "long rows", pair, args.repeats, "normwise")
+        compare(report, device, "long rows", pair, args.repeats)
     for n in args.sizes:
-        for kind, pair in squares(n, args.phi):
-            compare(report, kind, pair, args.repeats, "given")
+        for kind, pair in draw_kinds(n, args.phi):
+            compare(report, device, kind, pair, args.repeats)
 
 
 if __name__ == "__main__":
-    main()
+    run(
+        __doc__,
+        bench_look,
+        sizes=[1024, 2048],
+        phi=[1.0, 2.0, 4.0],
+        repeats=7,
+        long=2**20,
+        gpu=False,
+    )

@@ -1,33 +1,36 @@
 """Measure jobs on files larger than the workers' memory, and what may go wrong.
 
-Sections: ``waves`` (a product of matrices of several times the workers' memory: time,
+Parts: ``waves`` (a product of matrices of several times the workers' memory: time,
 memory of every worker, bytes read against those of the layout), ``lost`` (the same
 undisturbed, with a worker killed after half of that time, and undisturbed again),
-``soak`` (many small jobs on one cluster, and what they leave behind).
+``soak`` (many small jobs on one cluster, and what they leave behind). m and n are
+``--size``, k is ``--depth``.
 
     python benchmarks/bench_out_of_core.py --size 22528 --depth 2816 --folder /big/disk
 """
 
-import argparse
+import filecmp
 import logging
 import os
 import shutil
 import signal
 import tempfile
-from collections import Counter
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from statistics import mean
-from threading import Event, Thread, Timer
+from threading import Timer
 from typing import Any
 
 import numpy as np
 import psutil
 from dask.utils import parse_bytes
-from harness import Report
 
 import twom_dist as td
+from benchmarks.harness import Report, run, wall_seconds
+from benchmarks.sampler import Sampler
 from tests.nightly.soak.test_soak import measure, run_products
 from tests.support.jobs import task_names, wait_until
 from twom_dist.jobs import JobSummary, begin, compute, open_job
@@ -40,64 +43,6 @@ ITEM_BYTES = 16
 STRIP = 512
 # Number of products before the first look: they load modules, kernels and buffers.
 WARM = 18
-
-
-class Sampler(Thread):
-    """Watch the processes of the first workers, and the scheduler's state."""
-
-    def __init__(self, client: Any) -> None:
-        super().__init__(daemon=True)
-        found = client.run(os.getpid)
-        self._processes = {name: psutil.Process(pid) for name, pid in found.items()}
-        self._workers = client.cluster.scheduler.workers
-        self._ended = Event()
-        self.process_bytes, self.managed_bytes = Counter(), Counter()
-        self.spilled_bytes = 0
-        self.paused = False
-
-    def run(self) -> None:
-        while not self._ended.wait(0.02):
-            for name, process in self._processes.items():
-                with suppress(psutil.NoSuchProcess):
-                    _raise(self.process_bytes, name, process.memory_info().rss)
-            for name, state in list(self._workers.items()):
-                _raise(self.managed_bytes, name, state.nbytes)
-                self.paused |= state.status.name == "paused"
-                spilled = state.memory.spilled
-                self.spilled_bytes = max(self.spilled_bytes, spilled)
-
-    def __enter__(self) -> "Sampler":
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self.join()
-
-
-def _raise(peaks: Counter[str], name: str, value: int) -> None:
-    peaks[name] = max(peaks[name], value)
-
-
-@contextmanager
-def others(client: Any) -> Iterator[dict[str, float]]:
-    """Measure how many cores others kept busy, workers started meanwhile included."""
-    pids = [os.getpid(), *client.run(os.getpid).values()]
-    own = {psutil.Process(pid): 0.0 for pid in pids}
-
-    def busy() -> float:
-        times = psutil.cpu_times()
-        for process in own:
-            # A process that has died keeps its last count.
-            with suppress(psutil.NoSuchProcess):
-                own[process] = sum(process.cpu_times()[:2])
-        everyone = sum(times) - times.idle - times.iowait - times.guest
-        return float(everyone - sum(own.values()))
-
-    found: dict[str, float] = {}
-    before, start = busy(), os.times().elapsed
-    yield found
-    found["cores"] = (busy() - before) / (os.times().elapsed - start)
 
 
 def count_reads() -> None:
@@ -141,7 +86,7 @@ def write_random(path: str, rows: int, columns: int, seed: int) -> None:
 
 
 @contextmanager
-def inputs(args: argparse.Namespace, outputs: int) -> Iterator[None]:
+def inputs(args: Namespace, outputs: int) -> Iterator[None]:
     """Write A and B, square or flat, to a folder with room for `outputs` results."""
     n, k = args.size, args.depth
     needed = ITEM_BYTES * (2 * n * k + outputs * n * n)
@@ -170,9 +115,9 @@ def start_workers(count: int, memory_bytes: int) -> Any:
 
 
 @contextmanager
-def workers(args: argparse.Namespace) -> Iterator[Any]:
+def workers(args: Namespace) -> Iterator[Any]:
     """Start workers that have multiplied once."""
-    with start_workers(args.n_workers, args.memory_limit) as client:
+    with start_workers(args.n_workers, parse_bytes(args.memory_limit)) as client:
         with tempfile.TemporaryDirectory() as folder, chdir(folder):
             run_products(client, 3)
         os.sync()  # so that earlier writes cost no measured time
@@ -190,19 +135,20 @@ def multiply(
         return run.layout, compute(run, client)
 
 
-def bench_waves(report: Report, args: argparse.Namespace) -> None:
+def bench_waves(report: Report, args: Namespace) -> None:
     """Multiply in waves, and compare with the layout."""
     with inputs(args, outputs=1), workers(args) as client:
         client.run(count_reads)
-        with others(client) as other, Sampler(client) as sampler:
+        with Sampler(client) as sampler:
             layout, summary = multiply(client, "C.npy", args.num_moduli)
         read = sum(client.run(get_reads).values())
         matrices = sum(os.path.getsize(f"{name}.npy") for name in "ABC")
     planned_read, planned_peak = plan_layout(layout, args.n_workers)
+    memory = args.n_workers * parse_bytes(args.memory_limit)
     report.add(
         "out-of-core",
         **describe(args, summary),
-        matrices_over_memory=matrices / (args.n_workers * args.memory_limit),
+        matrices_over_memory=matrices / memory,
         waves=summary.waves,
         total_seconds=summary.seconds,
         gflops=summary.gflops,
@@ -215,21 +161,21 @@ def bench_waves(report: Report, args: argparse.Namespace) -> None:
         planned_read_bytes=planned_read,
         read_bytes=read,
         read_over_planned=read / planned_read,
-        other_cores=other["cores"],
+        other_cores=sampler.other_cores,
     )
 
 
-def describe(args: argparse.Namespace, summary: JobSummary) -> dict[str, Any]:
+def describe(args: Namespace, summary: JobSummary) -> dict[str, Any]:
     return {
         "shape": summary.shape,
         "tile_shape": summary.tile_shape,
         "num_moduli": summary.num_moduli,
         "workers": args.n_workers,
-        "memory_limit_bytes": args.memory_limit,
+        "memory_limit_bytes": parse_bytes(args.memory_limit),
     }
 
 
-def bench_lost(report: Report, args: argparse.Namespace) -> None:
+def bench_lost(report: Report, args: Namespace) -> None:
     """Kill a worker after half of an undisturbed run's time; repeat the latter."""
     seconds: dict[str, float] = {}
     cores: dict[str, float] = {}
@@ -241,13 +187,13 @@ def bench_lost(report: Report, args: argparse.Namespace) -> None:
                     victim = next(iter(client.run(os.getpid).values()))
                     half = seconds["before"] / 2
                     killers = (Timer(half, os.kill, (victim, signal.SIGKILL)),)
-                with others(client) as other:
+                with Sampler(client) as sampler:
                     output = f"{name}.npy"
                     _, summary = multiply(client, output, args.num_moduli, killers)
                 # A kill after the job was done would prove nothing.
                 assert all(killer.finished.is_set() for killer in killers)
-            seconds[name], cores[name] = summary.seconds, other["cores"]
-        same = same_bytes("before.npy", "lost.npy")
+            seconds[name], cores[name] = summary.seconds, sampler.other_cores
+        same = filecmp.cmp("before.npy", "lost.npy", shallow=False)
     undisturbed = mean([seconds["before"], seconds["after"]])
     report.add(
         "lost-worker",
@@ -259,18 +205,7 @@ def bench_lost(report: Report, args: argparse.Namespace) -> None:
     )
 
 
-def same_bytes(*paths: str) -> bool:
-    """Compare two files."""
-    with open(paths[0], "rb") as first, open(paths[1], "rb") as second:
-        while True:
-            piece = first.read(2**24)
-            if piece != second.read(2**24):
-                return False
-            if not piece:
-                return True
-
-
-def bench_soak(report: Report, args: argparse.Namespace) -> None:
+def bench_soak(report: Report, args: Namespace) -> None:
     """Run products of mixed shapes, and see what they leave behind."""
     here = psutil.Process()
     with (
@@ -280,9 +215,7 @@ def bench_soak(report: Report, args: argparse.Namespace) -> None:
     ):
         run_products(client, WARM)
         before, own = client.run(measure), here.memory_info().rss
-        start = os.times().elapsed
-        run_products(client, args.products)
-        seconds = os.times().elapsed - start
+        seconds = wall_seconds(partial(run_products, client, args.products))
         with suppress(AssertionError):  # reported below
             wait_until(lambda: not task_names(client) and not count_tiles(client))
         after, owned = client.run(measure), here.memory_info().rss
@@ -311,26 +244,17 @@ def count_tiles(client: Any) -> int:
     return sum(tiles for tiles, *_ in client.run(measure).values())
 
 
-SECTIONS = {"waves": bench_waves, "lost": bench_lost, "soak": bench_soak}
-
-
-def main() -> None:
-    """Run the requested sections."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sections", default=",".join(SECTIONS))
-    parser.add_argument("--size", type=int, default=22528, help="m and n")
-    parser.add_argument("--depth", type=int, default=2816, help="k")
-    parser.add_argument("--num-moduli", type=int, default=8)
-    parser.add_argument("--n-workers", type=int, default=4)
-    parser.add_argument("--memory-limit", type=parse_bytes, default="600 MiB")
-    parser.add_argument("--products", type=int, default=200, help="of the soak")
-    parser.add_argument("--folder", help="of the matrices (default: of temporary ones)")
-    parser.add_argument("--output", help="append JSON lines to this file")
-    args = parser.parse_args()
-    report = Report(args.output and os.path.abspath(args.output))
-    for section in args.sections.split(","):
-        SECTIONS[section](report, args)
-
-
 if __name__ == "__main__":
-    main()
+    run(
+        __doc__,
+        bench_waves,
+        bench_lost,
+        bench_soak,
+        size=22528,
+        depth=2816,
+        num_moduli=8,
+        n_workers=4,
+        memory_limit="600 MiB",
+        products=200,
+        folder=None,
+    )

@@ -1,17 +1,17 @@
 """Measure the overhead of a task, and compare predictions with runs.
 
-Sections: ``empty`` (the graph of a product on two worker processes that do no work in
+Parts: ``empty`` (the graph of a product on two worker processes that do no work in
 any task: building, sending and scheduling it), ``model`` (predicted and measured
 seconds of products of persisted inputs, for a few numbers of workers).
 
-    python benchmarks/bench_scheduler.py --sections empty --tiles 1000,5000,20000
+    python benchmarks/bench_scheduler.py --parts empty --tiles 1000,5000,20000
 """
 
-import argparse
 import os
+import resource
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from argparse import Namespace
+from collections.abc import Callable
 from importlib import import_module
 from math import isqrt
 from statistics import median
@@ -19,12 +19,12 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
-import psutil
 from distributed import Client, futures_of, wait
-from harness import Report, start_client
-from model import MACHINES, make_plan, predict
 
 import twom_dist as td
+from benchmarks.harness import Report, run, start_client
+from benchmarks.model import MACHINES, make_plan, predict
+from benchmarks.sampler import Sampler
 from twom_dist.testing import random_matrix
 
 # Functions that tasks call, by the modules in which workers look them up.
@@ -57,35 +57,12 @@ def replace_work() -> None:
             setattr(import_module(module), name, lambda *_: tile)
 
 
-@contextmanager
-def others() -> Iterator[dict[str, float]]:
-    """Measure how many cores other processes kept busy meanwhile."""
-    own = [psutil.Process(), *psutil.Process().children(recursive=True)]
-
-    def busy() -> float:
-        times = psutil.cpu_times()
-        everyone = sum(times) - times.idle - times.iowait - times.guest
-        return everyone - sum(sum(one.cpu_times()[:2]) for one in own)
-
-    found: dict[str, float] = {}
-    before, start = busy(), time.perf_counter()
-    yield found
-    found["cores"] = (busy() - before) / (time.perf_counter() - start)
-
-
-def peak_bytes() -> int:
-    """Return the most bytes that this process, client and scheduler, has held."""
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
 def count_known(dask_scheduler: Any) -> int:
     """Count the tasks that the scheduler keeps."""
     return len(dask_scheduler.tasks)
 
 
-def bench_empty(report: Report, args: argparse.Namespace) -> None:
+def bench_empty(report: Report, args: Namespace) -> None:
     """Run graphs whose tiles have one entry: only their number matters here."""
     with start_client(2) as client:
         client.run(replace_work)
@@ -134,27 +111,29 @@ def bench_tiles(
     """Time graphs with about `tiles` tiles of C."""
     rows = isqrt(tiles if routine == "gemm" else 2 * tiles)
     load = os.getloadavg()[0]
-    with others() as other:
+    with Sampler(client) as sampler:
         runs = [run_empty(client, routine, rows, turn) for turn in range(repeats)]
     tasks = runs[0][0]
     seconds = {name: [times[name] for _, times in runs] for name in runs[0][1]}
+    each = {name: median(times) / tasks for name, times in seconds.items()}
     report.add(
         "scheduler-empty",
         routine=routine,
         tiles=rows**2 if routine == "gemm" else rows * (rows + 1) // 2,
         tasks=tasks,
-        build_microseconds=1e6 * median(seconds["build"]) / tasks,
-        send_microseconds=1e6 * median(seconds["send"]) / tasks,
-        scheduler_milliseconds=1e3 * median(seconds["scheduler"]) / tasks,
-        wall_milliseconds=1e3 * median(seconds["all"]) / tasks,
-        peak_bytes=peak_bytes(),
+        build_microseconds=1e6 * each["build"],
+        send_microseconds=1e6 * each["send"],
+        scheduler_milliseconds=1e3 * each["scheduler"],
+        wall_milliseconds=1e3 * each["all"],
+        # Client and scheduler.
+        peak_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         load=load,
-        other_cores=other["cores"],
+        other_cores=sampler.other_cores,
         seconds=seconds,
     )
 
 
-def bench_model(report: Report, args: argparse.Namespace) -> None:
+def bench_model(report: Report, args: Namespace) -> None:
     """Compare predicted with measured seconds, with inputs on the workers."""
     n, tile = args.size, args.tile
     for workers in args.n_workers:
@@ -163,7 +142,7 @@ def bench_model(report: Report, args: argparse.Namespace) -> None:
         with start_client(workers) as client:
             for name in args.routines:
                 run_product(client, name, n, tile)  # loads modules and kernels
-            with others() as other:
+            with Sampler(client) as sampler:
                 for _ in range(args.repeats):
                     for name, times in seconds.items():
                         times.append(run_product(client, name, n, tile))
@@ -180,7 +159,7 @@ def bench_model(report: Report, args: argparse.Namespace) -> None:
                 measured_seconds=median(times),
                 measured_over_predicted=median(times) / predicted,
                 load=load,
-                other_cores=other["cores"],
+                other_cores=sampler.other_cores,
                 seconds=times,
                 plan=plan.to_json(),
             )
@@ -201,10 +180,9 @@ def run_product(client: Client, routine: str, n: int, tile: int) -> float:
 def make_source(n: int, tile: int, seed: int) -> Any:
     """Make a lazy n x n matrix of random tiles."""
     assert n % tile == 0
+    given = {"seed": seed, "tile": tile, "dtype": "c16", "meta": np.empty(0)}
     chunks = ((tile,) * (n // tile),) * 2
-    return da.map_blocks(
-        random_block, chunks=chunks, seed=seed, tile=tile, dtype="c16", meta=np.empty(0)
-    )
+    return da.map_blocks(random_block, chunks=chunks, **given)
 
 
 def random_block(seed: int, tile: int, block_info: Any = None) -> np.ndarray:
@@ -212,29 +190,15 @@ def random_block(seed: int, tile: int, block_info: Any = None) -> np.ndarray:
     return random_matrix(tile, tile, seed=[seed, i, j])
 
 
-SECTIONS = {"empty": bench_empty, "model": bench_model}
-
-
-def _integers(text: str) -> list[int]:
-    return [int(t) for t in text.split(",")]
-
-
-def main() -> None:
-    """Run the requested sections."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sections", default=",".join(SECTIONS))
-    parser.add_argument("--tiles", type=_integers, default=[1000, 5000, 20000])
-    parser.add_argument("--routines", type=lambda t: t.split(","), default=[*ROUTINES])
-    parser.add_argument("--size", type=int, default=3072)
-    parser.add_argument("--tile", type=int, default=512)
-    parser.add_argument("--n-workers", type=_integers, default=[1, 2, 4])
-    parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--output", help="append JSON lines to this file")
-    args = parser.parse_args()
-    report = Report(args.output)
-    for section in args.sections.split(","):
-        SECTIONS[section](report, args)
-
-
 if __name__ == "__main__":
-    main()
+    run(
+        __doc__,
+        bench_empty,
+        bench_model,
+        tiles=[1000, 5000, 20000],
+        routines=[*ROUTINES],
+        size=3072,
+        tile=512,
+        n_workers=[1, 2, 4],
+        repeats=2,
+    )

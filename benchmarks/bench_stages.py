@@ -1,6 +1,6 @@
 """Measure each stage of products of NumPy arrays, in processor time, beside NumPy.
 
-    python benchmarks/bench_stages.py --sizes 1024 2048 --without-products
+    python benchmarks/bench_stages.py --sizes 1024,2048 --without-products
 
 Times are nanoseconds of all threads for each entry of C, the least of several rounds:
 on a shared machine they vary less than the time that passes. ``--without-products``
@@ -8,12 +8,14 @@ leaves the int8 products out, and decodes arbitrary residues: where no unit mult
 bytes, they take most of the time. Each call, and its page faults, follow one like it.
 """
 
-import argparse
 import time
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
+from math import inf
 from resource import RUSAGE_SELF, getrusage
 from typing import Any
 from unittest import mock
@@ -21,7 +23,7 @@ from unittest import mock
 import numpy as np
 
 import twom_dist as td
-from benchmarks.harness import Report
+from benchmarks.harness import Report, interleave, run
 from twom_dist.kernels.cpu import engine as cpu
 from twom_dist.kernels.cpu.products.multiply import own_products
 from twom_dist.run import eager
@@ -91,66 +93,65 @@ def _fill_planes(
             residues[lo : lo + pattern.size] = pattern[: residues.size - lo]
 
 
-def bench(report: Report, n: int, repeats: int, products: bool) -> None:
-    """Time the stages of products of one size."""
-    parts = np.random.default_rng(0).standard_normal((2, 2, n, n))
-    A, B = (x + 1j * y for x, y in parts)
-    routines: dict[str, Callable[[], Any]] = {
-        "gemm": lambda: td.gemm(A, A, op_b="C", num_moduli=16),
-        "herk": lambda: td.herk(A, num_moduli=16),
-        "gemm of two": lambda: td.gemm(A, B, num_moduli=16),
-        "default": lambda: td.gemm(A, B),
-        "numpy": lambda: A @ B,
-    }
-    least: dict[str, dict[str, float]] = {name: {} for name in routines}
-    faults: dict[str, list[int]] = {name: [] for name in routines}
-    for turn in range(repeats + 1):
-        for name, call in routines.items():
-            time.sleep(0.1)  # BLAS threads spin after a call
-            stages = Stages()
-            with stages.watch(products):
-                call()  # leaves memory of the sizes that the next one takes
-                before = getrusage(RUSAGE_SELF).ru_minflt
-                stages.seconds.clear()
-                stages.timed("the rest", call)()
-            if turn == 0:
-                continue
-            faults[name].append(getrusage(RUSAGE_SELF).ru_minflt - before)
-            for stage, seconds in stages.seconds.items():
-                taken = round(seconds / n**2 * 1e9, 3)
-                least[name][stage] = min(taken, least[name].get(stage, taken))
-    passes = {
-        name: sum(t for stage, t in own.items() if stage != "multiply_planes")
-        for name, own in least.items()
-    }
-    report.add(
-        "stages",
-        n=n,
-        products=products,
-        nanoseconds=least,
-        passes=passes,
-        passes_over_numpy={x: t / passes["numpy"] for x, t in passes.items()},
-        gemm_over_herk={
-            stage: taken / least["herk"][stage]
-            for stage, taken in least["gemm"].items()
-            if least["herk"].get(stage)
-        },
-        page_faults=faults,
-    )
+def time_stages(
+    call: Callable[[], Any], products: bool
+) -> tuple[dict[str, float], int]:
+    """Return the seconds of the stages of a call, and its page faults."""
+    time.sleep(0.1)  # BLAS threads spin after a call
+    stages = Stages()
+    with stages.watch(products):
+        call()  # leaves memory of the sizes that the next one takes
+        before = getrusage(RUSAGE_SELF).ru_minflt
+        stages.seconds.clear()
+        stages.timed("the rest", call)()
+    return stages.seconds, getrusage(RUSAGE_SELF).ru_minflt - before
 
 
-def main() -> None:
-    """Run the requested sizes."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[1024, 2048])
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--without-products", action="store_true")
-    parser.add_argument("--output", help="append JSON lines to this file")
-    args = parser.parse_args()
-    report = Report(args.output)
+def bench_stages(report: Report, args: Namespace) -> None:
+    """Time the stages of products of each size."""
+    products = not args.without_products
     for n in args.sizes:
-        bench(report, n, args.repeats, not args.without_products)
+        parts = np.random.default_rng(0).standard_normal((2, 2, n, n))
+        A, B = (x + 1j * y for x, y in parts)
+        routines: dict[str, Callable[[], Any]] = {
+            "gemm": partial(td.gemm, A, A, op_b="C", num_moduli=16),
+            "herk": partial(td.herk, A, num_moduli=16),
+            "gemm of two": partial(td.gemm, A, B, num_moduli=16),
+            "default": partial(td.gemm, A, B),
+            "numpy": partial(np.matmul, A, B),
+        }
+        found = interleave(
+            routines, args.repeats, partial(time_stages, products=products)
+        )
+        least = {
+            name: {
+                stage: round(min(x.get(stage, inf) for x, _ in runs) / n**2 * 1e9, 3)
+                for stage in runs[0][0]
+            }
+            for name, runs in found.items()
+        }
+        passes = {
+            name: sum(t for stage, t in own.items() if stage != "multiply_planes")
+            for name, own in least.items()
+        }
+        report.add(
+            "stages",
+            n=n,
+            products=products,
+            nanoseconds=least,
+            passes=passes,
+            passes_over_numpy={x: t / passes["numpy"] for x, t in passes.items()},
+            gemm_over_herk={
+                stage: taken / least["herk"][stage]
+                for stage, taken in least["gemm"].items()
+                if least["herk"].get(stage)
+            },
+            page_faults={
+                name: [faults for _, faults in x] for name, x in found.items()
+            },
+        )
 
 
 if __name__ == "__main__":
-    main()
+    options = {"sizes": [1024, 2048], "repeats": 5, "without_products": False}
+    run(__doc__, bench_stages, **options)

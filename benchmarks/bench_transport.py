@@ -1,25 +1,25 @@
 """Measure what it takes to move blocks from one worker of this machine to another.
 
 Connections by TCP and by TLS, each with dask's own serialisers and with ours
-(`twom-dist.transport`). A task on one worker reads blocks that lie on the other, so
-that a block has arrived when all of it has been read. Rates are those of 64 MiB, in as
-many blocks as that takes; seconds of CPU are those of both workers.
+(`twom-dist.transport`), of NumPy blocks, or with ``--gpu`` of CuPy blocks of one GPU. A
+task on one worker reads blocks that lie on the other, so that a block has arrived when
+all of it has been read. Rates are those of 64 MiB, in as many blocks of ``--sizes`` MiB
+as that takes; seconds of CPU are those of both workers.
 
     python benchmarks/bench_transport.py --sizes 1,4,16,64 --repeats 9
 """
 
-import argparse
 import time
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from statistics import median
+from functools import partial
 from typing import Any
 
 import dask
 import numpy as np
-from distributed import Client, LocalCluster
-from harness import Report
 
+from benchmarks.harness import Report, interleave, medians, run, start_client
 from twom_dist.run.client import ensure_plugins
 
 TOTAL = 64 * 2**20
@@ -31,8 +31,12 @@ WAYS = {
 }
 
 
-def make(nbytes: int, _: int) -> Any:
+def make(nbytes: int, _: int, gpu: bool) -> Any:
     """Make a block on a worker, and write all of it."""
+    if gpu:
+        import cupy
+
+        return cupy.full(nbytes // 16, 1 + 2j)
     return np.full(nbytes // 16, 1 + 2j)
 
 
@@ -50,31 +54,21 @@ def take_all() -> None:
 
 @contextmanager
 def start(secure: bool, transport: str) -> Iterator[Any]:
-    """Start two workers of one thread; the current client is the one made here."""
-    with (
-        LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            host="127.0.0.1",
-            security=secure or None,
-            dashboard_address="127.0.0.1:0",
-            silence_logs=50,
-            memory_limit=0,
-        ) as cluster,
-        Client(cluster) as client,
-    ):
+    """Start two workers; the current client is the one made here."""
+    given = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "memory_limit": 0}
+    with start_client(2, security=secure or None, **given) as client:
         with dask.config.set({"twom-dist.transport": transport}):
             ensure_plugins()
         client.run(take_all)
         yield client
 
 
-def move(client: Any, nbytes: int) -> tuple[float, float]:
+def move(client: Any, nbytes: int, gpu: bool) -> tuple[float, float]:
     """Return the seconds, and the seconds of CPU, that it takes to move 64 MiB."""
     one, other = sorted(client.scheduler_info(n_workers=-1)["workers"])
     count = max(1, TOTAL // nbytes)
     options = {"pure": False, "workers": [one]}
-    blocks = client.map(make, [nbytes] * count, range(count), **options)
+    blocks = client.map(make, [nbytes] * count, range(count), gpu=gpu, **options)
     client.submit(read, blocks, **options).result()
     before = sum(client.run(time.process_time).values())
     start = time.perf_counter()
@@ -83,38 +77,30 @@ def move(client: Any, nbytes: int) -> tuple[float, float]:
     return seconds, sum(client.run(time.process_time).values()) - before
 
 
-def main() -> None:
+def bench_transport(report: Report, args: Namespace) -> None:
     """Measure all ways in turn, and report medians."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sizes", default="1,4,16,64", help="MiB of a block")
-    parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--output")
-    arguments = parser.parse_args()
-    report = Report(arguments.output)
     with ExitStack() as stack:
         clients = {name: stack.enter_context(start(*x)) for name, x in WAYS.items()}
-        for size in map(float, arguments.sizes.split(",")):
-            measured: dict[str, list[tuple[float, float]]] = {name: [] for name in WAYS}
-            for turn in range(arguments.repeats + 1):
-                for name, client in clients.items():
-                    found = move(client, int(size * 2**20))
-                    if turn:  # the first opens connections
-                        measured[name].append(found)
-            seconds = {name: [x[0] for x in found] for name, found in measured.items()}
-            cpu = {name: [x[1] for x in found] for name, found in measured.items()}
+        for size in args.sizes:
+            nbytes = int(size * 2**20)
+            calls = {
+                name: partial(move, x, nbytes, args.gpu) for name, x in clients.items()
+            }
+            # The first round opens connections.
+            found = interleave(calls, args.repeats, lambda call: call())
+            seconds = {name: [x for x, _ in times] for name, times in found.items()}
+            cpu = {name: [x for _, x in times] for name, times in found.items()}
+            each = {name: x / TOTAL * 1e9 for name, x in medians(cpu).items()}
+            rates = {name: TOTAL / x / 1e9 for name, x in medians(seconds).items()}
             report.add(
                 "transport",
                 mib=size,
-                gb_per_second={
-                    name: TOTAL / median(x) / 1e9 for name, x in seconds.items()
-                },
-                cpu_seconds_per_gb={
-                    name: median(x) / TOTAL * 1e9 for name, x in cpu.items()
-                },
+                gb_per_second=rates,
+                cpu_seconds_per_gb=each,
                 seconds=seconds,
                 cpu_seconds=cpu,
             )
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, bench_transport, sizes=[1.0, 4.0, 16.0, 64.0], repeats=9, gpu=False)

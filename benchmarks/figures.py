@@ -1,24 +1,22 @@
 """Measure and draw the figures: errors, speeds, rank-k updates, dask, and the paper.
 
 ``make figures`` runs this script, which takes less than ten minutes. The results are
-JSON lines, which `--redraw` draws again.
+JSON lines, which ``--redraw`` draws again; ``--quick`` takes tiny sizes, for a test.
 
     pip install ".[figures]"
     python benchmarks/figures.py --output figures-output
     python benchmarks/figures.py --redraw benchmarks/results/figures-gpu-h100.jsonl
 """
 
-import argparse
-import json
 import os
 from pathlib import Path
 
-import figures_measure
-from figures_draw import draw_all
-from harness import Report
-from statements import check_all
-
 import twom_dist as td
+from benchmarks import device, figures_measure
+from benchmarks.figures_draw import read_lines
+from benchmarks.figures_page import draw_all
+from benchmarks.harness import Report, parse
+from benchmarks.statements import check_all
 
 
 def has_gpu() -> bool:
@@ -37,20 +35,15 @@ def measure_all(path: Path, quick: bool) -> None:
     path.unlink(missing_ok=True)
     report = Report(str(path))
     if has_gpu():
-        import cupy
-        from gpu_device import describe_device
-
         # Errors and dask are measured on the host.
-        both = f"{describe_device()}; {report.common['device']}"
-        report.common |= {"device": both, "cupy": cupy.__version__}
-        device, sizes = figures_measure.gpu(), [512, 1024, 2048, 4096, 8192]
+        place, sizes, sweep = device.gpu(report), [512, 1024, 2048, 4096, 8192], 4096
     else:
-        device, sizes = figures_measure.cpu(), [128, 256, 512, 1024, 2048, 4096]
-    figures_measure.measure_errors(report, 32 if quick else 256)
+        place, sizes, sweep = device.cpu(), [128, 256, 512, 1024, 2048, 4096], 512
     if quick:
-        device, sizes = device._replace(sweep=64), [32, 64]
-    sizes = figures_measure.measure_speeds(report, device, sizes, 360)
-    if device.name == "gpu":
+        sizes, sweep = [32, 64], 64
+    figures_measure.measure_errors(report, 32 if quick else 256)
+    sizes = figures_measure.measure_speeds(report, place, sizes, sweep, 360)
+    if place.name == "gpu":
         figures_measure.measure_peers(report, sizes)
     most = 1 if quick else 2 * len(os.sched_getaffinity(0))
     workers = [count for count in (1, 2, 4, 8, 16) if count <= most]
@@ -61,17 +54,13 @@ def measure_all(path: Path, quick: bool) -> None:
 
 def main() -> None:
     """Measure, or read earlier results, and draw them."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=Path("figures-output"))
-    parser.add_argument("--redraw", type=Path, help="draw these JSON lines")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, for a test")
-    args = parser.parse_args()
-    args.output.mkdir(parents=True, exist_ok=True)
-    path = args.redraw or args.output / "results.jsonl"
+    args = parse(__doc__, redraw=None, quick=False)
+    folder = Path(args.output or "figures-output")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = Path(args.redraw or folder / "results.jsonl")
     if args.redraw is None:
         measure_all(path, args.quick)
-    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    print(f"drawn: {draw_all(lines, args.output)}")
+    print(f"drawn: {draw_all(read_lines(path), folder)}")
 
 
 if __name__ == "__main__":

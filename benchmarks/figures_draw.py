@@ -1,83 +1,71 @@
-"""Draw the figures from their JSON lines: PNG files, and a page that shows them."""
+"""Draw the figures from their JSON lines."""
 
-import base64
-from collections import defaultdict
-from collections.abc import Callable
-from html import escape
-from io import BytesIO
+import json
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from figures_measure import AS_DOUBLE, METHODS
-from figures_speeds import (
-    Lines,
-    choose_unit,
-    find_rates,
-    list_sizes,
-    name_device,
-    name_product,
-)
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from PIL import Image
-from statements import DIFFERS, PASS, list_statements
 
+from benchmarks.figures_measure import AS_DOUBLE, METHODS
 from twom_dist.moduli import residue_system
 
+Lines = list[dict[str, Any]]
+# By method, number of moduli and size.
+Rates = dict[tuple[str, int, int], float]
+
+# What multiplies natively.
+_LIBRARIES = {"cpu": "NumPy", "gpu": "CuPy"}
 _MARKERS = {"2m": "o", "3m": "s", "hybrid": "^", "eisenstein": "D", "real": "v"}
 _OTHERS = ("native", "cuBLAS")
-_STYLE = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto}"
-    "img{max-width:100%}table{border-collapse:collapse;margin:1em 0}"
-    "td,th{padding:.2em .8em;border-bottom:1px solid #ccc;text-align:left}"
-)
 
 
-def draw_all(lines: Lines, folder: Path) -> Path:
-    """Write a PNG for each figure that has lines, and the page; return the page."""
-    found = defaultdict(list)
+def read_lines(path: Path) -> Lines:
+    """Read a file of results."""
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def find_rates(lines: Iterable[dict[str, Any]]) -> Rates:
+    """Return GFLOP/s: of 8 n^3 operations, or 2 n^3 of real products."""
+    rates = {}
     for line in lines:
-        found[line["benchmark"]].append(line)
-    parts = []
-    for name, title, needs, draw in FIGURES:
-        if not found[needs]:
-            continue
-        figure = draw(found[needs])
-        figure.suptitle(name_device(lines[0], needs), fontsize="small", color="dimgrey")
-        picture = _compress(figure)
-        (folder / f"{name}.png").write_bytes(picture)
-        data = base64.b64encode(picture).decode()
-        parts += [
-            f"<h2>{escape(title)}</h2>",
-            f'<img alt="{escape(title)}" src="data:image/png;base64,{data}">',
-        ]
-    parts += _tabulate_statements(lines)
-    parts += _tabulate_speeds(found["figure-speeds"])
-    page = folder / "index.html"
-    page.write_text(_wrap(lines[0], parts), "utf-8")
-    return page
+        method, count, n = line["method"], line["num_moduli"], line["n"]
+        each = 2 if method in ("real", "native real") else 8
+        rates[method, count, n] = each * n**3 / median(line["seconds"]) / 1e9
+    return rates
 
 
-def _compress(figure: Figure) -> bytes:
-    """Make a PNG of 256 colours, of a third of the bytes."""
-    drawn, picture = BytesIO(), BytesIO()
-    figure.savefig(drawn, format="png", dpi=120)
-    Image.open(drawn).convert("RGB").quantize(256).save(picture, "png", optimize=True)
-    return picture.getvalue()
+def choose_unit(rates: Rates) -> tuple[Rates, str]:
+    """Count in TFLOP/s where speeds are so high."""
+    if max(rates.values()) < 10_000:
+        return rates, "GFLOP/s"
+    return {key: rate / 1e3 for key, rate in rates.items()}, "TFLOP/s"
 
 
-def _wrap(line: dict[str, Any], parts: list[str]) -> str:
-    cupy = {"cupy": line["cupy"]} if "cupy" in line else {}
-    found = {**line["versions"], **cupy}
-    versions = ", ".join(f"{name} {x}" for name, x in found.items())
-    about = f"{line['device']}; Python {line['python']}, {versions}; {line['commit']}"
-    head = "<meta charset='utf-8'><title>twom_dist: figures</title>"
-    body = f"<h1>twom_dist: figures</h1><p>{escape(about)}</p>{''.join(parts)}"
-    return (
-        f"<!doctype html><html lang='en'><head>{head}<style>{_STYLE}</style></head>"
-        f"<body>{body}</body></html>\n"
-    )
+def list_sizes(rates: Rates) -> list[int]:
+    """List the sizes, from small to large."""
+    return sorted({n for _, _, n in rates})
+
+
+def name_product(method: str, line: dict[str, Any]) -> str:
+    """Name the library whose product is the native one."""
+    method = method.replace("native herk", "native A A^H")
+    return method.replace("native", _LIBRARIES[line["on"]])
+
+
+def name_device(line: dict[str, Any], benchmark: str) -> str:
+    """Name what was measured: the GPU of speeds, if there is one, or the host."""
+    device: str = line["device"]
+    return device.split("; ")[0 if benchmark == "figure-speeds" else -1]
+
+
+def _mark_sizes(axes: Any, sizes: list[int]) -> None:
+    """Show sizes, and nothing between them, on a logarithmic axis."""
+    axes.set(xscale="log")
+    axes.set_xticks(sizes, map(str, sizes))
+    axes.minorticks_off()
 
 
 def _panels(count: int, width: float = 4.2) -> tuple[Figure, Any]:
@@ -116,9 +104,8 @@ def draw_sizes(lines: Lines) -> Figure:
     rates, unit = choose_unit(find_rates(lines))
     figure, (axes,) = _panels(1, 7)
     shown = [*AS_DOUBLE.items(), ("default", 0), ("herk", 16), ("default, phi = 0", 0)]
-    methods = {x["method"] for x in lines}
-    shown += [(x, 0) for x in sorted(methods) if x.startswith("native")]
-    shown += [(x, 0) for x in sorted(methods) if x.startswith("cuBLAS")]
+    others = {x["method"] for x in lines if x["method"].startswith(_OTHERS)}
+    shown += [(x, 0) for x in sorted(others, key=lambda x: (x[0] != "n", x))]
     dashes = iter(("--", ":", "-.") * 2)
     for method, count in shown:
         points = [
@@ -134,10 +121,9 @@ def draw_sizes(lines: Lines) -> Figure:
             style = {"linestyle": next(dashes), "color": colour}
         label = f"{method} {count}" if count else name_product(method, lines[0])
         axes.plot(*zip(*points, strict=True), **style, label=label)
-    axes.set(xscale="log", yscale="log", xlabel="n", ylabel=unit)
-    axes.set_xticks(list_sizes(rates), map(str, list_sizes(rates)))
+    axes.set(yscale="log", xlabel="n", ylabel=unit)
     axes.yaxis.set_major_formatter("{x:g}")
-    axes.minorticks_off()
+    _mark_sizes(axes, list_sizes(rates))
     # Ten lines leave no room for the legend among them.
     axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
@@ -198,10 +184,9 @@ def draw_updates(lines: Lines) -> Figure:
     native = [rates["herk", 16, n] / rates["native herk", 0, n] for n in sizes]
     label = f"herk over {name_product('native herk', lines[0])}"
     axes.plot(sizes, native, "--", marker="s", label=label)
-    axes.set(xscale="log", xlabel="n", ylabel="times as fast")
+    axes.set(xlabel="n", ylabel="times as fast")
     axes.set_ylim(bottom=0)
-    axes.set_xticks(sizes, map(str, sizes))
-    axes.minorticks_off()
+    _mark_sizes(axes, sizes)
     axes.legend()
     return figure
 
@@ -231,42 +216,11 @@ def draw_dask(lines: Lines) -> Figure:
     times.set(ylabel="seconds")
     counts = sorted({line["workers"] for line in lines})
     for axes in (moved, peak, times):
-        axes.set(xscale="log", xlabel="workers")
-        axes.set_xticks(counts, map(str, counts))
-        axes.minorticks_off()
+        axes.set(xlabel="workers")
+        _mark_sizes(axes, counts)
         axes.set_ylim(bottom=0)
         axes.legend(fontsize="small")
     return figure
-
-
-def _table(heads: list[str], rows: list[list[str]]) -> list[str]:
-    lines = [[f"<th>{escape(x)}</th>" for x in heads]]
-    lines += [[f"<td>{escape(x)}</td>" for x in row] for row in rows]
-    return ["<table>", *(f"<tr>{''.join(x)}</tr>" for x in lines), "</table>"]
-
-
-def _tabulate_statements(lines: Lines) -> list[str]:
-    found = list_statements(lines)
-    if not found:
-        return []
-    verdicts = [each.verdict for each in found]
-    told = f"{verdicts.count(PASS)} pass, {verdicts.count(DIFFERS)} differ"
-    title = f"<h2>Statements of the paper: {told}</h2>"
-    return [title, *_table(["statement", "found", "verdict"], [[*x] for x in found])]
-
-
-def _tabulate_speeds(lines: Lines) -> list[str]:
-    if not lines:
-        return []
-    rates, unit = choose_unit(find_rates(lines))
-    sizes = list_sizes(rates)
-    rows = []
-    for method, count in dict.fromkeys((method, count) for method, count, _ in rates):
-        own = [rates.get((method, count, n)) for n in sizes]
-        speeds = ["" if rate is None else f"{rate:.1f}" for rate in own]
-        rows.append([name_product(method, lines[0]), str(count or ""), *speeds])
-    title = f"<h2>Speeds, {unit} (8 n^3 operations; real products 2 n^3)</h2>"
-    return [title, *_table(["method", "moduli", *(f"n = {n}" for n in sizes)], rows)]
 
 
 # File name, title, benchmark whose lines the figure shows, and function that draws it.

@@ -4,13 +4,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, NamedTuple
-
-import numpy as np
-from gpu_peers import EMULATION, compare, warn_of_age
-from harness import Report, interleave, start_client, transfer_counters
+from typing import Any
 
 import twom_dist as td
+from benchmarks.device import Device
+from benchmarks.gpu_peers import EMULATION, compare, warn_of_age
+from benchmarks.harness import Report, interleave, start_client, wall_seconds
+from benchmarks.reference import Reference
+from benchmarks.sampler import Sampler
 from twom_dist.moduli import available_moduli
 from twom_dist.testing import random_matrix
 
@@ -20,30 +21,7 @@ AS_DOUBLE = {"2m": 16, "3m": 15, "hybrid": 16, "eisenstein": 16, "real": 15}
 COUNTS = (6, 8, 10, 12, 14, 15, 16, 18, 20)
 PHIS = (0.0, 1.0, 4.0)
 ROUNDS = 5
-Calls = Mapping[str, Callable[[], Any]]
-
-
-class Device(NamedTuple):
-    """A place where products are timed: it sends arrays there, and has a clock."""
-
-    name: str
-    send: Callable[[np.ndarray], Any]
-    time: Callable[[Calls, int], dict[str, list[float]]]
-    # The size at which every method is timed with every number of moduli.
-    sweep: int
-
-
-def cpu() -> Device:
-    """Return the CPU, which takes NumPy arrays."""
-    return Device("cpu", lambda x: x, interleave, 512)
-
-
-def gpu() -> Device:
-    """Return the current GPU, which takes CuPy arrays."""
-    import cupy
-    from gpu_clock import time_calls
-
-    return Device("gpu", cupy.asarray, time_calls, 4096)
+Products = Mapping[tuple[str, int], Callable[[], Any]]
 
 
 def measure_errors(report: Report, n: int) -> None:
@@ -51,8 +29,7 @@ def measure_errors(report: Report, n: int) -> None:
     for phi in PHIS:
         a, b = (random_matrix(n, n, phi=phi, seed=seed) for seed in (1, 2))
         for kind, x, y in (("complex", a, b), ("real", a.real.copy(), b.real.copy())):
-            high, low = td.twofold.gemm(x, y, accuracy="componentwise")
-            size = abs(x) @ abs(y)
+            reference = Reference(x, y)
             methods = ("real",) if kind == "real" else METHODS[:-1]
             products: Iterator[tuple[str, int, Any]] = (
                 (method, count, td.gemm(x, y, num_moduli=count, **_named(method)))
@@ -61,7 +38,7 @@ def measure_errors(report: Report, n: int) -> None:
                 if count <= len(available_moduli(method))
             )
             for method, count, c in (("native", 0, x @ y), *products):
-                error = float((abs(c - high - low) / size).max())
+                error = reference.errors(c)["componentwise"]
                 figures = {"kind": kind, "method": method, "num_moduli": count}
                 report.add("figure-errors", n=n, phi=phi, **figures, error=error)
 
@@ -71,9 +48,12 @@ def _named(method: str) -> dict[str, str]:
 
 
 def measure_speeds(
-    report: Report, device: Device, sizes: list[int], seconds: float
+    report: Report, device: Device, sizes: list[int], sweep: int, seconds: float
 ) -> list[int]:
-    """Measure speeds by size, method and moduli; return the sizes that time allowed."""
+    """Measure speeds by size, method and moduli; return the sizes that time allowed.
+
+    At the size `sweep` every method is timed with every number of moduli.
+    """
     end = time.monotonic() + seconds
     for done, n in enumerate(sizes, 1):
         matrices = [
@@ -81,7 +61,7 @@ def measure_speeds(
             for phi in (1.0, 0.0)
             for seed in (1, 2)
         ]
-        products = _products(*matrices, n == device.sweep)
+        products = _products(*matrices, n == sweep)
         start = time.monotonic()
         _measure_size(report, device, n, products)
         each = (time.monotonic() - start) / len(products)
@@ -90,9 +70,7 @@ def measure_speeds(
     return sizes
 
 
-def _products(
-    a: Any, b: Any, uniform_a: Any, uniform_b: Any, sweep: bool
-) -> dict[tuple[str, int], Callable[[], Any]]:
+def _products(a: Any, b: Any, uniform_a: Any, uniform_b: Any, sweep: bool) -> Products:
     """Return the products to time: all moduli of "2m", or of all methods in a sweep."""
     x, y = a.real.copy(), b.real.copy()
     products: dict[tuple[str, int], Callable[[], Any]] = {
@@ -113,17 +91,13 @@ def _products(
     return products
 
 
-def _measure_size(
-    report: Report,
-    device: Device,
-    n: int,
-    products: Mapping[tuple[str, int], Callable[[], Any]],
-) -> None:
+def _measure_size(report: Report, device: Device, n: int, products: Products) -> None:
     calls = {f"{method} {count}": call for (method, count), call in products.items()}
     # Small products on a GPU guess the moduli of the last one of their shape.
     other = "default, phi = 0 0"
     apart = {other: calls.pop(other)}
-    seconds = device.time(calls, ROUNDS) | device.time(apart, ROUNDS)
+    seconds = interleave(calls, ROUNDS, device.clock)
+    seconds |= interleave(apart, ROUNDS, device.clock)
     for method, count in products:
         times = seconds[f"{method} {count}"]
         given = {"method": method, "num_moduli": count, "on": device.name}
@@ -133,7 +107,8 @@ def _measure_size(
 def measure_peers(report: Report, sizes: list[int]) -> None:
     """Measure cuBLAS's own emulation of doubles, which its environment switches on."""
     import cupy
-    from gpu_device import cublas_version
+
+    from benchmarks.gpu_clock import cublas_version
 
     if warning := warn_of_age(cublas_version()):
         print(warning, file=sys.stderr)
@@ -153,34 +128,31 @@ def measure_dask(report: Report, tile: int, worker_counts: list[int]) -> None:
     n = 8 * tile
     for workers in worker_counts:
         with start_client(workers) as client:
-            a, b = (
-                client.persist(
-                    da.random.default_rng(s).random((n, n), chunks=tile) + 0j
-                )
-                for s in (1, 2)
-            )
+            random = [
+                da.random.default_rng(x).random((n, n), chunks=tile) for x in (1, 2)
+            ]
+            a, b = client.persist([x + 0j for x in random])
             wait([a, b])
-            products: Mapping[str, tuple[Callable[[], Any], Any]] = {
-                "da.matmul": (lambda a=a, b=b: a @ b, None),
-                "gemm": (
-                    lambda a=a, b=b: td.gemm(a, b, num_moduli=16),
-                    td.plan(td.gemm, a, b, num_moduli=16),
-                ),
-                "herk": (
-                    lambda a=a: td.herk(a, num_moduli=16),
-                    td.plan(td.herk, a, num_moduli=16),
-                ),
+            products: Mapping[str, Callable[[], Any]] = {
+                "da.matmul": partial(da.matmul, a, b),
+                "gemm": partial(td.gemm, a, b, num_moduli=16),
+                "herk": partial(td.herk, a, num_moduli=16),
             }
-            for name, (make, plan) in products.items():
-                times = []
-                for _ in range(2):  # the first loads the kernels
-                    with transfer_counters(client) as moved:
-                        start = time.perf_counter()
-                        wait(client.persist(make()))
-                        times.append(time.perf_counter() - start)
-                bound = {}
-                if plan is not None:
-                    bound["planned_bytes"] = plan.bytes_moved
-                    bound["planned_peak"] = plan.peak_worker_bytes
+            for name, make in products.items():
+
+                def call(make: Callable[[], Any] = make, to: Any = client) -> None:
+                    wait(to.persist(make()))
+
+                call()  # loads the kernels
+                with Sampler(client, 0.005) as sampler:
+                    seconds = wall_seconds(call)
+                found = {
+                    "bytes_moved": sampler.moved_bytes,
+                    "peak_managed_bytes": max(sampler.managed_bytes.values()),
+                }
+                if name != "da.matmul":
+                    plan = td.plan(make.func, *make.args, **make.keywords)
+                    found["planned_bytes"] = plan.bytes_moved
+                    found["planned_peak"] = plan.peak_worker_bytes
                 given = {"workers": workers, "product": name, "n": n, "tile": tile}
-                report.add("figure-dask", **given, **moved, **bound, seconds=times[-1:])
+                report.add("figure-dask", **given, **found, seconds=[seconds])

@@ -1,13 +1,15 @@
 """Clocks of a GPU: whole calls, stages of a product, and the peak of the pool."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from statistics import median
 from time import perf_counter
 from typing import Any
 
 import cupy as cp
 
+from benchmarks.gpu_peers import version_name
+from benchmarks.harness import Calls, interleave
 from twom_dist.kernels.cuda.device import CudaDevice
 from twom_dist.kernels.cuda.engine import CudaEngine
 from twom_dist.tiles import spec as spec_module
@@ -38,27 +40,21 @@ class TimedDevice(CudaDevice):
         super().__init__()
         self.events: list[tuple[str, Any, Any]] = []
 
-    def _timed(self, name: str, call: Callable[[], None]) -> None:
+    def _timed(self, name: str, call: Callable[..., None], *args: Any) -> None:
         start, stop = cp.cuda.Event(), cp.cuda.Event()
         start.record()
-        call()
+        call(*args)
         stop.record()
         self.events.append((name, start, stop))
 
     def launch_packed(self, module: Any, name: str, *args: Any) -> None:
-        """Launch between two events."""
-        call = super().launch_packed
-        self._timed(name, lambda: call(module, name, *args))
+        self._timed(name, super().launch_packed, module, name, *args)
 
     def multiply_int8(self, *args: Any) -> None:
-        """Multiply between two events."""
-        call = super().multiply_int8
-        self._timed("multiply_int8", lambda: call(*args))
+        self._timed("multiply_int8", super().multiply_int8, *args)
 
     def multiply_float16(self, *args: Any) -> None:
-        """Multiply between two events."""
-        call = super().multiply_float16
-        self._timed("multiply_float16", lambda: call(*args))
+        self._timed("multiply_float16", super().multiply_float16, *args)
 
     def milliseconds(self) -> dict[str, float]:
         """Add up the times of each stage, and forget them."""
@@ -70,24 +66,36 @@ class TimedDevice(CudaDevice):
         return dict(total)
 
 
-def time_calls(
-    candidates: Mapping[str, Callable[[], Any]], repeats: int
-) -> dict[str, list[float]]:
-    """Time each candidate on the device, in seconds, in turns, after a warm-up turn."""
-    seconds: dict[str, list[float]] = {name: [] for name in candidates}
-    stream = cp.cuda.get_current_stream()
-    for turn in range(repeats + 1):
-        for name, call in candidates.items():
-            stream.synchronize()
-            start, stop = cp.cuda.Event(), cp.cuda.Event()
-            start.record()
-            out = call()
-            stop.record()
-            stop.synchronize()
-            del out
-            if turn:
-                seconds[name].append(cp.cuda.get_elapsed_time(start, stop) / 1e3)
-    return seconds
+def event_seconds(call: Callable[[], Any]) -> float:
+    """Time a call on the device, from its first launch to the end of its last."""
+    cp.cuda.get_current_stream().synchronize()
+    start, stop = cp.cuda.Event(), cp.cuda.Event()
+    start.record()
+    out = call()
+    stop.record()
+    stop.synchronize()
+    del out
+    return float(cp.cuda.get_elapsed_time(start, stop)) / 1e3
+
+
+def time_calls(candidates: Calls, repeats: int) -> dict[str, list[float]]:
+    """Time each candidate on the device, in seconds, in turns."""
+    return interleave(candidates, repeats, event_seconds)
+
+
+def cublas_version() -> int:
+    """Return the version of cuBLAS that CuPy has loaded."""
+    return int(cp.cuda.cublas.getVersion(cp.cuda.device.get_cublas_handle()))
+
+
+def describe_device() -> str:
+    """Return name, memory, CUDA and cuBLAS of the current device."""
+    properties = cp.cuda.runtime.getDeviceProperties(cp.cuda.Device().id)
+    return (
+        f"{properties['name'].decode()}, {properties['totalGlobalMem'] >> 30} GiB, "
+        f"CUDA {cp.cuda.runtime.runtimeGetVersion()}, "
+        f"cuBLAS {version_name(cublas_version())}"
+    )
 
 
 def time_host(

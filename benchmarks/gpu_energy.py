@@ -20,15 +20,24 @@ QUEUED_SECONDS = 0.1
 
 
 class Meter:
-    """A meter of one GPU; a quantity that it cannot read is None, with one warning."""
+    """NVML's meter of a GPU; what it cannot read is None, with one warning."""
 
-    def __init__(self, nvml: Any, gpu: Any) -> None:
-        self._nvml, self._gpu = nvml, gpu
+    def __init__(self, bus_id: str) -> None:
         self._missing: set[str] = set()
+        try:
+            import pynvml
+
+            pynvml.nvmlInit()
+            self._gpu = pynvml.nvmlDeviceGetHandleByPciBusId(bus_id)
+        except Exception as error:  # there is no class of NVML's without NVML
+            print(f"warning: no joules: {error}", file=sys.stderr)
+            self._missing |= QUANTITIES.keys()
+        else:
+            self._nvml = pynvml
 
     def read(self, quantity: str) -> int | None:
         """Read one of `QUANTITIES`."""
-        if self._nvml is None or quantity in self._missing:
+        if quantity in self._missing:
             return None
         try:
             return QUANTITIES[quantity](self._nvml, self._gpu)
@@ -38,28 +47,11 @@ class Meter:
             return None
 
 
-def open_meter(bus_id: str) -> Meter:
-    """Find a GPU by its PCI bus; without NVML, return a meter that reads nothing."""
-    try:
-        import pynvml
-    except ImportError:
-        print("warning: no joules: nvidia-ml-py is not installed", file=sys.stderr)
-        return Meter(None, None)
-    try:
-        pynvml.nvmlInit()
-        return Meter(pynvml, pynvml.nvmlDeviceGetHandleByPciBusId(bus_id))
-    except pynvml.NVMLError as error:
-        print(f"warning: no joules: NVML does not answer ({error})", file=sys.stderr)
-        return Meter(None, None)
-
-
 def measure_energy(
     call: Callable[[], Any],
     meter: Meter,
     synchronize: Callable[[], None],
-    *,
     seconds: float = 2.0,
-    clock: Callable[[], float] = perf_counter,
 ) -> dict[str, float | None]:
     """Repeat a call for some seconds; return joules, watts, clock and temperature."""
 
@@ -71,14 +63,14 @@ def measure_energy(
         return found
 
     run(1)
-    start = clock()
+    start = perf_counter()
     run(1)
-    queued = ceil(QUEUED_SECONDS / (clock() - start))
-    before, start, calls, clocks = meter.read("millijoules"), clock(), 0, []
-    while clock() - start < seconds:
+    queued = ceil(QUEUED_SECONDS / (perf_counter() - start))
+    before, start, calls, clocks = meter.read("millijoules"), perf_counter(), 0, []
+    while perf_counter() - start < seconds:
         clocks.append(run(queued))
         calls += queued
-    elapsed, after = clock() - start, meter.read("millijoules")
+    elapsed, after = perf_counter() - start, meter.read("millijoules")
     joules = None if before is None or after is None else (after - before) / 1e3
     known = [x for x in clocks if x is not None]
     return {

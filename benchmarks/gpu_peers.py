@@ -1,7 +1,9 @@
 """Other libraries that multiply through int8, each in its own process.
 
 cuBLAS reads its environment once, and GEMMul8 must be loaded before cuBLAS: their
-effect on `cupy.matmul` cannot be switched within a process.
+effect on `cupy.matmul` cannot be switched within a process. The process runs this
+script, which prints speeds and errors of `cupy.matmul` and of our product, a size a
+line.
 """
 
 import json
@@ -9,8 +11,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import twom_dist as td
+from benchmarks.harness import ratios, tera
+from benchmarks.reference import Reference
 
 # Versions as in cublasGetVersion: 10000 major + 100 minor + patch. The wheel
 # nvidia-cublas 13.10.0.20 was the newest in November 2026; 13.7 came with CUDA 13.4, in
@@ -77,11 +85,10 @@ def compare(
     repeats: int,
     timeout: float,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each peer with the results of `gpu_compare.py`; warn of failures."""
-    script = Path(__file__).with_name("gpu_compare.py")
+    """Yield each peer with the results of its process; warn of failures."""
     given = ",".join(map(str, sizes)), str(num_moduli), str(repeats)
     for name, environment in peers.items():
-        command = [sys.executable, str(script), *given]
+        command = [sys.executable, __file__, *given]
         results, failure = run_peer(command, environment, timeout)
         for found in results:
             yield name, found
@@ -92,12 +99,9 @@ def compare(
 def run_peer(
     command: Sequence[str], environment: Mapping[str, str], timeout: float
 ) -> tuple[list[dict[str, Any]], str]:
-    """Run a process that prints results as lines of JSON.
+    """Return the results of a process, those before a failure included, and a failure.
 
-    Returns
-    -------
-    list of dict, str
-        The results, those before a failure included; one line on the failure, or "".
+    The latter is one line, or "".
     """
     with subprocess.Popen(
         command,
@@ -121,10 +125,47 @@ def read_results(printed: str) -> list[dict[str, Any]]:
     """Parse the lines that are JSON objects; other lines are messages of libraries."""
     found = []
     for line in printed.splitlines():
-        try:
-            value = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(value, dict):
-            found.append(value)
-    return found
+        with suppress(ValueError):
+            found.append(json.loads(line))
+    return [x for x in found if isinstance(x, dict)]
+
+
+def measure(n: int, num_moduli: int, repeats: int) -> dict[str, Any]:
+    """Time n x n products in turns, and measure their errors."""
+    import cupy as cp
+
+    from benchmarks.gpu_clock import random_pair, time_calls
+
+    cp.get_default_memory_pool().free_all_blocks()
+    A, B = random_pair(n)
+    candidates = {
+        "peer": partial(cp.matmul, A, B),
+        "2m": partial(td.gemm, A, B, num_moduli=num_moduli),
+    }
+    seconds = time_calls(candidates, repeats)
+    reference = Reference(A, B)
+    return {
+        "n": n,
+        "num_moduli": num_moduli,
+        "tflops": tera(seconds, 8 * n**3),
+        "over_peer": ratios(seconds, "peer")["2m"],
+        "error": {name: reference.errors(x()) for name, x in candidates.items()},
+        "seconds": seconds,
+    }
+
+
+def main(sizes: str, num_moduli: str, repeats: str) -> None:
+    """Measure each size, small ones first."""
+    from benchmarks.gpu_clock import cublas_version
+
+    version = cublas_version()
+    unloaded = find_unloaded(os.environ, Path("/proc/self/maps").read_text())
+    if unloaded:
+        sys.exit(f"the loader could not load {unloaded[0]}")
+    for n in sorted(map(int, sizes.split(","))):
+        found = measure(n, int(num_moduli), int(repeats))
+        print(json.dumps(found | {"cublas": version}), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

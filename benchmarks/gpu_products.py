@@ -1,6 +1,6 @@
 """Products of CuPy arrays against cuBLAS's: squares, stages, moduli, shapes, stacks."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from statistics import median
@@ -8,8 +8,9 @@ from typing import Any
 
 import cupy as cp
 import dask
-from gpu_ceilings import find_floors
-from gpu_clock import (
+
+import twom_dist as td
+from benchmarks.gpu_clock import (
     measure_peak,
     measure_phases,
     random_matrix,
@@ -17,72 +18,100 @@ from gpu_clock import (
     time_calls,
     time_host,
 )
-from gpu_reference import Reference
-from harness import Report, ratios
-
-import twom_dist as td
+from benchmarks.harness import Calls, Report, ratios, tera
+from benchmarks.reference import Reference
 from twom_dist.kernels.cuda import tuning
 from twom_dist.kernels.cuda.device import CudaDevice
 
 NUM_MODULI = 16
-# Candidates whose stages are measured.
+# Candidates whose stages, and whose errors, are measured.
 PHASED = ("2m", "herk", "syrk")
-# Candidates whose errors are measured, against the same reference.
 EXACT = ("2m", "default", "3m", "cupy.matmul")
 # Side of products whose launches may take longer than the device.
 LARGEST_GRAPH = 2048
 # Number of matrices in a stack, and options of ours: the default looks at each.
 STACK = 256
 STACKED = {"normwise": {"accuracy": "normwise"}, "default": {}}
+# Side and number of planes of cuBLAS's int8 products.
+INT8_SHAPES = ((1024, 32), (2048, 32), (4096, 1), (4096, 8), (8192, 1), (8192, 4))
+WINOGRAD_SIZES = (8192, 12288, 16384)
+
+gemm = partial(td.gemm, num_moduli=NUM_MODULI)
 
 
-def bench_square(
-    report: Report, n: int, repeats: int, ceilings: Mapping[str, float]
-) -> None:
+def measure(
+    candidates: Calls,
+    repeats: int,
+    operations: float | Mapping[str, float],
+    **over: str,
+) -> dict[str, Any]:
+    """Time candidates in turns; return the fields of a result that tell of speed.
+
+    `over`: names of fields of ratios, each with the candidate that is 1 there.
+    """
+    seconds = time_calls(candidates, repeats)
+    found = {field: ratios(seconds, baseline) for field, baseline in over.items()}
+    return {"tflops": tera(seconds, operations), **found, "seconds": seconds}
+
+
+def errors(A: Any, B: Any, candidates: Calls, names: Iterable[str]) -> dict[str, Any]:
+    reference = Reference(A, B)
+    return {name: reference.errors(candidates[name]()) for name in names}
+
+
+def bench_ceilings(report: Report) -> None:
+    """Measure bytes a second of a copy, and int8 operations of cuBLAS."""
+    device, tops = CudaDevice(), {}
+    for n, batch in INT8_SHAPES:
+        planes = cp.random.randint(-128, 128, (batch, n, n), cp.int8)
+        sums = cp.empty((batch, n, n), cp.int32)
+        call = partial(device.multiply_int8, planes, planes, sums)
+        seconds = median(time_calls({"cublas": call}, 5)["cublas"])
+        tops[f"{batch} x {n}"] = 2 * batch * n**3 / seconds / 1e12
+        del planes, sums, call
+    x, y = cp.ones(1 << 29), cp.empty(1 << 29)
+    seconds = median(time_calls({"copy": lambda: cp.copyto(y, x)}, 5)["copy"])
+    # Read and written.
+    terabytes = 2 * x.nbytes / seconds / 1e12
+    report.add("gpu-ceilings", terabytes=terabytes, int8_tops={"cublas": tops})
+
+
+def bench_square(report: Report, n: int, repeats: int) -> None:
     """Time n x n products and rank-n updates: stages, peers, memory, error."""
     cp.get_default_memory_pool().free_all_blocks()
     A, B = random_pair(n)
     candidates: dict[str, Callable[[], Any]] = {
-        "2m": lambda: td.gemm(A, B, num_moduli=NUM_MODULI),
-        "default": lambda: td.gemm(A, B),
-        "2m, cuBLAS": by((), lambda: td.gemm(A, B, num_moduli=NUM_MODULI)),
-        "3m": lambda: td.gemm(A, B, num_moduli=NUM_MODULI - 1, method="3m"),
-        "cupy.matmul": lambda: cp.matmul(A, B),
-        "herk": lambda: td.herk(A, num_moduli=NUM_MODULI),
-        "syrk": lambda: td.syrk(A, num_moduli=NUM_MODULI),
+        "2m": partial(gemm, A, B),
+        "default": partial(td.gemm, A, B),
+        "2m, cuBLAS": by((), partial(gemm, A, B)),
+        "3m": partial(td.gemm, A, B, num_moduli=NUM_MODULI - 1, method="3m"),
+        "cupy.matmul": partial(cp.matmul, A, B),
+        "herk": partial(td.herk, A, num_moduli=NUM_MODULI),
+        "syrk": partial(td.syrk, A, num_moduli=NUM_MODULI),
     }
     if n <= LARGEST_GRAPH:
         candidates["2m, graph"] = replayed(A, B)
     candidates["2m, mma"] = by(("mma",), candidates["2m"])
-    seconds = time_calls(candidates, repeats)
     operations = dict.fromkeys(candidates, 8 * n**3)
     operations |= dict.fromkeys(("herk", "syrk"), 4 * n**3)
+    over = {"over_matmul": "cupy.matmul", "over_gemm": "2m"}
+    speeds = measure(candidates, repeats, operations, **over)
     phases = {name: measure_phases(candidates[name]) for name in PHASED}
     outside = {
         name: 1 - found["int8 products"] / sum(found.values())
         for name, found in phases.items()
     }
-    reference = Reference(A, B)
+    error = errors(A, B, candidates, EXACT)
     report.add(
         "gpu",
         n=n,
         num_moduli=NUM_MODULI,
-        tflops={
-            name: operations[name] / median(times) / 1e12
-            for name, times in seconds.items()
-        },
-        over_matmul=ratios(seconds, "cupy.matmul"),
-        over_gemm=ratios(seconds, "2m"),
         milliseconds=phases,
-        floor_milliseconds={
-            name: find_floors((n, n, n), NUM_MODULI, ceilings, update=name != "2m")
-            for name in PHASED
-        },
         share_outside_products=outside,
         int8_tops=64 * n**3 / phases["2m"]["int8 products"] / 1e9,
         peak_bytes=measure_peak(candidates["2m"]),
-        error={name: reference.errors(candidates[name]()) for name in EXACT},
-        seconds=seconds,
+        error=error,
+        **speeds,
     )
 
 
@@ -113,33 +142,24 @@ def by(
 def bench_moduli(report: Report, n: int, repeats: int) -> None:
     """Time n x n products with 8 to 18 moduli."""
     A, B = random_pair(n)
-    counts = range(8, 19)
     candidates: dict[str, Callable[[], Any]] = {
-        str(count): lambda count=count: td.gemm(A, B, num_moduli=count)
-        for count in counts
+        str(count): partial(td.gemm, A, B, num_moduli=count) for count in range(8, 19)
     }
-    candidates["cupy.matmul"] = lambda: cp.matmul(A, B)
-    seconds = time_calls(candidates, repeats)
-    reference = Reference(A, B)
-    report.add(
-        "gpu-moduli",
-        n=n,
-        tflops={k: 8 * n**3 / median(t) / 1e12 for k, t in seconds.items()},
-        over_matmul=ratios(seconds, "cupy.matmul"),
-        error={name: reference.errors(call()) for name, call in candidates.items()},
-        seconds=seconds,
-    )
+    candidates["cupy.matmul"] = partial(cp.matmul, A, B)
+    speeds = measure(candidates, repeats, 8 * n**3, over_matmul="cupy.matmul")
+    error = errors(A, B, candidates, candidates)
+    report.add("gpu-moduli", n=n, error=error, **speeds)
 
 
 def bench_host(report: Report, n: int = 64) -> None:
     """Measure the time that the host needs to launch a product."""
     A = random_matrix(n)
     candidates: dict[str, Callable[[], Any]] = {
-        "gemm": lambda: td.gemm(A, A, num_moduli=NUM_MODULI),
+        "gemm": partial(gemm, A, A),
         "graph": replayed(A, A),
-        "default": lambda: td.gemm(A, A),
-        "herk": lambda: td.herk(A, num_moduli=NUM_MODULI),
-        "cupy.matmul": lambda: cp.matmul(A, A),
+        "default": partial(td.gemm, A, A),
+        "herk": partial(td.herk, A, num_moduli=NUM_MODULI),
+        "cupy.matmul": partial(cp.matmul, A, A),
     }
     found = {name: time_host(call) for name, call in candidates.items()}
     report.add("gpu-host", n=n, num_moduli=NUM_MODULI, host=found)
@@ -150,52 +170,41 @@ def bench_stacks(report: Report, repeats: int) -> None:
     for n in (64, 256, 512):
         pair = random_matrix(STACK * n, n, seed=1), random_matrix(STACK * n, n, seed=2)
         A, B = (x.reshape(STACK, n, n) for x in pair)
-        candidates: dict[str, Callable[[], Any]] = {
-            name: lambda a=list(A), b=list(B), own=options: [
-                td.gemm(x, y, **own) for x, y in zip(a, b, strict=True)
-            ]
-            for name, options in STACKED.items()
-        }
-        candidates |= _whole(td.gemm, A, B)
-        candidates["cupy.matmul, one by one"] = lambda a=list(A), b=list(B): [
-            cp.matmul(x, y) for x, y in zip(a, b, strict=True)
-        ]
-        candidates["cupy.matmul"] = lambda a=A, b=B: cp.matmul(a, b)
-        _report_stacks(report, "gemm", A, candidates, repeats)
-        del pair, A, B, candidates
+        time_stacks(report, "gemm", (A, B), cp.matmul, repeats)
+        del pair, A, B
     X = random_matrix(STACK * 96, 512).astype("complex64").reshape(STACK, 96, 512)
-    candidates = {
-        name: lambda own=options: [td.herk(x, **own) for x in X]
-        for name, options in STACKED.items()
-    }
-    candidates |= _whole(td.herk, X)
-    candidates["cupy.matmul"] = lambda: cp.matmul(X, X.conj().swapaxes(1, 2))
-    _report_stacks(report, "herk", X, candidates, repeats)
+    square = lambda x: cp.matmul(x, x.conj().swapaxes(-1, -2))  # noqa: E731
+    time_stacks(report, "herk", (X,), square, repeats)
 
 
-def _whole(routine: Callable[..., Any], *stacks: Any) -> dict[str, Callable[[], Any]]:
-    """Call a routine for whole stacks."""
-    return {
-        f"stack, {name}": lambda own=options: routine(*stacks, **own)
-        for name, options in STACKED.items()
-    }
-
-
-def _report_stacks(
+def time_stacks(
     report: Report,
     routine: str,
-    A: Any,
-    candidates: Mapping[str, Callable[[], Any]],
+    stacks: tuple[Any, ...],
+    native: Callable[..., Any],
     repeats: int,
 ) -> None:
+    """Time a routine for whole stacks and for one matrix after another."""
+
+    def one_by_one(call: Callable[..., Any]) -> Any:
+        return [call(*matrices) for matrices in zip(*stacks, strict=True)]
+
+    ours = {x: partial(getattr(td, routine), **given) for x, given in STACKED.items()}
+    whole = {f"stack, {name}": partial(x, *stacks) for name, x in ours.items()}
+    candidates = {name: partial(one_by_one, x) for name, x in ours.items()} | whole
+    candidates["cupy.matmul, one by one"] = partial(one_by_one, native)
+    candidates["cupy.matmul"] = partial(native, *stacks)
     seconds = time_calls(candidates, repeats)
+    count = len(stacks[0])
     report.add(
         "gpu-stacks",
         routine=routine,
-        shape=A.shape,
-        dtype=str(A.dtype),
-        products_per_second={k: len(A) / median(t) for k, t in seconds.items()},
+        shape=stacks[0].shape,
+        dtype=str(stacks[0].dtype),
+        products_per_second={k: count / median(t) for k, t in seconds.items()},
         over_matmul=ratios(seconds, "cupy.matmul"),
+        milliseconds={name: measure_phases(call) for name, call in whole.items()},
+        host={name: time_host(call, 5) for name, call in whole.items()},
         seconds=seconds,
     )
 
@@ -214,8 +223,7 @@ def bench_nonfinite(report: Report, n: int, repeats: int) -> None:
     for name, (place, value) in places.items():
         x = A.copy()
         x[place] = value
-        phases = measure_phases(partial(td.gemm, x, B, num_moduli=NUM_MODULI), repeats)
-        milliseconds[name] = phases["fill"]
+        milliseconds[name] = measure_phases(partial(gemm, x, B), repeats)["fill"]
     report.add("gpu-fill", n=n, num_moduli=NUM_MODULI, milliseconds=milliseconds)
 
 
@@ -225,25 +233,21 @@ def bench_winograd(report: Report, n: int, repeats: int) -> None:
 
     def at(levels: int) -> Any:
         with dask.config.set({"twom-dist.winograd-levels": levels}):
-            return td.gemm(A, B, num_moduli=NUM_MODULI)
+            return gemm(A, B)
 
-    candidates: dict[str, Callable[[], Any]] = {
-        name: lambda levels=levels: at(levels)
-        for levels, name in enumerate(("none", "one level", "two levels"))
-    }
+    names = ("none", "one level", "two levels")
+    candidates = {name: partial(at, levels) for levels, name in enumerate(names)}
     expected = at(0)
     same = all(bool((at(levels) == expected).all()) for levels in (1, 2))
     del expected
-    seconds = time_calls(candidates, repeats)
+    speeds = measure(candidates, repeats, 8 * n**3, over_none="none")
     report.add(
         "gpu-winograd",
         n=n,
         num_moduli=NUM_MODULI,
         same_bits=same,
-        tflops={k: 8 * n**3 / median(t) / 1e12 for k, t in seconds.items()},
-        over_none=ratios(seconds, "none"),
         milliseconds={k: measure_phases(call) for k, call in candidates.items()},
-        seconds=seconds,
+        **speeds,
     )
 
 
@@ -252,22 +256,18 @@ def bench_shapes(report: Report, repeats: int) -> None:
     for m, n, k in ((65536, 1024, 1024), (1024, 65536, 1024), (2048, 2048, 131072)):
         A, B = random_matrix(m, k, seed=1), random_matrix(k, n, seed=2)
         candidates: dict[str, Callable[[], Any]] = {
-            "2m": lambda a=A, b=B: td.gemm(a, b, num_moduli=NUM_MODULI),
-            "cupy.matmul": lambda a=A, b=B: cp.matmul(a, b),
+            "2m": partial(gemm, A, B),
+            "cupy.matmul": partial(cp.matmul, A, B),
         }
-        seconds = time_calls(candidates, repeats)
+        speeds = measure(candidates, repeats, 8 * m * n * k, over_matmul="cupy.matmul")
         report.add(
             "gpu-shapes",
             shape=f"{m} x {n} x {k}",
             num_moduli=NUM_MODULI,
-            tflops={
-                name: 8 * m * n * k / median(t) / 1e12 for name, t in seconds.items()
-            },
-            over_matmul=ratios(seconds, "cupy.matmul"),
             milliseconds=measure_phases(candidates["2m"]),
-            seconds=seconds,
+            **speeds,
         )
-        del A, B
+        del A, B, candidates
 
 
 def bench_dtypes(report: Report, n: int, repeats: int) -> None:
@@ -279,24 +279,13 @@ def bench_dtypes(report: Report, n: int, repeats: int) -> None:
         A, B = (x.astype(dtype) for x in pair)
         del pair
         candidates: dict[str, Callable[[], Any]] = {
-            "gemm": lambda a=A, b=B: td.gemm(a, b),
-            "cupy.matmul": lambda a=A, b=B: cp.matmul(a, b),
-            "syrk": lambda a=A: td.syrk(a),
+            "gemm": partial(td.gemm, A, B),
+            "cupy.matmul": partial(cp.matmul, A, B),
+            "syrk": partial(td.syrk, A),
         }
-        seconds = time_calls(candidates, repeats)
-        reference = Reference(A, B)
         whole = (8 if dtype.startswith("complex") else 2) * n**3
         operations = dict.fromkeys(candidates, whole) | {"syrk": whole // 2}
-        report.add(
-            "gpu-dtypes",
-            n=n,
-            dtype=dtype,
-            tflops={k: operations[k] / median(t) / 1e12 for k, t in seconds.items()},
-            over_matmul=ratios(seconds, "cupy.matmul"),
-            over_gemm=ratios(seconds, "gemm"),
-            error={
-                name: reference.errors(candidates[name]())
-                for name in ("gemm", "cupy.matmul")
-            },
-            seconds=seconds,
-        )
+        over = {"over_matmul": "cupy.matmul", "over_gemm": "gemm"}
+        speeds = measure(candidates, repeats, operations, **over)
+        error = errors(A, B, candidates, ("gemm", "cupy.matmul"))
+        report.add("gpu-dtypes", n=n, dtype=dtype, error=error, **speeds)

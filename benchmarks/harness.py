@@ -4,13 +4,15 @@ A result holds every single time, not only the median, and its baselines come fr
 same run: on shared machines absolute times say little, ratios say more.
 """
 
+import argparse
 import json
 import logging
 import platform
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
@@ -19,6 +21,68 @@ from typing import Any
 from twom_dist.crossover.chips import chip_of
 
 PACKAGES = ("numpy", "dask", "distributed", "numba", "onnxruntime")
+Calls = Mapping[str, Callable[[], Any]]
+# Fields that are too long to be shown.
+LONG = ("seconds", "plan", "errors")
+
+
+# --- clocks and rounds ----------------------------------------------------------------
+
+
+def host_seconds(call: Callable[[], Any]) -> float:
+    """Time a call that another one like it has just preceded, unless it takes long."""
+    # Idle BLAS threads spin for some 20 ms after a call, which must not count.
+    time.sleep(0.1)
+    taken = wall_seconds(call)
+    # Idle cores of a virtual machine take milliseconds to wake.
+    return taken if taken >= 1 else wall_seconds(call)
+
+
+def wall_seconds(call: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def interleave(
+    candidates: Calls,
+    repeats: int,
+    clock: Callable[[Callable[[], Any]], Any] = host_seconds,
+) -> dict[str, list[Any]]:
+    """Time each candidate in turn, `repeats` rounds after one that does not count."""
+    found: dict[str, list[Any]] = {name: [] for name in candidates}
+    for turn in range(repeats + 1):
+        for name, call in candidates.items():
+            taken = clock(call)
+            if turn:
+                found[name].append(taken)
+    return found
+
+
+def ratios(seconds: Mapping[str, list[float]], baseline: str) -> dict[str, float]:
+    """Return the median over all rounds of baseline time / candidate time."""
+    return {
+        name: median(b / t for b, t in zip(seconds[baseline], times, strict=True))
+        for name, times in seconds.items()
+    }
+
+
+def medians(found: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    return {name: median(values) for name, values in found.items()}
+
+
+def tera(
+    seconds: Mapping[str, list[float]], operations: float | Mapping[str, float]
+) -> dict[str, float]:
+    """Return 10^12 operations a second, from median times."""
+    return {
+        name: (operations[name] if isinstance(operations, Mapping) else operations)
+        / (median(times) * 1e12)
+        for name, times in seconds.items()
+    }
+
+
+# --- results --------------------------------------------------------------------------
 
 
 def device_name() -> str:
@@ -46,39 +110,11 @@ def commit() -> str:
     return "unknown"
 
 
-def interleave(
-    candidates: Mapping[str, Callable[[], Any]], repeats: int
-) -> dict[str, list[float]]:
-    """Time each candidate in turn, `repeats` rounds after one that does not count."""
-    seconds: dict[str, list[float]] = {name: [] for name in candidates}
-    taken = dict.fromkeys(candidates, 0.0)
-    for turn in range(repeats + 1):
-        for name, call in candidates.items():
-            # Idle BLAS threads spin for some 20 ms after a call, which must not count.
-            time.sleep(0.1)
-            if turn and taken[name] < 1:
-                call()  # idle cores of a virtual machine take milliseconds to wake
-            start = time.perf_counter()
-            call()
-            taken[name] = time.perf_counter() - start
-            if turn:
-                seconds[name].append(taken[name])
-    return seconds
-
-
-def ratios(seconds: Mapping[str, list[float]], baseline: str) -> dict[str, float]:
-    """Return the median over all rounds of baseline time / candidate time."""
-    return {
-        name: median(b / t for b, t in zip(seconds[baseline], times, strict=True))
-        for name, times in seconds.items()
-    }
-
-
 class Report:
     """Append JSON lines to a file, and print a short line for each."""
 
     def __init__(self, path: str | None) -> None:
-        self.path = path
+        self.path = path and Path(path).absolute()
         self.common = {
             "commit": commit(),
             "device": device_name(),
@@ -89,12 +125,10 @@ class Report:
     def add(self, benchmark: str, **fields: Any) -> None:
         """Write one result."""
         line = {"benchmark": benchmark, **fields, **self.common}
-        shown = {
-            k: v for k, v in fields.items() if k not in ("seconds", "plan", "errors")
-        }
+        shown = {k: v for k, v in fields.items() if k not in LONG}
         print(benchmark, *(f"{k}={_short(v)}" for k, v in shown.items()), flush=True)
         if self.path:
-            with Path(self.path).open("a") as file:
+            with self.path.open("a") as file:
                 file.write(json.dumps(line, default=str) + "\n")
 
 
@@ -106,54 +140,70 @@ def _short(value: Any) -> str:
     return str(value)
 
 
+# --- the command line -----------------------------------------------------------------
+
+Part = Callable[[Report, argparse.Namespace], None]
+
+
+def parse(
+    doc: str,
+    names: Sequence[str] = (),
+    given: Sequence[str] | None = None,
+    **options: Any,
+) -> argparse.Namespace:
+    """Read options whose defaults tell their types; lists are joined by commas."""
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    if len(names) > 1:
+        options = {"parts": [*names], **options}
+    for name, default in {**options, "output": None}.items():
+        flag = f"--{name.replace('_', '-')}"
+        told = "append JSON lines to this file" if name == "output" else None
+        if default is False:
+            parser.add_argument(flag, action="store_true")
+            continue
+        read = str if default is None else type(default)
+        if read is list:
+            read = partial(_split, type(default[0]) if default else str)
+        parser.add_argument(flag, type=read, default=default, help=told)
+    args = parser.parse_args(given)
+    unknown = {*vars(args).get("parts", names)} - {*names}
+    if unknown:
+        parser.error(f"there are parts {', '.join(names)}, and not {unknown}")
+    return args
+
+
+def _split(kind: Callable[[str], Any], text: str) -> list[Any]:
+    return [kind(x) for x in text.split(",")]
+
+
+def run(doc: str, *parts: Part, **options: Any) -> None:
+    """Run the parts that the command line asks for, or all, with these options.
+
+    The name of ``bench_eager`` is "eager".
+    """
+    named = {x.__name__.removeprefix("bench_"): x for x in parts}
+    args = parse(doc, [*named], **options)
+    report = Report(args.output)
+    for name in vars(args).get("parts", named):
+        named[name](report, args)
+
+
+# --- workers --------------------------------------------------------------------------
+
+
 @contextmanager
-def start_client(workers: int) -> Iterator[Any]:
-    """Start workers of one thread; the scheduler is a thread of this process."""
+def start_client(workers: int, threads: int = 1, **options: Any) -> Iterator[Any]:
+    """Start workers; the scheduler is a thread of this process."""
     from distributed import Client, LocalCluster
 
-    with (
-        LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            dashboard_address=None,
-            # The end of a cluster cuts off heartbeats, whose tracebacks are noise.
-            silence_logs=logging.CRITICAL,
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
-
-
-@contextmanager
-def transfer_counters(client: Any) -> Iterator[dict[str, Any]]:
-    """Collect the bytes sent meanwhile, and the peak managed bytes of each worker."""
-    client.run(_start_sampling)
-    found: dict[str, Any] = {}
-    yield found
-    answers = client.run(_stop_sampling)
-    found["bytes_moved"] = sum(a["sent"] for a in answers.values())
-    found["peak_managed_bytes"] = max(a["peak"] for a in answers.values())
-
-
-def _start_sampling(dask_worker: Any) -> None:
-    import asyncio
-
-    dask_worker._bench_sent = dask_worker.transfer_outgoing_bytes_total
-    dask_worker._bench_peak = 0
-
-    async def sample() -> None:
-        while True:
-            managed = dask_worker.state.nbytes
-            dask_worker._bench_peak = max(dask_worker._bench_peak, managed)
-            await asyncio.sleep(0.005)
-
-    dask_worker._bench_task = asyncio.ensure_future(sample())
-
-
-def _stop_sampling(dask_worker: Any) -> dict[str, int]:
-    dask_worker._bench_task.cancel()
-    total = dask_worker.transfer_outgoing_bytes_total
-    return {
-        "sent": total - dask_worker._bench_sent,
-        "peak": dask_worker._bench_peak,
+    given: dict[str, Any] = {
+        "n_workers": workers,
+        "threads_per_worker": threads,
+        "dashboard_address": None,
+        # The end of a cluster cuts off heartbeats, whose tracebacks are noise.
+        "silence_logs": logging.CRITICAL,
     }
+    with LocalCluster(**given | options) as cluster, Client(cluster) as client:
+        yield client

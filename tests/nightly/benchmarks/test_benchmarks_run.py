@@ -12,33 +12,30 @@ from tests.support.places import ROOT
 BENCHMARKS = ROOT / "benchmarks"
 SMALLEST = {
     "accuracy": ["--size 8"],
-    "correlator": ["--chunks 2 --repeats 1"],
-    "crossover": ["--dtypes complex128 --shapes 64 --repeats 1"],
-    "dask_gpu": ["--engine cpu --scale 64 --parts copies,gaps,products,files"],
-    "exact": ["--shapes 64x256 --repeats 1"],
+    "dask_gpu": ["--engine cpu --scale 64"],
     "fake_devices": ["--workers 1 --dilation 1"],
-    "files": ["--size 64 --repeats 1"],
-    "gemm": [
-        "--sections eager,products,accuracy --sizes 64 --accuracy-size 64 --repeats 1",
-        "--sections dask --dask-tile 16 --n-workers 1 --repeats 1",
+    "files": [
+        "--parts jobs --size 64 --repeats 1",
+        "--parts tall --rows 4000 --columns 64 --repeats 1",
     ],
+    "gemm": ["--parts eager,products,rank_k --sizes 64 --repeats 1"],
     "host": [
         f"--on {device} --sides 64 --calls 5" for device in ("gpu", "vnni", "cpu")
     ],
+    "integers": ["--shapes 64x256 --chunks 2 --repeats 1"],
     "look": ["--sizes 64 --phi 1 --repeats 1 --long 1024"],
-    "out_of_core": ["--sections waves,soak --size 512 --depth 128 --products 2"],
-    "rank_k": ["--sizes 64 --repeats 1"],
+    "out_of_core": ["--parts waves,soak --size 512 --depth 128 --products 2"],
     "scheduler": [
-        "--sections empty --tiles 10 --n-workers 1 --repeats 1",
-        "--sections model --size 256 --tile 64 --n-workers 1 --repeats 1",
+        "--parts empty --tiles 10 --n-workers 1 --repeats 1",
+        "--parts model --size 256 --tile 64 --n-workers 1 --repeats 1",
     ],
-    "stacks": ["--shapes 32x128 --repeats 1"],
-    "stages": [
-        "--sizes 64 --repeats 1",
-        "--sizes 64 --repeats 1 --without-products",
+    "shapes": [
+        "--parts crossover --dtypes complex128 --shapes 64 --repeats 1",
+        "--parts stacks --shapes 32x128 --repeats 1",
     ],
-    "tall": ["--sections file,workers --rows 4000 --columns 64 --repeats 1"],
+    "stages": ["--sizes 64 --repeats 1", "--sizes 64 --repeats 1 --without-products"],
     "transport": ["--sizes 1 --repeats 1"],
+    "workers": ["--parts shared --rows 4000 --columns 64 --repeats 1"],
 }
 
 

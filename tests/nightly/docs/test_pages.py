@@ -1,6 +1,5 @@
 """The pages build without a warning, and figures that were measured can be drawn."""
 
-import json
 import subprocess
 import sys
 
@@ -22,11 +21,10 @@ def test_the_pages_build_without_a_warning(tmp_path):
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
-def test_recorded_figures_are_drawn(monkeypatch, tmp_path, path):
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    from figures_draw import FIGURES, draw_all
+def test_recorded_figures_are_drawn(tmp_path, path):
+    from benchmarks.figures_page import FIGURES, draw_all, read_lines
 
-    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    lines = read_lines(path)
     page = draw_all(lines, tmp_path).read_text("utf-8")
     assert {x.stem for x in tmp_path.glob("*.png")} == {name for name, *_ in FIGURES}
     assert page.count("data:image/png;base64,") == len(FIGURES)

@@ -2,13 +2,9 @@
 
 import re
 
-from tests.support.places import ROOT
 
-
-def test_the_page_shows_what_is_recorded(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    from figures_draw import FIGURES
-    from figures_page import PAGE, PICTURES, renew
+def test_the_page_shows_what_is_recorded():
+    from benchmarks.figures_page import FIGURES, PAGE, PICTURES, renew
 
     page = PAGE.read_text("utf-8")
     assert renew(page) == page, "run benchmarks/figures_page.py"
