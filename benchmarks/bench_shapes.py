@@ -1,7 +1,7 @@
 """Measure products of many shapes and dtypes against NumPy's, interleaved.
 
 Parts: ``crossover``: from which size on int8 is faster, at the default accuracy, as
-`twom_dist/crossover/table.py` tells (int8 wins if a ratio is above 1). ``stacks``:
+`twom_dist/auto/table.py` tells (int8 wins if a ratio is above 1). ``stacks``:
 updates of stacks of small matrices, which have 2^23 entries together.
 
     python benchmarks/bench_shapes.py --parts crossover --shapes 1024,4096x4096x256

@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from twom_dist.crossover.chips import chip_of
+from twom_dist.auto.chips import chip_of
 
 PACKAGES = ("numpy", "dask", "distributed", "numba", "onnxruntime")
 Calls = Mapping[str, Callable[[], Any]]

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ..crossover import kept, table
-from ..crossover.chips import chip_of
-from ..crossover.choose import KINDS, forget
+from ..auto import kept, table
+from ..auto.chips import chip_of
+from ..auto.choose import KINDS, forget
 from ..errors import EngineUnavailableError
 from ..kernels.registry import ENGINES, get_engine
 from ..problem.arguments import checked

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from ..crossover.choose import tell_choice
+from ..auto.choose import tell_choice
 from ..moduli.accuracy import AUTO_METHOD
 from ..plan import Cluster, make_plan
 from ..plan.explanation import Explanation, add_findings, explain_spec

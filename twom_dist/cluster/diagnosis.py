@@ -12,9 +12,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 from dask.system import CPU_COUNT
 
-from ..crossover import kept
-from ..crossover.chips import chip_of
-from ..crossover.choose import tell_sizes
+from ..auto import kept
+from ..auto.chips import chip_of
+from ..auto.choose import tell_sizes
 from ..errors import INSTALL_CUDA, EngineUnavailableError, TwomError
 from ..kernels.family import convert
 from ..plan.show import Rows, as_html, as_text, name_count

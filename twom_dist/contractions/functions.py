@@ -7,7 +7,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from ..api.types import as_contraction, as_einsum
-from ..crossover.choose import is_small
+from ..auto.choose import is_small
 from ..errors import PlanError
 from ..interop.traced import compute_or_trace
 from ..kernels.family import deliver

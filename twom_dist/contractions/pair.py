@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..api.routine import compute_call
-from ..crossover.choose import is_small
+from ..auto.choose import is_small
 from ..errors import PlanError
 from ..kernels.family import address_of, family_of, namespace
 from ..problem.call import Call, Terms

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..crossover.choose import is_small
+from ..auto.choose import is_small
 from ..problem.choice import Choice
 from ..problem.matrices import is_dask
 from .native import PRODUCT_KINDS, is_left_to_dask

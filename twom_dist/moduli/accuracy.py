@@ -20,7 +20,7 @@ from . import (
 
 # The product of NumPy or CuPy.
 NATIVE_METHOD: Literal["blas"] = "blas"
-# The faster one of NATIVE_METHOD and 2m: see `crossover`.
+# The faster one of NATIVE_METHOD and 2m: see `auto`.
 AUTO_METHOD: Literal["auto"] = "auto"
 
 # Unit roundoffs of the two precisions, and of an unevaluated sum of two doubles.

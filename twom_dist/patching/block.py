@@ -9,8 +9,8 @@ from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from types import TracebackType
 from typing import Any, Self, Unpack
 
+from ..auto.choose import listen
 from ..contractions.recorded import intercept
-from ..crossover.choose import listen
 from ..errors import ArgumentError, TwomError
 from ..moduli.accuracy import AUTO_METHOD, NATIVE_METHOD
 from ..problem.arguments import checked

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Literal, Self, Unpack, cast
 
-from ..crossover.chips import Chip
-from ..crossover.choose import decide, prefers_native
+from ..auto.chips import Chip
+from ..auto.choose import decide, prefers_native
 from ..errors import AccuracyError, PlanError, shown
 from ..kernels.limits import Shape
 from ..kernels.registry import ENGINES

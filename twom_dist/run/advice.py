@@ -5,7 +5,7 @@ from typing import Any
 
 from dask.utils import format_bytes
 
-from ..crossover.choose import prefers_native, tell_choice
+from ..auto.choose import prefers_native, tell_choice
 from ..problem.problem import Problem
 from .client import chip_of_workers
 

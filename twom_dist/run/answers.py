@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from ..crossover.chips import Chip
+from ..auto.chips import Chip
 from ..errors import EngineUnavailableError
 from ..plan.memory import MemoryBudget
 

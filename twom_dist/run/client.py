@@ -10,8 +10,8 @@ from typing import Any
 
 from dask.system import CPU_COUNT
 
+from ..auto.chips import NOT_SEEN, Chip, chip_of
 from ..config import choice_setting, flag_setting, size_setting
-from ..crossover.chips import NOT_SEEN, Chip, chip_of
 from ..errors import ArgumentError, warn_caller
 from ..kernels.family import family_of
 from ..kernels.registry import engine_of

@@ -8,8 +8,8 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any, NamedTuple
 
+from ..auto.choose import state as crossovers
 from ..config import setting
-from ..crossover.choose import state as crossovers
 from ..errors import EngineUnavailableError, MemoryLimitError
 from ..kernels.family import family_of
 from ..kernels.registry import engine_of

@@ -26,7 +26,7 @@ LAYERS = (
     ),
     ("kernels",),
     ("tiles",),
-    ("crossover",),
+    ("auto",),
     ("plan",),
     ("problem",),
     ("run", "store", "testing"),

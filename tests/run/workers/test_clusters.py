@@ -18,7 +18,7 @@ from tests.support.cuda.cupy_arrays import DeviceArray
 from tests.support.expect import raises
 from tests.support.jobs import IN_PROCESS, local_workers
 from tests.support.workers import started
-from twom_dist.crossover import chips
+from twom_dist.auto import chips
 from twom_dist.errors import EngineUnavailableError, MemoryLimitError
 from twom_dist.run import devices
 from twom_dist.run.devices import WorkerDevice

@@ -12,7 +12,7 @@ import twom_dist as td
 from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.strategies import random_matrix
-from twom_dist.crossover import chips, choose, kept
+from twom_dist.auto import chips, choose, kept
 from twom_dist.errors import EngineUnavailableError, PlanError
 
 BELOW = "twom-dist.blas-below"
