@@ -36,8 +36,8 @@ from tests.support.jobs import task_names, wait_until
 from twom_dist.jobs import JobSummary, begin, compute, open_job
 from twom_dist.plan import Cluster, Layout
 from twom_dist.plan.memory import INTERPRETER_BYTES
-from twom_dist.run.client import current_cluster
 from twom_dist.tiles.placement import plugin
+from twom_dist.workers.client import current_cluster
 
 ITEM_BYTES = 16
 STRIP = 512

@@ -20,7 +20,7 @@ import dask
 import numpy as np
 
 from benchmarks.harness import Report, interleave, medians, run, start_client
-from twom_dist.run.client import ensure_plugins
+from twom_dist.workers.client import ensure_plugins
 
 TOTAL = 64 * 2**20
 WAYS = {
@@ -47,7 +47,7 @@ def read(blocks: list[Any]) -> float:
 
 def take_all() -> None:
     """Carry blocks of any size, whatever the connection."""
-    from twom_dist.tiles.transport import worker_plugin
+    from twom_dist.workers.transport import worker_plugin
 
     worker_plugin.LEAST.update(tcp=0, tls=0)
 

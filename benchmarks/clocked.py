@@ -23,8 +23,8 @@ from benchmarks.clock import AREA, COPY, NORMS, POOL, SCALE, Clock
 from twom_dist.kernels import registry
 from twom_dist.kernels.cuda import engine as cuda
 from twom_dist.plan import turns
-from twom_dist.run import devices as run_devices
 from twom_dist.tiles import cache, spec, tasks
+from twom_dist.workers import devices as run_devices
 
 # --- one device a worker --------------------------------------------------------------
 

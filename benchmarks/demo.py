@@ -19,10 +19,10 @@ import twom_dist as td
 from twom_dist.cli.failures import SentenceCommand, begin_work
 from twom_dist.cli.options import COUNT, DEBUG_OPTION, option
 from twom_dist.cli.progress import Bar
-from twom_dist.cluster.nvml import find_gpus
 from twom_dist.errors import PlanError
 from twom_dist.jobs.reports import count_operations
 from twom_dist.store import open_matrix
+from twom_dist.workers.nvml import find_gpus
 
 FOLDER = Path("demo-output")
 # There while the kernel's module for NVIDIA GPUs is loaded.

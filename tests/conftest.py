@@ -13,7 +13,7 @@ from tests.support.command import CommandLine, K, M, N, make, save_operands
 from tests.support.skips import find_unexpected
 from tests.support.strategies import ENGINE_NAMES
 from twom_dist.kernels import get_engine
-from twom_dist.run.client import current_client
+from twom_dist.workers.client import current_client
 
 # Derandomised: a failure is the same for everyone. No deadline: the first call of a
 # kernel compiles it.

@@ -48,13 +48,14 @@ from .api.updates import (
     zsyr2k,
     zsyrk,
 )
-from .cluster import doctor, local_cluster
 from .config import load_defaults as _load_defaults
 from .contractions import einsum, matmul, numpy, tensordot, transpose
 from .jobs import JobSummary
 from .patching import use
 from .plan import Plan
 from .plan.explanation import Explanation
+from .workers.diagnosis import doctor
+from .workers.local import local_cluster
 
 __version__ = "0.1.0"
 

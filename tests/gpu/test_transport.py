@@ -13,9 +13,9 @@ from tests.support.bits import same_bits
 from tests.support.jobs import HERE, addresses
 from tests.support.strategies import random_matrix
 from twom_dist.kernels.cuda.fill import CudaFill
-from twom_dist.run.client import ensure_plugins
-from twom_dist.tiles.moving import DeviceAccumulator
-from twom_dist.tiles.transport.worker_plugin import TransportPlugin
+from twom_dist.workers.client import ensure_plugins
+from twom_dist.workers.transport.device_accumulator import DeviceAccumulator
+from twom_dist.workers.transport.worker_plugin import TransportPlugin
 
 pytestmark = pytest.mark.gpu
 
@@ -82,7 +82,7 @@ def test_blocks_go_by_handles(client, kind):
 
 
 def refuse_handles():
-    from twom_dist.tiles.transport.handles import Ipc
+    from twom_dist.workers.transport.handles import Ipc
 
     def refuse(self, handle):
         raise RuntimeError("no peer access")

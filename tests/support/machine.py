@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from twom_dist.run import client
+from twom_dist.workers import client
 
 
 @contextmanager

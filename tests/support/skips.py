@@ -71,7 +71,7 @@ EXPECTED = (
     Skips("tests/nightly/batch/test_slurm_jobs.py", 4, _has_no_slurm),
     Skips("tests/run/commands/test_scripts.py", 1, _program("shellcheck")),
     Skips("tests/check/store/test_store_unfinished.py", 3, _is_not_root),
-    Skips("tests/check/cluster/test_local_cluster.py", 1, _package("dask_cuda")),
+    Skips("tests/check/workers/test_local_cluster.py", 1, _package("dask_cuda")),
     # Torch and JAX take gigabytes.
     Skips("tests/check/interop/test_exchange.py", 2, _package("torch", "jax")),
     Skips("tests/run/docs/test_docs.py", 1, _package("torch")),
@@ -81,7 +81,7 @@ EXPECTED = (
     Skips("tests/run/cuda_on_host/test_compile.py", 1, _package("cuda.core")),
     Skips("tests/nightly/architectures/", 1, _package("cuda.core")),
     Skips("tests/run/cuda_on_host/test_products.py", 1, _package("cupy")),
-    Skips("tests/check/tiles/test_transport.py", 100, _has_no_memory_files),
+    Skips("tests/check/workers/test_transport.py", 100, _has_no_memory_files),
     Skips("tests/run/workers/test_transport_on_workers.py", 100, _has_no_memory_files),
     Skips("tests/check/kernels/test_cupy.py", 1, _package("cupy")),
     Skips("tests/check/kernels/test_products.py", 60, is_not_x86_linux),

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from distributed.protocol import serialize
 
-from twom_dist.tiles.transport.handles import Export, opened
-from twom_dist.tiles.transport.passage import Passage
-from twom_dist.tiles.transport.serialiser import FAMILY
+from twom_dist.workers.transport.handles import Export, opened
+from twom_dist.workers.transport.passage import Passage
+from twom_dist.workers.transport.serialiser import FAMILY
 
 
 def files_in_memory(process):

@@ -11,11 +11,11 @@ from ..problem import problem
 from ..problem.problem import Problem
 from ..problem.sizes import check_known
 from ..run.align import op_chunks
-from ..run.client import by_workers_chip
 from ..run.collection import look_at_arrays
 from ..run.lazy import align, align_diagonal
 from ..tiles.grid import cut_strips
 from ..tiles.spec import Spec
+from ..workers.client import by_workers_chip
 from .files import ask_job
 from .plan_operands import is_header, take_matrices
 from .routine import ask, unwrap

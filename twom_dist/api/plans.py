@@ -18,8 +18,8 @@ from ..problem.problem import Problem, of_headers
 from ..problem.scalars import as_number
 from ..problem.sizes import check_known
 from ..problem.target import Exact
-from ..run.client import by_workers_chip, current_cluster
 from ..tiles.grid import Chunks
+from ..workers.client import by_workers_chip, current_cluster
 from .files import ask_job
 from .job_plans import plan_job
 from .plan_operands import is_header, take_matrices

@@ -24,8 +24,8 @@ def doctor(as_json: bool, **scheduler: Any) -> None:
     Prints one line for each finding: ok, warning or failure, what was found, and what
     to do about it.
     """
-    from ..cluster import Finding, Report
-    from ..cluster import doctor as examine
+    from ..workers.diagnosis import Finding, Report
+    from ..workers.diagnosis import doctor as examine
     from . import workers
 
     client, unreachable = None, []

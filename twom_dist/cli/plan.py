@@ -89,7 +89,7 @@ def plan(
     """
     from ..api.files import multiply_files, update_files
     from ..api.plans import plan as plan_routine
-    from ..cluster.local import choose_workers
+    from ..workers.local import choose_workers
 
     asked = {"a": _find("A", a, shape_a), "routine": find_routine(routine, exact)}
     if ROUTINES[routine].matrices == 2 or b or shape_b:

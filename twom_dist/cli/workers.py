@@ -8,10 +8,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from time import monotonic, sleep
 from typing import Any
 
-from ..cluster.local import choose_workers, local_cluster
 from ..errors import TwomError
 from ..plan import Cluster
-from ..run.client import current_cluster
+from ..workers.client import current_cluster
+from ..workers.local import choose_workers, local_cluster
 from .options import given
 from .signals import undisturbed
 

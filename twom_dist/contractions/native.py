@@ -12,8 +12,8 @@ from ..kernels.registry import engine_of
 from ..problem.call import Terms
 from ..problem.choice import Choice
 from ..problem.matrices import is_dask
-from ..run.client import by_workers_chip
 from ..tiles.routine import ROUTINES
+from ..workers.client import by_workers_chip
 from .letters import Term
 
 # float32, float64, complex64 and complex128 go through int8 products or the BLAS.

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..errors import ArgumentError, StoreError, portable_errors
 from ..plan import LARGEST_TILE, SMALLEST_TILE
-from ..run.client import current_client, current_cluster
 from ..store._location import make_absolute
+from ..workers.client import current_client, current_cluster
 
 # Chunks up to this side become tiles, though larger than those that plans choose.
 _LARGEST_CHUNK = 2 * LARGEST_TILE

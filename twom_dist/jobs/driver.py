@@ -6,13 +6,18 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
-from ..cluster.local import choose_workers
 from ..errors import ArgumentError, shown
 from ..plan import Cluster, Layout
-from ..run.answers import require_answer
-from ..run.client import check_client, current_client, current_cluster, ensure_plugins
 from ..tiles.interpreter import Found
 from ..typing import Cell
+from ..workers.answers import require_answer
+from ..workers.client import (
+    check_client,
+    current_client,
+    current_cluster,
+    ensure_plugins,
+)
+from ..workers.local import choose_workers
 from .execution import compute_value, compute_wave
 from .job import Job, check_unchanged
 from .manifest import KEPT, LOOKING, MULTIPLYING, VERIFYING, WRITING, explain_job

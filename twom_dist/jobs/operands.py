@@ -18,7 +18,6 @@ from ..kernels.registry import get_engine
 from ..plan import share_look
 from ..plan.chunks import Shape
 from ..problem.integer_valued import find_largest, is_floating
-from ..run.client import list_workers
 from ..store import StoredMatrix
 from ..tiles.blocks import cast
 from ..tiles.interpreter import Line
@@ -29,6 +28,7 @@ from ..tiles.rows import Source
 from ..tiles.spec import SIDES, is_straight
 from ..tiles.task_spec import Task
 from ..typing import Array, Cell, Side
+from ..workers.client import list_workers
 from .execution import at_disk, persist
 from .job import Job
 from .run import Run

@@ -7,13 +7,13 @@ from typing import Any
 
 import dask
 
-from ..cluster.nvml import find_gpus
 from ..errors import INSTALL_CUDA, EngineUnavailableError
 from ..kernels.cpu.buffers import kept_bytes
 from ..plan import Cluster
 from ..plan.cluster import DEVICE_THREADS
 from ..plan.memory import INTERPRETER_BYTES, PAUSE, MemoryBudget
-from ..run.devices import WorkerDevice, measure_device
+from ..workers.devices import WorkerDevice, measure_device
+from ..workers.nvml import find_gpus
 from .watchdog import ask
 
 

@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import dask
 
-from ..cluster.diagnosis import compare_processes
 from ..errors import MemoryLimitError, PlanError, StoreError, warn_of_native
 from ..kernels.registry import get_engine
 from ..plan import Cluster, Layout
@@ -15,6 +14,7 @@ from ..store import Output, Place, find_unfinished
 from ..store.output import RUN
 from ..tiles.interpreter import Found
 from ..typing import Cell
+from ..workers.diagnosis import compare_processes
 from .job import Job, check_workers, identify_inputs, stamp_inputs
 from .manifest import (
     MULTIPLYING,

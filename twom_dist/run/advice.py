@@ -7,7 +7,7 @@ from dask.utils import format_bytes
 
 from ..auto.choose import prefers_native, tell_choice
 from ..problem.problem import Problem
-from .client import chip_of_workers
+from ..workers.client import chip_of_workers
 
 # Smaller products take a second or so, natively or not.
 _LEAST_PRODUCT = 2**30

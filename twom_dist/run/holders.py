@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from ..tiles.grid import Grid
 from ..tiles.spec import SIDES, Spec, is_straight
 from ..typing import Side
-from .client import current_client
+from ..workers.client import current_client
 
 T = TypeVar("T", bound=Hashable)
 

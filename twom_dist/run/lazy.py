@@ -17,6 +17,7 @@ from ..problem.problem import Problem
 from ..tiles.blocks import cast_block
 from ..tiles.grid import Chunks, Grid
 from ..tiles.spec import SIDES, Spec
+from ..workers.client import current_cluster, ensure_plugins, warn_of_idle_gpus
 from .align import (
     align_inner,
     align_result,
@@ -24,7 +25,6 @@ from .align import (
     has_unknown,
     op_chunks,
 )
-from .client import current_cluster, ensure_plugins, warn_of_idle_gpus
 from .collection import product_array, remade_array
 from .holders import follow_holders
 from .holding import Inputs, plan_inputs

@@ -23,8 +23,8 @@ from ..problem.problem import Problem
 from ..tiles.blocks import check_kind
 from ..tiles.graph import running
 from ..tiles.spec import SIDES, Spec, is_straight, load_engine
+from ..workers.client import current_cluster, ensure_plugins
 from . import lazy, stacks
-from .client import current_cluster, ensure_plugins
 
 # The prefix that dashboards group the tasks by.
 STAGE = "twom-stack"

@@ -20,8 +20,8 @@ from ..problem.problem import Problem, of_arrays
 from ..problem.scalars import as_key
 from ..tiles.spec import Spec, engine_named, turned
 from ..typing import Array
+from ..workers.client import by_workers_chip
 from . import eager
-from .client import by_workers_chip
 from .compute import compute
 from .weighed import WeighedRecipe
 

@@ -29,7 +29,7 @@ def _accumulator(
 ) -> Accumulator:
     """Make an accumulator, on a device one that distributed sends as device arrays."""
     if family_of(values) == "cupy" and "distributed" in sys.modules:
-        from .moving import DeviceAccumulator
+        from ..workers.transport.device_accumulator import DeviceAccumulator
 
         return DeviceAccumulator(values, fill, scaled)
     return Accumulator(values, fill, scaled)

@@ -11,7 +11,7 @@ from tests.support.expect import raises
 from twom_dist.errors import EngineUnavailableError
 from twom_dist.jobs.resources import budget_for_devices, choose_engine
 from twom_dist.plan import Cluster
-from twom_dist.run.devices import WorkerDevice
+from twom_dist.workers.devices import WorkerDevice
 
 GIB = 2**30
 NONE = WorkerDevice(reason="CUDA finds no device")

@@ -10,10 +10,10 @@ import pytest
 
 from tests.support.amx import run_amx
 from tests.support.cases import cases
-from twom_dist.cluster import diagnosis
 from twom_dist.kernels.cpu import units
 from twom_dist.kernels.cpu.products import multiply, packed
 from twom_dist.kernels.cpu.products.multiply import select_tiles
+from twom_dist.workers import diagnosis
 
 WHOLE = frozenset(("avx512vnni", "avx512bw"))
 HALF = frozenset(("avxvnni", "avx2", "fma"))

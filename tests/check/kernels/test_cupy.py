@@ -18,7 +18,7 @@ from twom_dist.errors import (
     PlanError,
 )
 from twom_dist.kernels.family import empty_block
-from twom_dist.run import devices
+from twom_dist.workers import devices
 
 cupy = pytest.importorskip("cupy")
 

@@ -8,8 +8,8 @@ import numpy as np
 
 import twom_dist as td
 from tests.support.cases import cases
-from twom_dist.cluster import Finding, Report
 from twom_dist.jobs import JobSummary
+from twom_dist.workers.diagnosis import Finding, Report
 
 HOSTILE = "<script>alert('&amp;')</script>"
 JOB = JobSummary(

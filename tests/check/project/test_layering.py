@@ -25,13 +25,16 @@ LAYERS = (
         "kernels.registry",
     ),
     ("kernels",),
-    ("tiles",),
+    # A receiver of blocks knows how tiles travel, and tasks make them so.
+    ("tiles", "workers.transport"),
     ("auto",),
     ("plan",),
     ("problem",),
+    ("workers",),
     ("run", "store", "testing"),
     ("interop",),
-    ("cluster",),
+    # The doctor multiplies.
+    ("workers.diagnosis",),
     ("jobs",),
     ("api",),
     ("contractions", "integers"),
@@ -50,13 +53,13 @@ AT_MOST = {
 }
 # Engines are loaded by their names; what is inside them is for those who examine it.
 ENGINES = tuple(f"kernels.{name}" for name in ("cpu", "cuda", "reference"))
-EXAMINERS = ("cluster", "cli.info", "jobs.resources")
+EXAMINERS = ("workers.diagnosis", "cli.info", "jobs.resources")
 
 # Third party -> layers that import it at the top of a module, and layers that import it
 # where it is needed: inside a function, or for the type checker alone.
 ANYWHERE = ("",)
 THIRD_PARTIES = {
-    "cupy": (("kernels.cuda", "cluster"), ANYWHERE),
+    "cupy": (("kernels.cuda",), ANYWHERE),
     "cupyx": (("kernels.cuda",), ("kernels",)),
     "llvmlite": (("kernels.cpu",), ("kernels.cpu",)),
     "numba": (("kernels.cpu",), ("kernels.cpu",)),

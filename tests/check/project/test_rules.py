@@ -26,12 +26,12 @@ LONG = ("api", "cli", "kernels")
 RAISES = {
     "contractions": {"AttributeError"},
     "cli": {"Exit", "BadParameter", "ValueError"},
-    "cluster/local.py": {"SystemExit"},
+    "workers/local.py": {"SystemExit"},
     "jobs/execution.py": {"CancelledError"},
     "problem/scalars.py": {"OverflowError"},
     "store": {"FileNotFoundError", "OSError", "ValueError"},
     "tiles/rows.py": {"IndexError"},
-    "tiles/transport": {"LeaseEndedError", "NotImplementedError", "OSError"},
+    "workers/transport": {"LeaseEndedError", "NotImplementedError", "OSError"},
 }
 # These hand options to another library: dask, zarr, Numba, NumPy, autoray, and a
 # function of a client.

@@ -20,8 +20,8 @@ from tests.support.jobs import IN_PROCESS, local_workers
 from tests.support.workers import started
 from twom_dist.auto import chips
 from twom_dist.errors import EngineUnavailableError, MemoryLimitError
-from twom_dist.run import devices
-from twom_dist.run.devices import WorkerDevice
+from twom_dist.workers import devices
+from twom_dist.workers.devices import WorkerDevice
 
 # More than this process takes, or its workers would pause.
 LIMIT = 4 * 2**30

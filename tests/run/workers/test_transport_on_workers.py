@@ -14,7 +14,7 @@ from tests.support.jobs import addresses, local_workers, wait_until
 from tests.support.strategies import random_matrix
 from tests.support.transport import files_in_memory
 from tests.support.workers import PATIENT
-from twom_dist.tiles.transport import leases, passage
+from twom_dist.workers.transport import leases, passage
 
 pytestmark = [
     pytest.mark.timeout(90),

@@ -230,7 +230,7 @@ def ensure_plugins() -> None:
 
         _register(client, PlacementPlugin())
     if choice_setting("transport", ("auto", "dask")) == "auto":
-        from ..tiles.transport.worker_plugin import TransportPlugin
+        from .transport.worker_plugin import TransportPlugin
 
         # It only saves time, which a worker that is dying does not need; dask logs why.
         # Schedulers pass a worker's error on as an Exception.

@@ -11,7 +11,7 @@ from distributed.protocol import dask_deserialize, dask_serialize
 from distributed.protocol.cuda import cuda_deserialize, cuda_serialize
 from distributed.protocol.serialize import ObjectDictSerializer
 
-from .accumulator import Accumulator
+from ...tiles.accumulator import Accumulator
 
 
 class DeviceAccumulator(Accumulator):

@@ -22,11 +22,11 @@ from ..problem.arguments import checked
 from ..problem.call import Terms
 from ..problem.choice import Choice
 from ..problem.problem import of_arrays
-from ..run.client import check_client, current_client
 from ..run.compute import compute
 from ..testing import random_matrix
 from ..tiles.routine import ROUTINES
 from ..typing import EngineName
+from .client import check_client, current_client
 from .nvml import Gpus, find_gpus
 
 # If releases of these differ, processes cannot read each other's messages or tasks.

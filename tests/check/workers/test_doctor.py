@@ -10,9 +10,10 @@ from distributed import Client
 import twom_dist as td
 from tests.support.cases import cases
 from tests.support.expect import raises
-from twom_dist.cluster import Finding, Report, diagnosis
 from twom_dist.errors import ArgumentError, KernelError
 from twom_dist.kernels.cpu import at_once
+from twom_dist.workers import diagnosis
+from twom_dist.workers.diagnosis import Finding, Report
 
 
 def statuses(findings):

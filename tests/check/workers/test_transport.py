@@ -24,7 +24,7 @@ from tests.support.transport import (
     send,
     with_device,
 )
-from twom_dist.tiles.transport.serialiser import Receiver
+from twom_dist.workers.transport.serialiser import Receiver
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "memfd_create"), reason="files in memory are Linux's"

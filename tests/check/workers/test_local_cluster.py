@@ -13,12 +13,12 @@ from tests.support.nvml import (
     fake_nvml,
     recording_clusters,
 )
-from twom_dist.cluster import local, nvml
 from twom_dist.errors import (
     ArgumentError,
     MemoryLimitError,
     PlanError,
 )
+from twom_dist.workers import local, nvml
 
 GIB = 2**30
 FREE = [(100 * GIB, 90 * GIB), (100 * GIB, 80 * GIB)]

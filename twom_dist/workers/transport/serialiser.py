@@ -10,8 +10,8 @@ from typing import Any
 
 from distributed.protocol import register_serialization_family
 
+from ...tiles.accumulator import Accumulator
 from ...typing import Array
-from ..accumulator import Accumulator
 from .leases import LeaseEndedError
 from .passage import Passage, Sent, is_array, take
 

@@ -13,8 +13,8 @@ from tests.support.expect import raises
 from tests.support.machine import a_machine
 from tests.support.strategies import random_matrix
 from twom_dist.errors import MemoryLimitError, MemoryWarning
-from twom_dist.run import client
-from twom_dist.run.machine import group_limits
+from twom_dist.workers import client
+from twom_dist.workers.machine import group_limits
 
 
 @contextmanager

@@ -13,9 +13,9 @@ from ..errors import ArgumentError, EngineUnavailableError, MemoryLimitError, Pl
 from ..plan import Cluster
 from ..plan.cluster import DEVICE_THREADS
 from ..plan.memory import MemoryBudget
-from ..run.machine import machine_memory
 from ..typing import as_integer
 from . import cuda
+from .machine import machine_memory
 from .nvml import Gpus, find_gpus
 from .starting import guarded_start, private_folder
 
