@@ -22,7 +22,7 @@ from ..store import StoredMatrix
 from ..tiles.blocks import cast
 from ..tiles.interpreter import Line
 from ..tiles.placement.grids import WorkerGrid
-from ..tiles.placement.readers import READER, choose_readers
+from ..tiles.placement.input_homes import READER, choose_readers
 from ..tiles.placement.triangle import TriangleMap, triangle_map
 from ..tiles.rows import Source
 from ..tiles.spec import SIDES, is_straight

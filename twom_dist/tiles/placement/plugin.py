@@ -14,10 +14,10 @@ from typing import Any
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from ..graph import PANEL, PRODUCT, REDUCE, SCALING_STAGES
-from .order import Step, order_along_k, turn_of
-from .readers import READER
-from .replicas import Replicas
-from .seating import place_product, stage_and_token
+from .assignment import place_product, stage_and_token
+from .input_homes import READER
+from .priorities import Step, order_along_k, turn_of
+from .replica_counts import ReplicaCounts
 
 PLUGIN_NAME = "twom-placement"
 # States of tasks of an earlier graph that is computed once more.
@@ -40,7 +40,7 @@ class PlacementPlugin(SchedulerPlugin):
         self.scheduler = scheduler
         self.placed: set[Any] = set()
         self.paused: dict[str, asyncio.TimerHandle] = {}
-        self.replicas = Replicas()
+        self.replicas = ReplicaCounts()
 
     def update_graph(
         self,

@@ -1,8 +1,8 @@
 """Placement of the tiles of one triangle, such as that of A A^H: pure functions.
 
 Tile (i, j) needs rows i and j of A. On a cyclic grid a worker holds two sets of rows of
-A: one for the rows and one for the columns of its tiles. With the covers of `covers`
-both are one set, and little more than half as much is held and moved.
+A: one for the rows and one for the columns of its tiles. With a block design both are
+one block, and little more than half as much is held and moved.
 """
 
 from collections import Counter, defaultdict
@@ -13,14 +13,14 @@ from math import isqrt
 from types import MappingProxyType
 
 from ...typing import Cell
-from .covers import Cover, bits, greedy_cover, plane_cover
+from .block_designs import BlockDesign, bits, greedy_design, plane_design
 from .grids import worker_grids
 
-# Rows that the search sees (each stands for several if there are more), sizes of covers
-# that it tries, attempts for each size, and covers that it fills with cells.
+# Rows that the search sees (each stands for several if there are more), sizes of
+# designs that it tries, attempts for each size, and designs that it fills with cells.
 ROWS, SIZES, SEEDS, KEPT = 64, 32, 2, 8
 # Rows that are placed one by one, while further rows repeat their placement; and the
-# most workers for which covers are searched.
+# most workers for which designs are searched.
 PLACED, SEARCHED = 256, 512
 # Largest over mean load that counts as even: a smaller one can cost a third more rows
 # (15 instead of 11, of 56 on 31 workers).
@@ -115,7 +115,7 @@ def _find_periods(count: int, workers: int) -> list[int]:
         return [count]
     alike = -(-count // PLACED)
     periods = [-(-count // more) for more in range(alike, alike + 3)]
-    plane = plane_cover(workers)
+    plane = plane_design(workers)
     if plane is not None and plane.points <= PLACED:
         periods.append(PLACED // plane.points * plane.points)
     return periods
@@ -146,7 +146,7 @@ def place_triangle(count: int, workers: int) -> dict[Cell, int]:
     Notes
     -----
     Lines of planes serve c (c + 1) and c (c + 1) + 1 workers, c a prime power up to 13.
-    Cost: up to 64 greedy covers, 8 of them filled with the cells of up to 64 rows;
+    Cost: up to 64 greedy designs, 8 of them filled with the cells of up to 64 rows;
     beyond, a few operations for each cell. Measured on one core of an x86 server: 0.2 s
     for 64 rows and 20 workers, 0.5 s for 256 rows and 64 workers, 2 s for 256 and 200.
     """
@@ -160,10 +160,10 @@ def place_triangle(count: int, workers: int) -> dict[Cell, int]:
     even = min(EVEN, most_work * workers / count**2)
     # Each of these rows stands for as many as any other, or for one less.
     rows = -(-count // -(-count // ROWS))
-    covers = [plane_cover(workers)]
+    designs = [plane_design(workers)]
     if workers <= SEARCHED:
-        covers.append(_search_cover(rows, workers, even))
-    found = [_fill(cover.spread(count)) for cover in covers if cover is not None]
+        designs.append(_search_design(rows, workers, even))
+    found = [_fill(design.spread(count)) for design in designs if design is not None]
     ranked = sorted(found, key=lambda cells: _rank(cells, even * count**2 / workers))
     for placed in ranked:
         work, held, _ = _cost(placed)
@@ -196,31 +196,31 @@ def _cyclic_placements(cells: list[Cell], workers: int) -> Iterator[dict[Cell, i
         yield {cell: grid.slot(*cell) for cell in cells}
 
 
-def _search_cover(rows: int, workers: int, even: float) -> Cover:
-    """Find the greedy cover, small or repeated, that is best once it is filled."""
-    covers: dict[tuple[int, int], Cover] = {}
+def _search_design(rows: int, workers: int, even: float) -> BlockDesign:
+    """Find the greedy design, small or repeated, that is best once it is filled."""
+    designs: dict[tuple[int, int], BlockDesign] = {}
     most = min(rows, max(SIZES, 6 * isqrt(workers)))
     for points in range(most, 1, -(1 + (most - 1) // SIZES)):
         for seed in range(SEEDS):
-            cover = greedy_cover(points, workers, seed).spread(rows)
-            held = [rows.bit_count() for rows in cover.sets]
-            covers.setdefault((max(held), sum(held)), cover)
-    kept = [covers[held] for held in sorted(covers)[:KEPT]]
-    return min(kept, key=lambda cover: _rank(_fill(cover), even * rows**2 / workers))
+            design = greedy_design(points, workers, seed).spread(rows)
+            held = [rows.bit_count() for rows in design.blocks]
+            designs.setdefault((max(held), sum(held)), design)
+    kept = [designs[held] for held in sorted(designs)[:KEPT]]
+    return min(kept, key=lambda design: _rank(_fill(design), even * rows**2 / workers))
 
 
-def _fill(cover: Cover) -> dict[Cell, int]:
+def _fill(design: BlockDesign) -> dict[Cell, int]:
     """Give every cell to a set with both its rows, such that loads are even."""
     holders = [
-        sum(1 << s for s, rows in enumerate(cover.sets) if rows >> row & 1)
-        for row in range(cover.points)
+        sum(1 << s for s, rows in enumerate(design.blocks) if rows >> row & 1)
+        for row in range(design.points)
     ]
     kinds: dict[_Kind, list[Cell]] = defaultdict(list)
-    for i in range(cover.points):
+    for i in range(design.points):
         for j in range(i + 1):
             kinds[holders[i] & holders[j], _work((i, j))].append((i, j))
-    slots: list[dict[_Kind, list[Cell]]] = [defaultdict(list) for _ in cover.sets]
-    load = [0] * len(cover.sets)
+    slots: list[dict[_Kind, list[Cell]]] = [defaultdict(list) for _ in design.blocks]
+    load = [0] * len(design.blocks)
     # Cells with the fewest slots to choose from first, the larger ones before others.
     for kind in sorted(kinds, key=lambda kind: (kind[0].bit_count(), -kind[1])):
         choice, work = kind

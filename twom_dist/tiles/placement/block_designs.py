@@ -1,9 +1,9 @@
-"""Covers of pairs: sets of points such that any two points share a set.
+"""Block designs: sets of points, the blocks, such that any two points share a block.
 
-A worker that holds the rows in one set can compute every tile of A A^H between them, so
-that a cover with a set for each worker places a whole triangle. The lines of finite
-planes are the best covers [1]_; a greedy search, after [2]_, serves every number of
-sets.
+A worker that holds the rows in one block can compute every tile of A A^H between them,
+so that a design with a block for each worker places a whole triangle. The lines of
+finite planes are the best designs [1]_; a greedy search, after [2]_, serves every
+number of blocks.
 
 References
 ----------
@@ -36,26 +36,27 @@ DIFFERENCES = {
 
 
 @dataclass(frozen=True)
-class Cover:
-    """Sets of points, any two of which share a set.
+class BlockDesign:
+    """Sets of points such that any two points share one.
 
     Attributes
     ----------
     points : int
-    sets : tuple of int
-        Point p is in a set if bit p is.
+    blocks : tuple of int
+        Point p is in a block if bit p is.
     """
 
     points: int
-    sets: tuple[int, ...]
+    blocks: tuple[int, ...]
 
-    def spread(self, rows: int) -> "Cover":
-        """Cover rows, each in the place of point row mod `points`."""
+    def spread(self, rows: int) -> "BlockDesign":
+        """BlockDesign rows, each in the place of point row mod `points`."""
         groups = [
             sum(1 << row for row in range(point, rows, self.points))
             for point in range(self.points)
         ]
-        return Cover(rows, tuple(sum(groups[p] for p in bits(s)) for s in self.sets))
+        blocks = (sum(groups[p] for p in bits(block)) for block in self.blocks)
+        return BlockDesign(rows, tuple(blocks))
 
 
 def bits(mask: int) -> Iterator[int]:
@@ -71,20 +72,20 @@ def bits(mask: int) -> Iterator[int]:
         mask &= mask - 1
 
 
-def greedy_cover(points: int, sets: int, seed: int) -> Cover:
-    """Give points to the set with the fewest pairs, each time the one that adds most.
+def greedy_design(points: int, blocks: int, seed: int) -> BlockDesign:
+    """Give points to the block with the fewest pairs, each time the one that adds most.
 
     `seed`: for the choice among points that add equally much.
     """
     random = Random(seed)
     missing = [((1 << points) - 1) ^ (1 << point) for point in range(points)]
-    held, pairs = [0] * sets, [0] * sets
+    held, pairs = [0] * blocks, [0] * blocks
 
     def gain(point: int) -> tuple[int, int]:
         return (missing[point] & held[smallest]).bit_count(), missing[point].bit_count()
 
     while any(missing):
-        smallest = min(range(sets), key=pairs.__getitem__)
+        smallest = min(range(blocks), key=pairs.__getitem__)
         others = [p for p in range(points) if not held[smallest] >> p & 1]
         random.shuffle(others)
         point = max(others, key=gain)
@@ -94,10 +95,10 @@ def greedy_cover(points: int, sets: int, seed: int) -> Cover:
             missing[other] ^= 1 << point
         pairs[smallest] += added.bit_count()
         held[smallest] |= 1 << point
-    return Cover(points, tuple(held))
+    return BlockDesign(points, tuple(held))
 
 
-def plane_cover(sets: int) -> Cover | None:
+def plane_design(blocks: int) -> BlockDesign | None:
     """Return the lines of a finite plane, or None if no known plane has this many.
 
     The projective plane of order c has c (c + 1) + 1 points and as many lines: the
@@ -106,19 +107,19 @@ def plane_cover(sets: int) -> Cover | None:
 
     Examples
     --------
-    >>> [held.bit_count() for held in plane_cover(6).sets]
+    >>> [held.bit_count() for held in plane_design(6).blocks]
     [2, 2, 2, 2, 2, 2]
-    >>> plane_cover(5) is None
+    >>> plane_design(5) is None
     True
     """
-    order = isqrt(sets)
+    order = isqrt(blocks)
     count = order * (order + 1) + 1
-    if order not in DIFFERENCES or sets not in (count - 1, count):
+    if order not in DIFFERENCES or blocks not in (count - 1, count):
         return None
     lines = [{(n + d) % count for d in DIFFERENCES[order]} for n in range(count)]
-    if sets < count:
+    if blocks < count:
         last = lines.pop()
         lines = [line - last for line in lines]
     numbers = {point: n for n, point in enumerate(sorted(set().union(*lines)))}
     masks = tuple(sum(1 << numbers[point] for point in line) for line in lines)
-    return Cover(len(numbers), masks)
+    return BlockDesign(len(numbers), masks)

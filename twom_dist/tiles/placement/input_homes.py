@@ -1,4 +1,7 @@
-"""The worker where each input tile begins, and where it is looked at."""
+"""The worker where each input tile begins, and where it is looked at.
+
+One that a product takes from a later graph is read there: see `choose_readers`.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping
@@ -6,12 +9,20 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Generic, TypeVar
 
+from ..grid import Grid
+from ..interpreter import Line
+from ..spec import SIDES, Spec
+from .grids import WorkerGrid
+from .triangle import TriangleMap
+
 T = TypeVar("T", bound=Hashable)
+# Annotation of such tasks: the address of the worker.
+READER = "twom-reader"
 
 
 def choose_homes(
     groups: Iterable[Collection[T]],
-    seats: Mapping[T, Collection[str]],
+    needed_by: Mapping[T, Collection[str]],
     held: Mapping[T, Collection[str]],
 ) -> dict[T, str]:
     """Choose for the tiles of each group the least loaded of the workers that need all.
@@ -20,20 +31,20 @@ def choose_homes(
     ----------
     groups : iterable of collection of tiles
         Each is looked at by one task. A tile that comes again stays where it is.
-    seats, held : mapping
+    needed_by, held : mapping
         For each tile the workers that need it, and those that hold it already, which
         decide between equally loaded ones.
     """
     shares: list[_Share[T]] = []
     known: set[T] = set()
     load: Counter[str] = Counter()
-    for tiles in _take_turns(groups, seats):
+    for tiles in _take_turns(groups, needed_by):
         new = [tile for tile in tiles if tile not in known]
         if not new:
             continue
         known.update(new)
         there = Counter(worker for tile in new for worker in held[tile])
-        wanted = Counter(worker for tile in new for worker in seats[tile])
+        wanted = Counter(worker for tile in new for worker in needed_by[tile])
         most = max(wanted.values())
         able = sorted(worker for worker, count in wanted.items() if count == most)
         home = min(able, key=lambda worker: (load[worker], -there[worker]))
@@ -87,7 +98,7 @@ def _pass_on(shares: list[_Share[T]], load: Counter[str]) -> bool:
 
 
 def _take_turns(
-    groups: Iterable[Collection[T]], seats: Mapping[T, Collection[str]]
+    groups: Iterable[Collection[T]], needed_by: Mapping[T, Collection[str]]
 ) -> list[Collection[T]]:
     """Order groups such that those with the same workers do not follow each other.
 
@@ -96,7 +107,39 @@ def _take_turns(
     taken: Counter[tuple[str, ...]] = Counter()
     turns = []
     for tiles in filter(None, groups):
-        alike = tuple(sorted(seats[next(iter(tiles))]))
+        alike = tuple(sorted(needed_by[next(iter(tiles))]))
         turns.append((taken[alike], tiles))
         taken[alike] += 1
     return [tiles for _, tiles in sorted(turns, key=itemgetter(0))]
+
+
+def choose_readers(
+    grid: Grid, spec: Spec, placement: WorkerGrid | TriangleMap, workers: list[str]
+) -> dict[tuple[Line, int], str]:
+    """Choose a worker for each tile, by its row and step, that will multiply it.
+
+    Each strip is looked at by one task, and has one worker. `placement`: of a layer of
+    workers, as `assignment` will choose it where tiles lie so.
+    """
+    own = max(1, len(workers) // len(grid.layers))
+    needed_by: dict[tuple[Line, int], set[str]] = defaultdict(set)
+    for layer in range(len(grid.layers)):
+        for cell in spec.routine.cells(grid.mt, grid.nt, spec.uplo):
+            slot = layer * own + placement.slot(*cell)
+            for pair in spec.routine.pairs(*cell):
+                for side, i in zip(SIDES, pair, strict=True):
+                    worker = workers[slot % len(workers)]
+                    needed_by[(spec.own(side), i), layer].add(worker)
+    layers = {
+        s: n
+        for n, parts in enumerate(grid.layers)
+        for part in parts
+        for lo, hi in part
+        for s in range(lo, hi)
+    }
+    lines = dict.fromkeys(line for line, _ in needed_by)
+    groups = [[(x, s) for s in range(*strip)] for x in lines for strip in grid.strips]
+    needed = {
+        tile: needed_by[tile[0], layers[tile[1]]] for group in groups for tile in group
+    }
+    return choose_homes(groups, needed, dict.fromkeys(needed, ()))

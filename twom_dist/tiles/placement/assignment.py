@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ...typing import Cell
 from ..graph import PANEL, PRODUCT, REDUCE, SCALING_STAGES, UPDATE
 from .grids import WorkerGrid, assign_slots, balanced_grids
-from .homes import choose_homes
+from .input_homes import choose_homes
 from .triangle import TriangleMap, triangle_map
 
 # Stages whose tiles may be inputs of another product; and what these are decoded from.
@@ -61,31 +61,31 @@ def place_product(states: list[Any], workers: list[str]) -> Placed:
     needed = _collect_needed(states)
     own = stage_and_token(states[0].key)[1]
     uses = {task: cells for task, cells in needed.items() if _is_tile(task, own)}
-    seating = _choose({_cell(ts) for ts in states}, uses, workers)
+    assignment = _choose({_cell(ts) for ts in states}, uses, workers)
     placed: dict[Any, str] = {}
     for ts in states:
-        worker = placed[ts] = seating.workers[seating.slots[_cell(ts)]]
+        worker = placed[ts] = assignment.workers[assignment.slots[_cell(ts)]]
         for dependent in ts.dependents:
             # The same tile, or its mirror image.
             updates = stage_and_token(dependent.key)[0] == UPDATE
             if updates and not is_restricted(dependent):
                 placed[dependent] = worker
-    seats = {
-        tile: {seating.workers[slot] for slot in slots}
-        for tile, slots in seating.needs.items()
+    needed_by = {
+        tile: {assignment.workers[slot] for slot in slots}
+        for tile, slots in assignment.needs.items()
     }
     scaling = {
-        task: [x for x in task.dependencies if x in seats]
+        task: [x for x in task.dependencies if x in needed_by]
         for task in _list_scaling(needed)
     }
-    held = {tile: [ws.address for ws in tile.who_has or ()] for tile in seats}
-    groups = [*scaling.values(), *([tile] for tile in seats)]
-    homes = choose_homes(groups, seats, held)
+    held = {tile: [ws.address for ws in tile.who_has or ()] for tile in needed_by}
+    groups = [*scaling.values(), *([tile] for tile in needed_by)]
+    homes = choose_homes(groups, needed_by, held)
     received = {
         ts: [
             tile
             for tile in ts.dependencies
-            if tile in seats and placed[ts] not in (held[tile] or [homes[tile]])
+            if tile in needed_by and placed[ts] not in (held[tile] or [homes[tile]])
         ]
         for ts in states
     }
@@ -145,7 +145,7 @@ def _list_scaling(needed: Iterable[Any]) -> list[Any]:
     return [*found]
 
 
-class _Seating(NamedTuple):
+class _Assignment(NamedTuple):
     """A layout on the workers: slots of the cells, and a worker for each slot."""
 
     moved: int
@@ -156,17 +156,17 @@ class _Seating(NamedTuple):
 
 def _choose(
     places: set[Place], uses: dict[Any, set[Place]], workers: list[str]
-) -> _Seating:
+) -> _Assignment:
     """Choose layout and workers: least load, then fewest bytes that must move."""
     mt, nt, layers = (1 + max(indices) for indices in zip(*places, strict=True))
     cells = {place[:2] for place in places}
     own = max(1, len(workers) // layers)
     if mt > 1 and _is_triangle(cells, mt):
-        return _seat(triangle_map(mt, own), own, places, uses, workers)
+        return _assign(triangle_map(mt, own), own, places, uses, workers)
     grids = balanced_grids(own, mt, nt)
     grids.sort(key=lambda grid: abs(grid.pr - grid.pc))
-    seatings = [_seat(grid, own, places, uses, workers) for grid in grids]
-    return min(seatings, key=lambda seating: seating.moved)
+    assignments = [_assign(grid, own, places, uses, workers) for grid in grids]
+    return min(assignments, key=lambda assignment: assignment.moved)
 
 
 def _is_triangle(cells: set[Cell], count: int) -> bool:
@@ -176,13 +176,13 @@ def _is_triangle(cells: set[Cell], count: int) -> bool:
     return all(i >= j for i, j in cells) or all(i <= j for i, j in cells)
 
 
-def _seat(
+def _assign(
     layout: WorkerGrid | TriangleMap,
     own: int,
     places: set[Place],
     uses: dict[Any, set[Place]],
     workers: list[str],
-) -> _Seating:
+) -> _Assignment:
     """Give each slot the worker that holds most of what it needs.
 
     `own`: slots of a layer; each is laid out alike.
@@ -201,9 +201,9 @@ def _seat(
         for holder in tile.who_has or ():
             for slot in slots_of_tile:
                 gains[slot][holder.address] += nbytes
-    seats = assign_slots(gains, workers)
-    moved = total - sum(gains[s][w] for s, w in enumerate(seats))
-    return _Seating(moved, slots, needs, seats)
+    own_workers = assign_slots(gains, workers)
+    moved = total - sum(gains[s][w] for s, w in enumerate(own_workers))
+    return _Assignment(moved, slots, needs, own_workers)
 
 
 def with_ancestors(tiles: list[tuple[Any, str]]) -> Iterator[tuple[Any, str]]:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 
-class Replicas:
+class ReplicaCounts:
     """For each worker the tiles that it has got, and the tasks that wait for them."""
 
     def __init__(self) -> None:
