@@ -31,7 +31,7 @@ from twom_dist.run import eager
 STAGES = (
     *("measure", "analyse", "error_sums", "choose_exponents"),
     *("encode", "multiply", "decode"),
-    *("close_diagonal", "mirror_tile"),
+    *("symmetrise_diagonal_tile", "mirror_tile"),
 )
 # Functions that the engine calls inside a stage.
 INSIDE = ("multiply_planes", "fill_mirrors")
@@ -67,7 +67,7 @@ class Stages:
             limit = eager._limit_tiles
 
             def by_stages(problem: Any) -> Any:
-                return replace(limit(problem), at_once=None)
+                return replace(limit(problem), gemm_fused=None)
 
             stack.enter_context(mock.patch.object(eager, "_limit_tiles", by_stages))
             for owner, names in ((cpu.CpuEngine, STAGES), (cpu, INSIDE)):

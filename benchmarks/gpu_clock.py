@@ -27,7 +27,7 @@ STAGES = {
     "decode": ("decode", "decode_and_close"),
     "fill": ("mark_nonfinite", "fill_nonfinite", "fill_product"),
     "combine": ("combine",),
-    "close": ("close_diagonal", "mirror_tile"),
+    "close": ("symmetrise_diagonal_tile", "mirror_tile"),
     "other": (),
 }
 STAGE_OF = {name: stage for stage, names in STAGES.items() for name in names}

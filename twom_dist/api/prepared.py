@@ -9,9 +9,9 @@ import numpy as np
 
 from ..errors import ArgumentError, PlanError
 from ..interop.dlpack import adopt
+from ..kernels.device_memory import OwnMemory
 from ..kernels.family import family_of
 from ..kernels.graphs import Graphs
-from ..kernels.room import OwnMemory
 from ..problem.integer_valued import is_floating
 from ..problem.matrices import as_matrix, is_dask, read_shape
 from ..problem.problem import of_headers

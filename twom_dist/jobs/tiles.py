@@ -114,7 +114,9 @@ def add_writing(
             key = (name, n // size, 0)
             layer[key] = TileTask(key, _take_first, *map(TaskRef, keys[n : n + size]))
     graph = HighLevelGraph.from_collections(name, layer, dependencies=[tiles])
-    return LazyTiles(graph, name, ((1,) * -(-len(places) // size), (1,)), _crumb())
+    return LazyTiles(
+        graph, name, ((1,) * -(-len(places) // size), (1,)), _placeholder()
+    )
 
 
 def _take_first(first: Array, *_: Array) -> Array:
@@ -132,7 +134,7 @@ def write_tile(tile: Array, place: Cell, output: Output, mirror: Mirror | None) 
         output.write(i, j, tile)
         if mirror is not None and i != j:
             output.write(j, i, mirror(tile))
-    return _crumb()
+    return _placeholder()
 
 
 def check_tiles(output: Output, cells: list[Cell]) -> LazyTiles:
@@ -143,16 +145,16 @@ def check_tiles(output: Output, cells: list[Cell]) -> LazyTiles:
         key = (name, n // size, 0)
         layer[key] = Task(key, _check_tiles, output, cells[n : n + size])
     graph = HighLevelGraph.from_collections(name, layer)
-    return LazyTiles(graph, name, ((1,) * len(layer), (1,)), _crumb())
+    return LazyTiles(graph, name, ((1,) * len(layer), (1,)), _placeholder())
 
 
 def _check_tiles(output: Output, cells: list[Cell]) -> Array:
     with portable_errors():
         for cell in cells:
             output.check(*cell)
-    return _crumb()
+    return _placeholder()
 
 
-def _crumb() -> Array:
+def _placeholder() -> Array:
     """Return a placeholder for a written tile."""
     return np.ones((1, 1), np.int8)

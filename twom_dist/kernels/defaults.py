@@ -23,11 +23,11 @@ class Defaults(Protocol):
         """Scope of one dask task: its share of threads; device work done on exit."""
         return nullcontext()
 
-    def share(self, encoded: Encoded) -> Encoded:
+    def publish(self, encoded: Encoded) -> Encoded:
         """Return an encoded tile that other threads may take from here on."""
         return encoded
 
-    def keep(self, encoded: Encoded) -> Encoded:
+    def retain(self, encoded: Encoded) -> Encoded:
         """Return a shared tile once it is made, kept until the task has ended."""
         return encoded
 

@@ -77,7 +77,7 @@ def mirror_tile(tile: Array, *, conjugate: bool, out: Array | None = None) -> Ar
     return out
 
 
-def close_diagonal(tile: Array, *, conjugate: bool, uplo: Uplo) -> Array:
+def symmetrise_diagonal_tile(tile: Array, *, conjugate: bool, uplo: Uplo) -> Array:
     """Mirror the computed triangle of a diagonal tile, or clear the other one.
 
     The diagonal of a Hermitian tile is real. The tile is changed, and returned.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ..config import bytes_setting, integer_setting
-from .at_once import AtOnce
+from .fused_gemm import FusedGemm
 
 Shape = tuple[int, int, int]
 
@@ -41,7 +41,7 @@ class TileLimits:
         Largest tiles along m, n and k.
     cache_bytes : int
         Encoded tiles that may be kept for reuse.
-    at_once : AtOnce, optional
+    gemm_fused : FusedGemm, optional
         What computes the product, one tile, by one call.
     steady : bool
         Whether they are the same whatever memory is free.
@@ -51,7 +51,7 @@ class TileLimits:
     nb: int
     kb: int
     cache_bytes: int
-    at_once: AtOnce | None = None
+    gemm_fused: FusedGemm | None = None
     steady: bool = False
 
 

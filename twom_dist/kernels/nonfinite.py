@@ -61,7 +61,7 @@ class NativeFill:
             )
 
 
-def find_fill(
+def find_nonfinite(
     x: Array, y: Array, rows: Array, columns: Array, conjugate: tuple[bool, bool]
 ) -> NativeFill | None:
     """Compute the fill of tile products, or None where all is finite."""
@@ -87,7 +87,7 @@ def _fill_matrix(
     return MatrixFill(rows, columns, *values)
 
 
-def apply_fill(
+def apply_nonfinite(
     fill: NativeFill, out: Array, alpha: complex, beta: complex, c: Array | None
 ) -> None:
     """Overwrite the affected rows and columns of out."""

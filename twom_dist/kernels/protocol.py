@@ -48,7 +48,7 @@ class Engine(Analyses, Defaults, Protocol):
     * Rows that hold a NaN or an Inf, here or in another tile, may overflow or
       underflow. They are masked by then: their exponent is `NONFINITE_ROW` or
       `NAN_ROW`, which are the largest of all tiles', their sums and planes are 0, and
-      `find_fill` reads the signs of x alone, which positive factors do not change.
+      `find_nonfinite` reads the signs of x alone, which positive factors do not change.
     """
 
     name: str
@@ -136,7 +136,7 @@ class Engine(Analyses, Defaults, Protocol):
         """Add the residues of two parts along k, of one shape, into a new array."""
         ...
 
-    def find_fill(
+    def find_nonfinite(
         self,
         x: Array,
         y: Array,
@@ -159,7 +159,7 @@ class Engine(Analyses, Defaults, Protocol):
         """
         ...
 
-    def apply_fill(
+    def apply_nonfinite(
         self, fill: Any, out: Array, alpha: complex, beta: complex, c: Array | None
     ) -> None:
         """Overwrite affected entries of ``alpha X Y^T + beta c``, as `decode` does."""
@@ -186,7 +186,9 @@ class Engine(Analyses, Defaults, Protocol):
         """Conjugate-transpose, by ``0 - im``, or transpose: into `out` as `decode`."""
         ...
 
-    def close_diagonal(self, tile: Array, *, conjugate: bool, uplo: Uplo) -> Array:
+    def symmetrise_diagonal_tile(
+        self, tile: Array, *, conjugate: bool, uplo: Uplo
+    ) -> Array:
         """Mirror the computed triangle of a diagonal tile, or clear the other one.
 
         The diagonal of a Hermitian tile is real. The tile is changed, and returned.
@@ -211,9 +213,9 @@ class Engine(Analyses, Defaults, Protocol):
         """Reconstruct ``alpha X Y^T + beta c`` as a new C-contiguous (m, n) array.
 
         Or into `out`, which none of the others overlaps: such an array, or on the host
-        a part of one along m and n. Of a square tile
-        that `close_diagonal` will close, the `triangle` alone need be right: what lies
-        outside it may hold anything. With 2 words, which take alpha 1 and beta 0, an
+        a part of one along m and n. Of a square tile that `symmetrise_diagonal_tile`
+        takes next, the `triangle` alone need be right: what lies outside it may hold
+        anything. With 2 words, which take alpha 1 and beta 0, an
         array (2, m, n): the numbers and what their rounding left.
 
         In float64, per part, with d the exact digit sums of

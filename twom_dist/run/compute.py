@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from ..kernels.room import try_with_less
+from ..kernels.device_memory import try_with_less
 from ..problem.matrices import is_dask
 from ..problem.problem import Problem
 

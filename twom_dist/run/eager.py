@@ -6,9 +6,9 @@ from typing import Any
 
 from ..errors import warn_of_native
 from ..kernels.analysis import Analysis
+from ..kernels.device_memory import empty
 from ..kernels.family import join, namespace
 from ..kernels.limits import TileLimits, Update, host_limits
-from ..kernels.room import empty
 from ..kernels.statistics import RowStatistics
 from ..problem.problem import Problem
 from ..tiles import program, tasks
@@ -59,13 +59,13 @@ def _compute_words(problem: Problem, analysis: Analysis | None) -> Array:
             warn_of_native()
     spec = problem.spec
     limits = _limit_tiles(problem)
-    at_once = _multiply_at_once(problem, rows, c, limits, found.measured)
-    if at_once is not None:
-        return at_once
+    fused = _multiply_fused(problem, rows, c, limits, found.measured)
+    if fused is not None:
+        return fused
     return _multiply(problem, rows, c, found, limits)
 
 
-def _multiply_at_once(
+def _multiply_fused(
     problem: Problem,
     rows: tuple[Row, Row],
     c: Array | None,
@@ -74,16 +74,16 @@ def _multiply_at_once(
 ) -> Array | None:
     """Compute a product of one tile by one call of an engine that has it."""
     spec = problem.spec
-    if limits.at_once is None or spec.words > 1 or spec.exact:
+    if limits.gemm_fused is None or spec.words > 1 or spec.exact:
         return None
-    multiply = tasks.call_at_once(limits.at_once, spec)
+    multiply = tasks.call_fused(limits.gemm_fused, spec)
     x, y = (row.view(0, spec) for row in rows)
     out, shifts = _contiguous(problem.out), shifts_of_both(rows, spec)
     known = None if measured is None else [*measured.values()]
     return multiply(x, y, c=c, out=out, shifts=shifts, known=known)
 
 
-def find_at_once(problem: Problem) -> Callable[..., Array] | None:
+def find_fused(problem: Problem) -> Callable[..., Array] | None:
     """Return what computes a product at once, of any arrays like those it has now.
 
     None where the data decide about anything, and where an array has to be converted.
@@ -97,9 +97,9 @@ def find_at_once(problem: Problem) -> Callable[..., Array] | None:
     if not own or (out is not None and not out.flags.c_contiguous):
         return None
     limits = _limit_tiles(problem)
-    if limits.at_once is None or not limits.steady:
+    if limits.gemm_fused is None or not limits.steady:
         return None
-    return tasks.call_at_once(limits.at_once, spec)
+    return tasks.call_fused(limits.gemm_fused, spec)
 
 
 def as_tiles(x: Array, side: Side, spec: Spec) -> Array:

@@ -15,8 +15,8 @@ import dask
 import numpy as np
 from dask.utils import parse_bytes
 
+from ..kernels.device_memory import try_with_less
 from ..kernels.family import empty_block, family_of, namespace
-from ..kernels.room import try_with_less
 from ..plan import LARGEST_TILE, Cluster
 from ..problem.matrices import is_dask
 from ..problem.problem import Problem
@@ -177,7 +177,9 @@ def _finish(total: Any, c: Any = None, *, spec: Spec) -> Any:
         if not spec.routine.triangle:
             return tile
         conjugate = spec.routine.hermitian
-        return engine.close_diagonal(tile, conjugate=conjugate, uplo=spec.uplo)
+        return engine.symmetrise_diagonal_tile(
+            tile, conjugate=conjugate, uplo=spec.uplo
+        )
 
 
 def _multiply(

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from ..auto.choose import state as crossovers
 from ..config import setting
 from ..errors import EngineUnavailableError, MemoryLimitError
+from ..kernels.device_memory import workspace_share
 from ..kernels.family import family_of
 from ..kernels.registry import engine_of
-from ..kernels.room import workspace_share
 from ..problem.call import Terms
 from ..problem.matrices import check_place, set_apart
 from ..problem.problem import Problem, of_arrays
@@ -40,7 +40,7 @@ class Recipe(NamedTuple):
     @classmethod
     def of(cls, problem: Problem) -> "Recipe | None":
         """Plan a problem of given moduli; None where arrays decide about anything."""
-        spec, multiply = problem.spec, eager.find_at_once(problem)
+        spec, multiply = problem.spec, eager.find_fused(problem)
         if multiply is None:
             return None
         return cls(spec, turned(spec), problem.c is not None, multiply)

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import PlanError
-from ..kernels.at_once import AtOnce
+from ..kernels.device_memory import empty
 from ..kernels.family import deliver, namespace
+from ..kernels.fused_gemm import FusedGemm
 from ..kernels.limits import Shape
-from ..kernels.room import empty
 from ..kernels.statistics import RowStatistics
 from ..problem.problem import Problem
 from ..tiles.blocks import cast
@@ -23,7 +23,7 @@ from ..tiles.interpreter import Found, Line
 from ..tiles.look.certain import certain_systems
 from ..tiles.look.in_memory import plan_analysis
 from ..tiles.spec import SIDES, Spec, as_rows, load_engine
-from ..tiles.tasks import call_at_once
+from ..tiles.tasks import call_fused
 from ..typing import Array, Side
 from . import eager
 
@@ -136,12 +136,12 @@ def compute_stack(
     c = None if c is None else c.reshape(listed.shape)
     entries = None if diag is None else as_entries(spec, diag)
     alone: list[int] = []
-    at_once: AtOnce | None = None
+    gemm_fused: FusedGemm | None = None
 
     def compute(own: slice) -> None:
         left = a[own] if entries is None else scale_stored(a[own], entries, spec)
         given = left, b[own], None if c is None else c[own]
-        missing = _compute_piece(*given, spec, listed[own], at_once)
+        missing = _compute_piece(*given, spec, listed[own], gemm_fused)
         alone.extend(own.start + place for place in missing)
 
     if spec.native:
@@ -151,7 +151,7 @@ def compute_stack(
         limits = engine.tile_limits(spec.system, shape)
         spec = replace(spec, cache_bytes=limits.cache_bytes if spec.twins else 0)
         mirrored = spec.routine.triangle and not spec.twins
-        at_once = None if spec.exact or mirrored else limits.at_once
+        gemm_fused = None if spec.exact or mirrored else limits.gemm_fused
         engine.run_stack(compute, len(listed), spec.system, shape)
     return Stacked(deliver(found, out), sorted(alone))
 
@@ -162,7 +162,7 @@ def _compute_piece(
     c: Array | None,
     spec: Spec,
     out: Array,
-    at_once: AtOnce | None,
+    gemm_fused: FusedGemm | None,
 ) -> list[int]:
     """Compute products; return the places of those whose moduli are not certain."""
     if spec.native or spec.empty or spec.exact:
@@ -171,8 +171,8 @@ def _compute_piece(
     if spec.equilibrate and not spec.by_entries:
         # Each matrix takes shifts of its own.
         return list(range(len(a)))
-    if at_once is not None and not spec.by_entries:
-        _multiply_at_once(at_once, a, b, c, spec, out, {})
+    if gemm_fused is not None and not spec.by_entries:
+        _multiply_fused(gemm_fused, a, b, c, spec, out, {})
         return []
     if not spec.by_entries:
         _multiply(a, b, c, spec, None, out)
@@ -195,17 +195,17 @@ def _compute_piece(
             right = left if spec.twins else b[places]
             given = left, right, None if c is None else c[places]
             tiles = empty(namespace(out), (len(places), *out.shape[1:]), out.dtype)
-        if at_once is None:
+        if gemm_fused is None:
             _multiply(*given, settled, own, tiles)
         else:
-            _multiply_at_once(at_once, *given, settled, tiles, own)
+            _multiply_fused(gemm_fused, *given, settled, tiles, own)
         if tiles is not out:
             out[places] = tiles
     return alone
 
 
-def _multiply_at_once(
-    at_once: AtOnce,
+def _multiply_fused(
+    gemm_fused: FusedGemm,
     a: Array,
     b: Array,
     c: Array | None,
@@ -216,7 +216,7 @@ def _multiply_at_once(
     """Compute products of one residue system by one call."""
     x, y = (as_rows(t, s, spec.op(s)) for t, s in zip((a, b), SIDES, strict=True))
     known = [*measured.values()] or None
-    call_at_once(at_once, spec)(x, y, c=c, out=out, known=known)
+    call_fused(gemm_fused, spec)(x, y, c=c, out=out, known=known)
 
 
 def _multiply(

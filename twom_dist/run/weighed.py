@@ -99,4 +99,4 @@ class WeighedRecipe:
 def _find_multiply(problem: Problem, settled: Spec) -> Callable[..., Array] | None:
     """Return what multiplies at once by moduli that are settled, without shifts."""
     spec = replace(settled, equilibrate=False)
-    return eager.find_at_once(replace(problem, spec=spec))
+    return eager.find_fused(replace(problem, spec=spec))

@@ -10,8 +10,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
+from ..kernels.device_memory import on_full
 from ..kernels.operands import Encoded
-from ..kernels.room import on_full
 from ..typing import Array
 
 _Owners = tuple[weakref.ref[Array], ...]

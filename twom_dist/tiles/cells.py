@@ -172,7 +172,7 @@ def _close(tile: Array, spec: Spec) -> Array:
     """Mirror the computed triangle of a diagonal tile, or clear the other one."""
     engine, conjugate = load_engine(spec), spec.routine.hermitian
     for word in tile if spec.words == 2 else (tile,):
-        engine.close_diagonal(word, conjugate=conjugate, uplo=spec.uplo)
+        engine.symmetrise_diagonal_tile(word, conjugate=conjugate, uplo=spec.uplo)
     return tile
 
 

@@ -6,8 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from ..kernels.at_once import AtOnce
 from ..kernels.family import family_of
+from ..kernels.fused_gemm import FusedGemm
 from ..kernels.operands import Encoded, Fill
 from ..moduli import scaling_rule
 from ..typing import Array, Uplo
@@ -68,7 +68,7 @@ def encode_tile(row: Row, step: int, exponents: Array, spec: Spec) -> Encoded:
             shifts=row.shifts_of(step, spec),
         )
         # Another thread may take it from the cache on a stream of its own.
-        return engine.share(encoded) if spec.lazy else encoded
+        return engine.publish(encoded) if spec.lazy else encoded
 
     if spec.cache_bytes == 0:
         return encode()
@@ -134,7 +134,7 @@ def multiply_panel(
         )
         if spec.exact:
             continue
-        found = engine.find_fill(
+        found = engine.find_nonfinite(
             left.view(step, spec),
             right.view(step, spec),
             rows,
@@ -169,7 +169,7 @@ def _encode_pair(
         y = x.reordered(spec.twin_order)
     else:
         y = encode_tile(right, step, columns, spec)
-    return engine.keep(x), engine.keep(y)
+    return engine.retain(x), engine.retain(y)
 
 
 def _multiply_native(
@@ -228,11 +228,11 @@ def decode_tile(
     if accumulator.fill is not None:
         # Rows and columns with a NaN or an Inf are encoded as 0: low words are 0, too.
         numbers = out[0] if spec.words == 2 else out
-        engine.apply_fill(accumulator.fill, numbers, spec.alpha, beta, c)
+        engine.apply_nonfinite(accumulator.fill, numbers, spec.alpha, beta, c)
     return out
 
 
-def call_at_once(multiply: AtOnce, spec: Spec) -> Callable[..., Array]:
+def call_fused(multiply: FusedGemm, spec: Spec) -> Callable[..., Array]:
     """Give a spec to what multiplies whole matrices; rows, c, out and shifts remain."""
     rule, routine = scaling_rule(spec.system, spec.k), spec.routine
     assert rule is not None

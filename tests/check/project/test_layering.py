@@ -18,8 +18,8 @@ LAYERS = (
     ("moduli",),
     ("kernels.family", "kernels.operands"),
     ("kernels.statistics",),
-    ("kernels.at_once", "kernels.analysis"),
-    ("kernels.room",),
+    ("kernels.fused_gemm", "kernels.analysis"),
+    ("kernels.device_memory",),
     (
         *("kernels.limits", "kernels.defaults", "kernels.protocol"),
         "kernels.registry",

@@ -11,7 +11,6 @@ import twom_dist as td
 from tests.support.cases import cases
 from tests.support.expect import raises
 from twom_dist.errors import ArgumentError, KernelError
-from twom_dist.kernels.cpu import at_once
 from twom_dist.workers import diagnosis
 from twom_dist.workers.diagnosis import Finding, Report
 
@@ -41,13 +40,13 @@ def test_what_is_no_client_or_an_asynchronous_one_is_refused():
 
 
 def test_an_engine_that_is_off_by_one_residue_fails(monkeypatch):
-    multiply = at_once.multiply_planes
+    multiply = fused_gemm.multiply_planes
 
     def break_one(left, right, system, residues, *given):
         multiply(left, right, system, residues, *given)
         residues[3, 0, 5, 7] ^= 1
 
-    monkeypatch.setattr(at_once, "multiply_planes", break_one)
+    monkeypatch.setattr(fused_gemm, "multiply_planes", break_one)
     assert statuses(diagnosis.check_engine("cpu")) == {"engine cpu": "failure"}
 
 

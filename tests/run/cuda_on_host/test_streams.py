@@ -96,13 +96,13 @@ def test_planes_of_others_are_waited_for_and_so_is_a_task_that_fails(engine):
 
     def encode():
         with engine.task():
-            shared.append(engine.share(engine.encode(x, exponents, system)))
+            shared.append(engine.publish(engine.encode(x, exponents, system)))
             made.set()
             read.wait(PATIENCE)
 
     def multiply(error=None):
         with engine.task():
-            planes = engine.keep(shared[0])
+            planes = engine.retain(shared[0])
             found = engine.multiply(planes, planes, system)
             if error is not None:
                 raise error

@@ -100,11 +100,11 @@ def assert_fill(engine, x, y, conjugate, **scalars):
     largest = (engine.measure(t, 20).largest for t in (x, y))
     # Scaling exponents: those of zeros are 0, and those of no numbers say so.
     rows, columns = (np.where(e == ZERO_ROW, np.int32(0), e) for e in largest)
-    fill = engine.find_fill(x, y, rows, columns, conjugate)
+    fill = engine.find_nonfinite(x, y, rows, columns, conjugate)
     c = np.ones((len(x), len(y)), x.dtype)
     out = c.copy()
     scalars = {"alpha": 1, "beta": 0, **scalars}
-    engine.apply_fill(fill, out, **scalars, c=c)
+    engine.apply_nonfinite(fill, out, **scalars, c=c)
     given = (np.conj(t) if own else t for t, own in zip((x, y), conjugate, strict=True))
     native = native_values(*given)
     expected = REFERENCE.scale_and_add(native, *scalars.values(), c, x.dtype)

@@ -14,9 +14,8 @@ from ..defaults import Defaults
 from ..family import Family
 from ..finish import scale_and_add
 from ..limits import Shape, TileLimits, Update, host_limits
-from ..nonfinite import apply_fill, find_fill
+from ..nonfinite import apply_nonfinite, find_nonfinite
 from .announce import announce_compilation
-from .at_once import multiply_at_once
 from .buffers import empty
 from .decode.closing import close_tiles, mirror_tiles
 from .decode.decode import decode_tile
@@ -24,6 +23,7 @@ from .decode.mirrors import fill_mirrors
 from .encode.encode import encode_rows
 from .encoded import GROUP, SIDES, CpuEncoded
 from .fingerprint import fingerprint_words
+from .fused_gemm import gemm_fused
 from .layout import (
     as_parts,
     listed,
@@ -58,8 +58,8 @@ class CpuEngine(Defaults):
     error_sums, octaves = staticmethod(error_sums), staticmethod(octaves)
     multiply_octaves = staticmethod(multiply_octaves)
     add_residues = staticmethod(add_residues)
-    find_fill = staticmethod(find_fill)
-    apply_fill = staticmethod(apply_fill)
+    find_nonfinite = staticmethod(find_nonfinite)
+    apply_nonfinite = staticmethod(apply_nonfinite)
     scale_and_add = staticmethod(scale_and_add)
 
     def task(self) -> AbstractContextManager[None]:
@@ -87,8 +87,8 @@ class CpuEngine(Defaults):
         two = update is not None and update.two
         # What computes a product of one tile.
         alone = not two and 0 not in shape and m <= mb and n <= nb and k <= kb
-        at_once = partial(multiply_at_once, self) if alone else None
-        return TileLimits(mb, nb, kb, cache_bytes, at_once, steady=True)
+        fused = partial(gemm_fused, self) if alone else None
+        return TileLimits(mb, nb, kb, cache_bytes, fused, steady=True)
 
     def run_stack(
         self,
@@ -117,7 +117,9 @@ class CpuEngine(Defaults):
             mirror_tiles(read_only(source), target, (m, n), conjugate)
         return out
 
-    def close_diagonal(self, tile: Array, *, conjugate: bool, uplo: Uplo) -> Array:
+    def symmetrise_diagonal_tile(
+        self, tile: Array, *, conjugate: bool, uplo: Uplo
+    ) -> Array:
         """Close bands of rows side by side."""
         if tile.size:
             close_tiles(tile, conjugate, uplo)

@@ -2,8 +2,8 @@
 //
 // Macros: those of decode.cuh; one word a result. In 2M, and if X meets its conjugate,
 // C- = C+^T: then the residues are those of C+ alone, and C- is read across the diagonal,
-// through shared memory. Must move as many bytes as decode.cu; close_diagonal would read
-// the triangle once more.
+// through shared memory. Must move as many bytes as decode.cu; symmetrise_diagonal_tile
+// would read the triangle once more.
 #include "decode.cuh"
 #include "fill.cuh"
 #include "mirror.cuh"

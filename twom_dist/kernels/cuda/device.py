@@ -12,7 +12,7 @@ import numpy as np
 
 from ...errors import INSTALL_CUDA, EngineUnavailableError, KernelError
 from ...typing import Array
-from .. import room
+from .. import device_memory
 from .check import choose_exact
 from .cublas import FLOAT16, INT8, multiply
 from .hopper import cubin_of, map_planes
@@ -101,7 +101,7 @@ class CudaDevice(Streams):
         """Allocate from CuPy's current allocator, or say what would make room."""
         import cupy
 
-        return room.empty(cupy, shape, dtype)
+        return device_memory.empty(cupy, shape, dtype)
 
     def filled(self, shape: tuple[int, ...], dtype: Any, byte: int = 0) -> Array:
         """Allocate, every byte alike."""
@@ -170,7 +170,7 @@ class CudaDevice(Streams):
         if key not in self._constants:
             # Any stream may use it next, and the current one may be captured, which
             # refuses to be waited for; a product's own memory goes with the product.
-            shared = cupy.cuda.using_allocator(room.shared_allocator(cupy))
+            shared = cupy.cuda.using_allocator(device_memory.shared_allocator(cupy))
             with shared, cupy.cuda.Stream(non_blocking=True) as own:
                 copied = cupy.asarray(table)
                 own.synchronize()
@@ -243,7 +243,7 @@ class CudaDevice(Streams):
         """Count what CuPy's pool can still give, if it is the allocator."""
         import cupy
 
-        return room.free_bytes(cupy)
+        return device_memory.free_bytes(cupy)
 
     def shared_bytes(self) -> int:
         """Shared memory that a block of the current device can have."""

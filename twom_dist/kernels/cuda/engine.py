@@ -16,11 +16,11 @@ from ..family import Family
 from ..limits import Shape, TileLimits, Update
 from ..statistics import RowStatistics
 from . import finish, tuning
-from .at_once import fits, multiply_at_once
 from .decode import decode_residues
 from .device import open_device
 from .encoded import CudaEncoded
 from .fill import CudaFill, fill_nonfinite, mark_nonfinite
+from .fused_gemm import fits, gemm_fused
 from .hopper import LINE, ROW_GROUP
 from .int8_gemm import align
 from .kept import SharedPlanes
@@ -95,7 +95,7 @@ class CudaEngine(CudaRows, SharedPlanes, Defaults):
         whole = whole and fits(self.device, system, limits.kb)
         if whole and choose_levels(self.device, system, shape) == 0:
             steady = needed <= unasked_bytes(self.device)
-            own = self.multiply_at_once
+            own = self.gemm_fused
             return TileLimits(*tile, limits.cache_bytes, own, steady)
         return limits
 
@@ -167,7 +167,7 @@ class CudaEngine(CudaRows, SharedPlanes, Defaults):
         """Add bytes, 16 a thread."""
         return add_residues(self.device, x, y, system)
 
-    def find_fill(
+    def find_nonfinite(
         self,
         x: Array,
         y: Array,
@@ -178,7 +178,7 @@ class CudaEngine(CudaRows, SharedPlanes, Defaults):
         """Mark the elements that a NaN or an Inf reaches."""
         return mark_nonfinite(self.device, x, y, rows, columns, conjugate)
 
-    def apply_fill(
+    def apply_nonfinite(
         self, fill: CudaFill, out: Array, alpha: complex, beta: complex, c: Array | None
     ) -> None:
         """Overwrite the marked elements."""
@@ -201,9 +201,11 @@ class CudaEngine(CudaRows, SharedPlanes, Defaults):
         """Conjugate-transpose, or transpose, by one kernel."""
         return finish.mirror_tile(self.device, tile, conjugate, out)
 
-    def close_diagonal(self, tile: Array, *, conjugate: bool, uplo: Uplo) -> Array:
+    def symmetrise_diagonal_tile(
+        self, tile: Array, *, conjugate: bool, uplo: Uplo
+    ) -> Array:
         """Close a diagonal tile in place."""
-        return finish.close_diagonal(self.device, tile, conjugate, uplo)
+        return finish.symmetrise_diagonal_tile(self.device, tile, conjugate, uplo)
 
     def decode(
         self,
@@ -234,7 +236,7 @@ class CudaEngine(CudaRows, SharedPlanes, Defaults):
             decode_residues(*args, alpha, beta, c, triangle)
         return out
 
-    def multiply_at_once(
+    def gemm_fused(
         self,
         x: Array,
         y: Array,
@@ -264,7 +266,7 @@ class CudaEngine(CudaRows, SharedPlanes, Defaults):
         if script is not None:
             return script.run(self.device, given)
         recorder = Recorder(self.device, given)
-        found = multiply_at_once(recorder, x, y, *options, c, *more, out, shifts)
+        found = gemm_fused(recorder, x, y, *options, c, *more, out, shifts)
         self.scripts.keep(key, recorder.script)
         return found
 

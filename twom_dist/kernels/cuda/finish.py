@@ -67,7 +67,9 @@ def mirror_tile(
     return out
 
 
-def close_diagonal(device: Device, tile: Array, conjugate: bool, uplo: Uplo) -> Array:
+def symmetrise_diagonal_tile(
+    device: Device, tile: Array, conjugate: bool, uplo: Uplo
+) -> Array:
     """Mirror or clear the triangle that is not computed, in place."""
     n = tile.shape[-1]
     if tile.size:
@@ -75,5 +77,5 @@ def close_diagonal(device: Device, tile: Array, conjugate: bool, uplo: Uplo) -> 
         args = (tile, np.int64(n), *closing_args(conjugate, uplo))
         grid, block = square_grid(n, n)
         grid = over_stack(grid, tile.size // (n * n))
-        device.launch(module, "close_diagonal", grid, block, args)
+        device.launch(module, "symmetrise_diagonal_tile", grid, block, args)
     return tile

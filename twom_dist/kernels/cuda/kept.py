@@ -31,12 +31,12 @@ class SharedPlanes:
     device: Device
     _task = _Task()
 
-    def share(self, encoded: Any) -> Any:
+    def publish(self, encoded: Any) -> Any:
         """Let other streams know when the planes are made."""
         made = self.device.stream_id(), self.device.record()
         return replace(encoded, made=made)
 
-    def keep(self, encoded: Any) -> Any:
+    def retain(self, encoded: Any) -> Any:
         """Wait on the device for planes of another stream, and keep them."""
         stream, event = encoded.made or (None, None)
         if encoded.made is None or stream == self.device.stream_id():

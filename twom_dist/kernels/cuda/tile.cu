@@ -48,7 +48,7 @@ mirror_tile(const REAL* x, int64 m, int64 n, int64 row_stride, int64 column_stri
 // an element of the one and writes that of the other. Grid of squares, z over the tiles
 // of a stack.
 extern "C" __global__ void __launch_bounds__(256)
-close_diagonal(REAL* tile, int64 n, int32 conjugate, int32 upper, int32 full) {
+symmetrise_diagonal_tile(REAL* tile, int64 n, int32 conjugate, int32 upper, int32 full) {
   tile += PARTS * (blockIdx.z * n * n);
   Spot spot = locate_in_square(n, n);
   int64 i = spot.row, j = spot.column;

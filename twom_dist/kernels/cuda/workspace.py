@@ -5,8 +5,8 @@ from dataclasses import replace
 from ...config import bytes_setting, setting
 from ...errors import MemoryLimitError
 from ...moduli import ResidueSystem
+from ..device_memory import count_sharers, workspace_share
 from ..limits import Shape, TileLimits, Update
-from ..room import count_sharers, workspace_share
 from . import tuning
 from .hopper import LINE, ROW_GROUP
 from .int8_gemm import align, choose_widened_k, cut_sums, widened_bytes

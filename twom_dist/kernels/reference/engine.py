@@ -15,9 +15,14 @@ from ...moduli import (
 from ...typing import Array, Uplo
 from ..defaults import Defaults
 from ..family import Family
-from ..finish import close_diagonal, make_canonical, mirror_tile, scale_and_add
+from ..finish import (
+    make_canonical,
+    mirror_tile,
+    scale_and_add,
+    symmetrise_diagonal_tile,
+)
 from ..limits import Shape, TileLimits, Update, host_limits
-from ..nonfinite import apply_fill, find_fill
+from ..nonfinite import apply_nonfinite, find_nonfinite
 from ..winograd import choose_levels, multiply_by_seven, reduce_symmetric
 from .hexagonal import half_root_of, lift_to_cell, nearest_point
 from .rounding import quantise, shift_columns
@@ -60,11 +65,11 @@ class ReferenceEngine(ReferenceRows, Defaults):
 
     name = "reference"
     family: Family = "numpy"
-    find_fill = staticmethod(find_fill)
-    apply_fill = staticmethod(apply_fill)
+    find_nonfinite = staticmethod(find_nonfinite)
+    apply_nonfinite = staticmethod(apply_nonfinite)
     scale_and_add = staticmethod(scale_and_add)
     mirror_tile = staticmethod(mirror_tile)
-    close_diagonal = staticmethod(close_diagonal)
+    symmetrise_diagonal_tile = staticmethod(symmetrise_diagonal_tile)
 
     def tile_limits(
         self, system: ResidueSystem, shape: Shape, update: Update | None = None

@@ -102,7 +102,7 @@ def _close_bands(tiles, n, conjugate, side, lo, hi):  # type: ignore[no-untyped-
 
 
 def close_tiles(tile: Array, conjugate: bool, uplo: Uplo) -> None:
-    """Close a tile, or a stack, in place: see `Engine.close_diagonal`."""
+    """Close a tile, or a stack, in place: see `Engine.symmetrise_diagonal_tile`."""
     n, close = tile.shape[-1], _closer(tile, conjugate, uplo)
     bands = -(-n // _SQUARE) * prod(tile.shape[:-2])
     # The longest bands of a full tile first: no thread waits for the last of them.

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...moduli import ResidueSystem, ScalingRule
 from ...typing import Array, Uplo
-from ..nonfinite import apply_fill, find_fill
+from ..nonfinite import apply_nonfinite, find_nonfinite
 from ..statistics import RowStatistics
 from .buffers import take_bytes
 from .decode.closing import row_closer
@@ -23,7 +23,7 @@ from .products.multiply import multiply_planes
 from .threads import limit_threads, num_threads
 
 
-def multiply_at_once(
+def gemm_fused(
     engine: Any,
     x: Array,
     y: Array,
@@ -42,7 +42,7 @@ def multiply_at_once(
     shifts: Sequence[Array] | None = None,
     known: Sequence[RowStatistics] | None = None,
 ) -> Array:
-    """Compute ``alpha X Y^T + beta c``; see `kernels.at_once`."""
+    """Compute ``alpha X Y^T + beta c``; see `kernels.fused_gemm`."""
     plan = _plan(x.shape, y.shape, twin is None, system)
     end, first, length, shape, nbytes, of_tile = plan
     # In one line: those of columns, unless they are the rows', after those of rows.
@@ -85,11 +85,11 @@ def multiply_at_once(
         decode_tile(*given, alpha, beta, c, side, 1, tile, before, after)
     if not all_are:
         exponents = rows.reshape(x.shape[:-1]), columns.reshape(y.shape[:-1])
-        fill = find_fill(x, y, *exponents, conjugate)
+        fill = find_nonfinite(x, y, *exponents, conjugate)
         assert fill is not None
-        apply_fill(fill, tile, alpha, beta, c)
+        apply_nonfinite(fill, tile, alpha, beta, c)
     if uplo is not None and after is None:
-        engine.close_diagonal(tile, conjugate=hermitian, uplo=uplo)
+        engine.symmetrise_diagonal_tile(tile, conjugate=hermitian, uplo=uplo)
     return tile
 
 

@@ -1,4 +1,4 @@
-"""The AtOnce protocol: a product of one tile by one call, if an engine has it."""
+"""The FusedGemm protocol: a product of one tile by one call, if an engine has it."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -8,7 +8,7 @@ from ..typing import Array, Uplo
 from .statistics import RowStatistics
 
 
-class AtOnce(Protocol):
+class FusedGemm(Protocol):
     """Gives what all stages of `Engine` give one after the other, bit for bit."""
 
     def __call__(
@@ -50,7 +50,8 @@ class AtOnce(Protocol):
             Where y is x, the plane of X that is each plane of Y: see
             `Encoded.reordered`.
         uplo : {"full", "lower", "upper"}, optional
-            Of a square product that one triangle determines, as for `close_diagonal`.
+            Of a square product that one triangle determines, as for
+            `symmetrise_diagonal_tile`.
         hermitian : bool
             Whether its image is conjugated.
         out : (m, n), optional

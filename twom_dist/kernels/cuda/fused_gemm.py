@@ -45,7 +45,7 @@ _ABSENT = (
 )
 
 
-def multiply_at_once(
+def gemm_fused(
     device: Device,
     x: Array,
     y: Array,
@@ -62,7 +62,7 @@ def multiply_at_once(
     out: Array | None,
     shifts: Sequence[Array] | None,
 ) -> Array:
-    """Compute ``alpha X Y^T + beta c``; see `kernels.at_once`."""
+    """Compute ``alpha X Y^T + beta c``; see `kernels.fused_gemm`."""
     (*stack, m, k), n = x.shape, y.shape[-2]
     given = tuple(stack), m, n, k
     fused = tuning.tuning_for(device.capability()).fused
