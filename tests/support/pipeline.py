@@ -35,7 +35,8 @@ def run_stages(engine, x, y, system, *, conjugate=False):
     stages["residues"] = residues[..., : y.shape[-2]]
     stages["C"] = engine.decode(residues, *exponents, system, x.dtype)
     if x.dtype.char in "dD":
-        stages["pair"] = engine.decode(residues, *exponents, system, x.dtype, words=2)
+        given = residues, *exponents, system, x.dtype
+        stages["pair"] = engine.decode(*given, components=2)
     return stages
 
 

@@ -104,7 +104,7 @@ def _look(posed: Problem) -> Explanation:
     looking = replace(plan.spec, lazy=False)
     if not settles:
         # Looked at all the same, whatever the given moduli cannot do.
-        looking = replace(looking, by_entries=True, words=1)
+        looking = replace(looking, by_entries=True, components=1)
     diag = align_diagonal(posed, k)
     found = look_at_arrays(a, b, grid, looking, lambda x: x.compute(), diag)
     known = {x: getattr(found.spec, x) for x in ("rho", "closed_by")}

@@ -57,7 +57,7 @@ def gemm(
     >>> float(hi[0, 0]), float(lo[0, 0]) == 2.0**-70
     (1.0, True)
     """
-    terms = Terms(ROUTINES["gemm"], Choice.of(words=2, **options), (op_a, op_b))
+    terms = Terms(ROUTINES["gemm"], Choice.of(components=2, **options), (op_a, op_b))
     return Call(terms, A, B)
 
 
@@ -92,7 +92,7 @@ def _update(
     ArgumentError, PlanError, AccuracyError, MemoryLimitError
         As `gemm`.
     """
-    return Call(Terms(routine, Choice.of(words=2, **options), (op,), uplo), A, B)
+    return Call(Terms(routine, Choice.of(components=2, **options), (op,), uplo), A, B)
 
 
 herk, syrk, her2k, syr2k = _update

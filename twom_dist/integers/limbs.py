@@ -57,21 +57,21 @@ def take_limb(x: Array, index: int, count: int) -> Array:
 
 
 def combine_products(
-    words: Sequence[Array], places: Sequence[tuple[int, int]], dtype: Any
+    components: Sequence[Array], places: Sequence[tuple[int, int]], dtype: Any
 ) -> Array:
     """Add up products of limbs as int64, or as Python integers.
 
     Parameters
     ----------
-    words : sequence of float64 arrays
+    components : sequence of float64 arrays
         One or two of each product, large ones first.
     places : sequence of (int, int)
-        Of each product: the sum of its limbs' indices, and its number of words.
+        Of each product: the sum of its limbs' indices, and its number of components.
     dtype : dtype
         Of integers, where a sum that does not fit is refused, or object.
     """
     sums: dict[int, list[Array]] = {}
-    given = iter(words)
+    given = iter(components)
     for place, count in places:
         found = _cut([next(given) for _ in range(count)])
         sums[place] = [
@@ -107,12 +107,12 @@ def _refuse(dtype: Any) -> PlanError:
     return PlanError(problem, remedy, "integer-overflow")
 
 
-def _cut(words: list[Array]) -> tuple[Array, Array]:
+def _cut(components: list[Array]) -> tuple[Array, Array]:
     """Return q and r of ``q 2^32 + r``, 0 <= r < 2^32, as int64."""
-    high = np.floor(words[0] * 2.0**-BITS)
+    high = np.floor(components[0] * 2.0**-BITS)
     above = high.astype(np.int64)
-    low = (words[0] - high * 2.0**BITS).astype(np.int64)
-    for rest in words[1:]:
+    low = (components[0] - high * 2.0**BITS).astype(np.int64)
+    for rest in components[1:]:
         low += rest.astype(np.int64)
     return above + (low >> BITS), low & _MASK
 

@@ -129,15 +129,15 @@ def matmul(
     left, right = ([x] if whole else _split(x) for x in (a, b))
     made = []
     for (i, x), (j, y) in product(enumerate(left), enumerate(right)):
-        words = _multiply(x, y, posed, pairs)
-        made.append((i + j, words))
-    places = tuple((place, len(words)) for place, words in made)
-    words = [x for _, own in made for x in own]
+        components = _multiply(x, y, posed, pairs)
+        made.append((i + j, components))
+    places = tuple((place, len(components)) for place, components in made)
+    components = [x for _, own in made for x in own]
     finish = partial(_finish, places, np.dtype(kind).str, pairs)
-    if not is_dask(words[0]):
-        found = finish(*words)
+    if not is_dask(components[0]):
+        found = finish(*components)
         return found if kind.hasobject else give_back(found)
-    return _finish_lazily(finish, words, kind, pairs)
+    return _finish_lazily(finish, components, kind, pairs)
 
 
 def _check_dtype(dtype: Any) -> np.dtype[Any]:
@@ -252,7 +252,7 @@ def _multiply_objects(x: Any, y: Any, pairs: bool) -> Any:
 
 
 def _multiply(x: _Integers, y: _Integers, posed: Problem, pairs: bool) -> list[Any]:
-    """Return the words of the exact product of two matrices, or limbs."""
+    """Return the components of the exact product of two matrices, or limbs."""
     bound = (1 + pairs) * posed.shape[2] * x.largest * y.largest
     if bound > LARGEST_SUM:
         raise PlanError(
@@ -270,36 +270,37 @@ def _multiply(x: _Integers, y: _Integers, posed: Problem, pairs: bool) -> list[A
         posed.spec,
         method=system.method,
         moduli=system.choice,
-        words=1 if bound <= LARGEST_RESULT else 2,
+        components=1 if bound <= LARGEST_RESULT else 2,
         **describe_tiles(
             a.dtype, b.dtype, max(x.largest, y.largest), posed.spec.engine
         ),
     )
     found = compute(replace(posed, a=a, b=b, spec=spec))
-    return list(found) if spec.words == 2 else [found]
+    return list(found) if spec.components == 2 else [found]
 
 
 def _finish(
-    places: Sequence[tuple[int, int]], dtype: str, pairs: bool, *words: Any
+    places: Sequence[tuple[int, int]], dtype: str, pairs: bool, *components: Any
 ) -> Any:
-    """Combine words in memory to the product."""
+    """Combine components in memory to the product."""
     with portable_errors():
         if pairs:
-            words = tuple(x.view(np.float64).reshape(*x.shape, 2) for x in words)
-        if len(words) == 1:
-            found = words[0].astype(np.int64)
+            both = (x.view(np.float64) for x in components)
+            components = tuple(x.reshape(*x.shape[:-1], -1, 2) for x in both)
+        if len(components) == 1:
+            found = components[0].astype(np.int64)
             whole = np.dtype(dtype).hasobject
             return found.astype(object) if whole else narrow(found, dtype)
-        return combine_products(words, places, dtype)
+        return combine_products(components, places, dtype)
 
 
-def _finish_lazily(finish: Any, words: list[Any], dtype: Any, pairs: bool) -> Any:
-    """Combine words to the product, chunk by chunk."""
+def _finish_lazily(finish: Any, components: list[Any], dtype: Any, pairs: bool) -> Any:
+    """Combine components to the product, chunk by chunk."""
     from dask.array import map_blocks
 
-    first = words[0]
+    first = components[0]
     more = {}
     if pairs:
         more = {"new_axis": first.ndim, "chunks": (*first.chunks, (2,))}
     meta = empty_block(family_of(first._meta), dtype)
-    return map_blocks(finish, *words, dtype=dtype, meta=meta, token=STAGE, **more)
+    return map_blocks(finish, *components, dtype=dtype, meta=meta, token=STAGE, **more)

@@ -137,7 +137,7 @@ def check_call(call: Call) -> None:
         text = "files hold matrices of two dimensions, not pairs"
         remedy = "Open the files with zarr or h5py, and give td.integers the arrays"
         raise PlanError(text, remedy, "pairs")
-    if choice.words > 1 or call.out is not None or call.names is not None:
+    if choice.components > 1 or call.out is not None or call.names is not None:
         text = "products of files take no out and no dim, and have a single result"
         raise PlanError(text, "Call another routine, such as td.gemm", "routine")
 

@@ -1,4 +1,4 @@
-"""Unevaluated sums of two doubles, high word first: arrays of shape (2, m, n).
+"""Unevaluated sums of two doubles, high component first: arrays of shape (2, m, n).
 
 References
 ----------
@@ -13,7 +13,7 @@ from .family import namespace
 
 
 def add_pairs(x: Array, y: Array) -> Array:
-    """Add with an error of some 2^-105 of the larger; what overflows has low words 0.
+    """Add with an error of some 2^-105 of the larger; what overflows has low parts 0.
 
     NumPy or CuPy arrays (2, m, n), float64 or complex128, C-contiguous.
     """
@@ -25,7 +25,7 @@ def add_pairs(x: Array, y: Array) -> Array:
         low = (a - (total - part)) + (b - part) + (a_low + b_low)
         high = total + low
         low -= high - total
-    # What is not finite has no low word, NaNs are all the same, and zeros positive.
+    # What is not finite has no low part, NaNs are all the same, and zeros positive.
     infinite = xp.where(xp.isnan(total), np.nan, total)
     finite = xp.isfinite(high)
     high = xp.where(xp.isfinite(total), high, infinite)

@@ -1,4 +1,4 @@
-"""Roots of 3 in two float64 words, as Eisenstein integers take them."""
+"""Roots of 3 in two float64 components, as Eisenstein integers take them."""
 
 from fractions import Fraction
 from math import isqrt

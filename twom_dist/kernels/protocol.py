@@ -81,7 +81,7 @@ class Engine(Analyses, Defaults, Protocol):
 
         Where ``system.hexagonal``, the parts are g and h of the Eisenstein integer
         ``(g + h sqrt(-3)) / 2`` nearest to ``x 2^s``. In float64, with ``k1 + k2`` the
-        two words of 1/sqrt(3), and x and y the magnitudes of the parts times 2^s:
+        two components of 1/sqrt(3), and x and y the magnitudes of the parts times 2^s:
 
         1. ``w1 = y k1``, ``w2 = fma(y, k1, -w1) + y k2``;
         2. ``m = rint(x)``, ``u = x - m``; ``n = rint(w1)``, ``f = (w1 - n) + w2``,
@@ -207,7 +207,7 @@ class Engine(Analyses, Defaults, Protocol):
         beta: complex = 0,
         c: Array | None = None,
         triangle: Uplo = "full",
-        words: int = 1,
+        components: int = 1,
         out: Array | None = None,
     ) -> Array:
         """Reconstruct ``alpha X Y^T + beta c`` as a new C-contiguous (m, n) array.
@@ -215,7 +215,7 @@ class Engine(Analyses, Defaults, Protocol):
         Or into `out`, which none of the others overlaps: such an array, or on the host
         a part of one along m and n. Of a square tile that `symmetrise_diagonal_tile`
         takes next, the `triangle` alone need be right: what lies outside it may hold
-        anything. With 2 words, which take alpha 1 and beta 0, an
+        anything. With 2 components, which take alpha 1 and beta 0, an
         array (2, m, n): the numbers and what their rounding left.
 
         In float64, per part, with d the exact digit sums of
@@ -229,9 +229,9 @@ class Engine(Analyses, Defaults, Protocol):
         3. ``v = d[0]``, then ``v = (d[t] 2^(tb)) + v``: within one ulp, and exact
            where the value fits 53 bits. A negative integer takes the digits of its
            magnitude, negated, so that decoding is odd: they differ only where a
-           digit is ``-2^(b-1)``. With 2 words each sum ``v' = x + v``, x the digit's
-           term, leaves ``v - (v' - x)``, exactly. What all leave is summed from the
-           first on, to the low word l. If hexagonal, see below;
+           digit is ``-2^(b-1)``. With 2 components each sum ``v' = x + v``, x the
+           digit's term, leaves ``v - (v' - x)``, exactly. What all leave is summed from
+           the first on, to the low component l. If hexagonal, see below;
         4. ``(v 2^e1) 2^e2`` with ``e1 = clamp(e, -1000, 600)`` and
            ``e2 = max(e - e1, -1022)`` for ``e = -(rows[i] + columns[j])``,
            those of rows that are not finite 0: only the second product may round.
@@ -248,7 +248,7 @@ class Engine(Analyses, Defaults, Protocol):
         If ``d_g[0] + d_h[0]`` is odd, they are off the lattice. Of the points beside,
         with u and v their sums of step 1, ``d_h -= sign(v) M`` gives the nearest to 0
         if ``3 |v| - |u| > 1``, else ``d_g -= sign(u) M``; step 2 follows once more.
-        The real part is half of what step 3 makes of g. With v and l the two words of
+        The real part is half of what step 3 makes of g. With v and l the components of
         h, and ``r1 + r2`` those of sqrt(3)/2, the imaginary part is ``p + r``, where
         ``p = v r1`` and ``r = fma(v, r1, -p) + (v r2 + l r1)``; what this sum leaves,
         ``r - ((p + r) - p)``, is its l.

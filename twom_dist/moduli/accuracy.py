@@ -38,9 +38,9 @@ NAMED_BITS = {
 
 
 @cache
-def unit_roundoff(dtype: Any, words: int = 1) -> float:
-    """Return u of float32 and complex64, of float64 and complex128, or of two words."""
-    if words == 2:
+def unit_roundoff(dtype: Any, components: int = 1) -> float:
+    """Return u of float32 and complex64, of float64 and complex128, or of a pair."""
+    if components == 2:
         return PAIR
     return SINGLE if np.dtype(dtype).char in "fF" else DOUBLE
 
@@ -50,7 +50,7 @@ def is_complex(dtype: Any) -> bool:
     return bool(np.dtype(dtype).kind == "c")
 
 
-def required_bits(accuracy: str | float, dtype: Any, words: int = 1) -> float:
+def required_bits(accuracy: str | float, dtype: Any, components: int = 1) -> float:
     """Translate an accuracy into the least log2 M.
 
     A float eps, above 0 and up to 0.5, is a normwise target:
@@ -58,21 +58,26 @@ def required_bits(accuracy: str | float, dtype: Any, words: int = 1) -> float:
     It takes ``log2 M >= 4 + 2 log2(1/eps)``.
     """
     if isinstance(accuracy, str):
-        return NAMED_BITS[accuracy][unit_roundoff(dtype, words)]
+        return NAMED_BITS[accuracy][unit_roundoff(dtype, components)]
     return 4 + 2 * log2(1 / accuracy)
 
 
 def choose_system(
-    method: str, dtype: Any, k: int, accuracy: str | float = BY_ENTRIES, words: int = 1
+    method: str,
+    dtype: Any,
+    k: int,
+    accuracy: str | float = BY_ENTRIES,
+    components: int = 1,
 ) -> ResidueSystem:
     """Pick the shortest residue system of an accuracy.
 
     A long inner dimension k needs more moduli to have a valid scaling. For real dtypes
     every method takes one product per modulus; an accuracy that the moduli of "2m"
-    cannot reach takes those of "hybrid". `words`: number of doubles in an entry.
+    cannot reach takes those of "hybrid". `components`: number of doubles in an entry.
     """
     kind = method if is_complex(dtype) else "real"
-    return _check_scaling(_shortest_accurate(kind, dtype, k, accuracy, words), kind, k)
+    found = _shortest_accurate(kind, dtype, k, accuracy, components)
+    return _check_scaling(found, kind, k)
 
 
 def counted_system(method: str, dtype: Any, k: int, num_moduli: int) -> ResidueSystem:
@@ -103,7 +108,7 @@ def _check_scaling(system: ResidueSystem, kind: str, k: int) -> ResidueSystem:
 
 
 def _shortest_accurate(
-    kind: str, dtype: Any, k: int, accuracy: str | float, words: int
+    kind: str, dtype: Any, k: int, accuracy: str | float, components: int
 ) -> ResidueSystem:
     """Return the shortest system that has the bits of an accuracy.
 
@@ -111,11 +116,11 @@ def _shortest_accurate(
     omits some terms: it takes one more modulus if the target times sqrt(k) is coarse,
     or if k is above 2^24.
     """
-    bits, allowed = required_bits(accuracy, dtype, words), inf
+    bits, allowed = required_bits(accuracy, dtype, components), inf
     if not isinstance(accuracy, str):
         allowed = sqrt(k) * accuracy
     elif accuracy == "normwise":
-        allowed = sqrt(k) * unit_roundoff(dtype, words)
+        allowed = sqrt(k) * unit_roundoff(dtype, components)
     system = _shortest_within(kind, bits, k, allowed)
     if system is None:
         most = log2_product(p for p, _ in available_moduli(_longest(kind)))
@@ -237,7 +242,7 @@ def product_rounding(dtype: Any) -> float:
 
 
 def error_bound(
-    system: ResidueSystem | None, k: int, dtype: Any, words: int = 1
+    system: ResidueSystem | None, k: int, dtype: Any, components: int = 1
 ) -> float:
     """Bound ``|C - C_exact|_ij / (||a_i|| ||b_j||)`` for alpha = 1, beta = 0.
 
@@ -245,7 +250,7 @@ def error_bound(
     last place. For native products (system None) it is the textbook bound for sums of k
     terms.
     """
-    u = unit_roundoff(dtype, words)
+    u = unit_roundoff(dtype, components)
     if system is None:
         return (4 if is_complex(dtype) else 1) * max(k, 1) * u
     return float(quantisation_bound(system, k)) + 2 * u

@@ -34,7 +34,7 @@ def bound_error(spec: Spec, by_entries: bool) -> ErrorBound:
     left, ``b (1 + g) + g`` relative to ``|A| |diag| |B|``.
     """
     system = None if spec.native else spec.system
-    bound = error_bound(system, spec.k, spec.dtype, spec.words)
+    bound = error_bound(system, spec.k, spec.dtype, spec.components)
     if by_entries and system is not None:
         bound = componentwise_bound(spec.k, spec.unit_roundoff)
     if spec.exact:

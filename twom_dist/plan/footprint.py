@@ -183,7 +183,7 @@ def _predict_outputs(
 
     Each thread has one that it writes or reduces, beside the next one.
     """
-    entry, tile = spec.itemsize * spec.words, max(grid.m) * max(grid.n)
+    entry, tile = spec.itemsize * spec.components, max(grid.m) * max(grid.n)
     return (share.computed + share.mirrored) * entry, 2 * threads * tile * entry
 
 
@@ -206,7 +206,8 @@ def _predict(
     outputs, leaving = _predict_outputs(grid, spec, share, threads)
     if chains > threads:
         # Sums of cells take the place of their tiles of C.
-        outputs = max(leaving, outputs - chains * tile * spec.itemsize * spec.words)
+        sums = chains * tile * spec.itemsize * spec.components
+        outputs = max(leaving, outputs - sums)
     held = inputs, outputs, leaving
     num_products = 2 if spec.routine.sums else 1
     if spec.native or spec.empty:
@@ -261,11 +262,11 @@ def _steps(part: Part) -> range:
 
 def _finishing_bytes(spec: Spec) -> int:
     """Return the bytes for each entry of a tile while a cell is finished."""
-    itemsize = spec.itemsize * spec.words
+    itemsize = spec.itemsize * spec.components
     if not spec.routine.triangle:
         return itemsize
-    # S_ij, S_ji, its mirror image and their sum; two words take twice as much.
-    tiles = 4 * spec.words if spec.routine.sums else 1
+    # S_ij, S_ji, its mirror image and their sum; two components take twice as much.
+    tiles = 4 * spec.components if spec.routine.sums else 1
     if spec.beta == 0:
         return tiles * itemsize
     # S_ji and the sum; then alpha S, beta C and their sum in double, and the result.

@@ -294,7 +294,7 @@ class Plan:
 
     def _show_stack(self) -> str:
         count, (m, n, _) = prod(self.stack), self.shape
-        results = count * m * n * np.dtype(self.dtype).itemsize * self.spec.words
+        results = count * m * n * np.dtype(self.dtype).itemsize * self.spec.components
         total = f"{count * self.int8_operations:.3g} ops"
         if not self._in_tasks:
             total += f", {count * self.num_tasks} tasks"

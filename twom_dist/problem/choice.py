@@ -36,7 +36,7 @@ class Choice:
         "auto" until the family of the blocks is known.
     equilibrate : bool, optional
         None: where it helps.
-    words : {1, 2}
+    components : {1, 2}
         Numbers of the dtype that make an entry of the result.
     named : bool
         Whether an accuracy was asked for, be it the default.
@@ -48,13 +48,13 @@ class Choice:
     method: Method = "2m"
     engine: EngineName = "auto"
     equilibrate: bool | None = None
-    words: Literal[1, 2] = 1
+    components: Literal[1, 2] = 1
     named: bool = False
     chip: Chip | None = None
 
     @classmethod
     def of(
-        cls, *, words: Literal[1, 2] = 1, **options: Unpack[OptionsDict]
+        cls, *, components: Literal[1, 2] = 1, **options: Unpack[OptionsDict]
     ) -> "Choice":
         """Parse the `Options` of a routine; refuse contradictions.
 
@@ -67,10 +67,10 @@ class Choice:
             For an engine that does not exist, and an equilibrate that has no effect.
         """
         try:
-            return _parse(words, **options)
+            return _parse(components, **options)
         except TypeError:
             # The cache cannot look up lists and arrays, which are refused here.
-            return _parse.__wrapped__(words, **options)
+            return _parse.__wrapped__(components, **options)
 
     @classmethod
     def exact(
@@ -104,7 +104,7 @@ class Choice:
             return f"accuracy={self.target!r}" if named else str(self.target)
         if self.equilibrate:
             return "equilibrate=True"
-        return "two words" if self.words == 2 else ""
+        return "two components" if self.components == 2 else ""
 
     @property
     def asked(self) -> str:
@@ -162,7 +162,7 @@ def _refuse(name: str, value: Any, allowed: tuple[str, ...]) -> tuple[str, str, 
 # Parsing the same options again would take a tenth of our Python's time for a small
 # product. Typed, since 8 moduli are not 8.0.
 @lru_cache(maxsize=256, typed=True)
-def _parse(words: Any, **options: Unpack[OptionsDict]) -> Choice:
+def _parse(components: Any, **options: Unpack[OptionsDict]) -> Choice:
     given = Options(**options)
     method, equilibrate = given.method, given.equilibrate
     if not isinstance(method, str) or method not in _METHODS:
@@ -172,7 +172,7 @@ def _parse(words: Any, **options: Unpack[OptionsDict]) -> Choice:
         cast(Method, method),
         choose("engine", given.engine, ENGINES),
         None if equilibrate is None else as_flag("equilibrate", equilibrate),
-        words,
+        components,
         given.accuracy is not None,
     )
     if method == NATIVE_METHOD:
@@ -187,7 +187,7 @@ def _check_native(choice: Choice) -> None:
             "effect"
         )
         raise PlanError(problem, "Leave equilibrate out", "equilibrate")
-    if choice.words == 2:
+    if choice.components == 2:
         problem = "method='blas' gives one double for each part"
         raise AccuracyError(problem, "Use another method", "method")
 

@@ -155,7 +155,7 @@ def _check_out(out: Any, matrices: Any, posed: Problem) -> None:
     if isinstance(out, str):
         problem, remedy = f"out is {out!r}", "Give an array in memory, or leave it out"
         raise PlanError(problem, remedy, "out")
-    if posed.spec.words == 2:
+    if posed.spec.components == 2:
         problem = "out is one array, but the result is two"
         raise PlanError(problem, "Omit the argument out", "out")
     check_out(out, matrices, (*posed.stack, *posed.shape[:2]), posed.dtype)
@@ -228,7 +228,7 @@ def _pose(terms: Terms, engine: str, A: Any, B: Any, C: Any, diag: Any) -> _Pose
     b = A if routine.matrices == 1 else B
     shape, stack = check_sizes(routine, A, b, C, op_a, op_b)
     entries = diag and check_diagonal(routine, diag, shape[2], dtype)
-    if choice.words == 2 and dtype.char not in "dD":
+    if choice.components == 2 and dtype.char not in "dD":
         problem = f"a result of twice the digits takes two doubles, not {dtype}"
         remedy = "Convert the matrices to double precision"
         raise PlanError(problem, remedy, "twofold-dtype")
@@ -257,7 +257,7 @@ def _pose(terms: Terms, engine: str, A: Any, B: Any, C: Any, diag: Any) -> _Pose
         alpha=alpha,
         beta=beta,
         uplo=uplo,
-        words=choice.words,
+        components=choice.components,
         engine=engine,
         # In herk and syrk both operands share the columns that it would scale, unless
         # one of them is scaled already.
@@ -315,7 +315,7 @@ def _choose_system(
         return counted_system(method, dtype, k, target.count)
     assert not isinstance(target, Exact)
     accuracy = target.eps if isinstance(target, Bound) else target
-    return choose_system(method, dtype, k, accuracy, choice.words)
+    return choose_system(method, dtype, k, accuracy, choice.components)
 
 
 def check_possible(choice: Choice) -> None:

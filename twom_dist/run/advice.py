@@ -41,5 +41,5 @@ def advise_op(posed: Problem) -> list[str]:
         return []
     other = "C" if spec.routine.hermitian else "T"
     other = other if spec.op_a == "N" else "N"
-    size = format_bytes(n * n * posed.dtype.itemsize * spec.words)
+    size = format_bytes(n * n * posed.dtype.itemsize * spec.components)
     return [f"C is {n} x {n}, {size}; with op {other} it would be {k} x {k}"]

@@ -35,7 +35,7 @@ def compute(problem: Problem, analysis: Analysis | None = None) -> Any:
     if problem.out is not None and found is not problem.out:
         problem.out[...] = found
         return problem.out
-    return tuple(found) if problem.spec.words == 2 else found
+    return tuple(found) if problem.spec.components == 2 else found
 
 
 def _compute_words(problem: Problem, analysis: Analysis | None) -> Array:
@@ -74,7 +74,7 @@ def _multiply_fused(
 ) -> Array | None:
     """Compute a product of one tile by one call of an engine that has it."""
     spec = problem.spec
-    if limits.gemm_fused is None or spec.words > 1 or spec.exact:
+    if limits.gemm_fused is None or spec.components > 1 or spec.exact:
         return None
     multiply = tasks.call_fused(limits.gemm_fused, spec)
     x, y = (row.view(0, spec) for row in rows)
@@ -91,7 +91,7 @@ def find_fused(problem: Problem) -> Callable[..., Array] | None:
     spec, c, out = problem.spec, problem.c, problem.out
     if problem.stack or spec.lazy or spec.looks or spec.empty or spec.exact:
         return None
-    own = spec.words == 1 and not spec.stored and not spec.native
+    own = spec.components == 1 and not spec.stored and not spec.native
     own = own and problem.a.dtype == problem.b.dtype == spec.operand_dtype
     own = own and (c is None or c.dtype == problem.dtype)
     if not own or (out is not None and not out.flags.c_contiguous):

@@ -52,12 +52,12 @@ def compute(problem: Problem) -> Any:
         out = remade_array(a, b, c, inputs.sources, grid, plan.spec, diag)
     else:
         out = product_array(a, b, c, grid, plan.spec, diag=diag)
-    if plan.spec.words == 1:
+    if plan.spec.components == 1:
         return out
     # Blocks are (2, m, n), whatever the array says of them.
     return tuple(
         out.map_blocks(getitem, x, dtype=out.dtype, meta=out._meta)
-        for x in range(plan.spec.words)
+        for x in range(plan.spec.components)
     )
 
 

@@ -63,10 +63,10 @@ def _adds_pieces(spec: Spec) -> bool:
     """Tell whether products of pieces along k may be added.
 
     The two of her2k and syr2k are scaled, and rounded, by themselves. Sums of two
-    doubles are no longer whole where only their first words are added.
+    doubles are no longer whole where only their first components are added.
     """
-    one_word = spec.exact and spec.words == 1
-    return one_word and not (spec.routine.sums or spec.empty)
+    one_component = spec.exact and spec.components == 1
+    return one_component and not (spec.routine.sums or spec.empty)
 
 
 def _column_bytes(problem: Problem) -> int:
@@ -83,12 +83,12 @@ def _column_bytes(problem: Problem) -> int:
 
 def _one_by_one(problem: Problem) -> Any:
     one_by_one = [lazy.compute(one) for one in list_matrices(problem)]
-    words = problem.spec.words
+    components = problem.spec.components
     stacked = [
-        _pile([x[word] if words == 2 else x for x in one_by_one], problem)
-        for word in range(words)
+        _pile([x[component] if components == 2 else x for x in one_by_one], problem)
+        for component in range(components)
     ]
-    return tuple(stacked) if words == 2 else stacked[0]
+    return tuple(stacked) if components == 2 else stacked[0]
 
 
 def list_matrices(problem: Problem) -> Iterator[Problem]:
@@ -141,9 +141,9 @@ def _by_blocks(problem: Problem, room: int) -> Any:
         found = _add_pieces(problem, operands, added)
     # Tasks may have to be smaller than the chunks that there were.
     found = found.rechunk((*stack, *found.chunks[len(stack) :]))
-    if spec.words == 1:
+    if spec.components == 1:
         return found
-    return tuple(found[..., word] for word in range(spec.words))
+    return tuple(found[..., component] for component in range(spec.components))
 
 
 def _add_pieces(problem: Problem, operands: list[Any], added: list[Any]) -> Any:
@@ -196,13 +196,13 @@ def _multiply(
         named += [x, [*front, *own]]
     named += [y for x in added for y in (x, [*front, "m", "n"])]
     several = ["k"] if len(pieces) > 1 else []
-    words = ["word"] if spec.words > 1 else []
+    components = ["component"] if spec.components > 1 else []
     new = {"n": n} if spec.routine.matrices == 1 else {}
-    new |= dict.fromkeys(words, spec.words)
+    new |= dict.fromkeys(components, spec.components)
     family, diag = family_of(operands[0]._meta), problem.diag
     return da.blockwise(
         _compute_block,
-        [*several, *front, "m", "n", *words],
+        [*several, *front, "m", "n", *components],
         *named,
         dtype=dtype,
         new_axes=new,
@@ -210,7 +210,7 @@ def _multiply(
         # It would copy even single blocks.
         concatenate=None,
         align_arrays=False,
-        meta=_empty(family, dtype, len(several) + len(front) + 2 + len(words)),
+        meta=_empty(family, dtype, len(several) + len(front) + 2 + len(components)),
         token=STAGE,
         template=replace(problem, spec=spec, a=None, b=None, c=None, diag=None),
         dtypes=tuple(x.dtype for x in (*operands, *added)),
@@ -328,4 +328,4 @@ def _run_block(
         k = a.shape[_inner(a.ndim, spec, "left")]
         one = replace(template, spec=replace(spec, k=k), shape=(m, n, k))
         found = stacks.compute(replace(one, a=a, b=b, c=c, stack=a.shape[:-2]))
-        return found if spec.words == 1 else namespace(a).stack(found, axis=-1)
+        return found if spec.components == 1 else namespace(a).stack(found, axis=-1)

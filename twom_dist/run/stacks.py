@@ -37,32 +37,32 @@ LARGEST_EXACT = 8192
 
 
 def compute(problem: Problem) -> Any:
-    """Compute the products of stacks: one array, or two with two words."""
+    """Compute the products of stacks: one array, or two with two components."""
     stack, spec, dtype = problem.stack, problem.spec, problem.dtype
     a = _as_stack(problem.a, "left", spec, stack)
     b = a if spec.twins else _as_stack(problem.b, "right", spec, stack)
     c = None if problem.c is None else _broadcast(cast(problem.c, dtype), stack)
     left: Iterable[tuple[int, ...]] = np.ndindex(*stack)
     together = _are_small(problem.shape, spec) or spec.native or spec.empty
-    if together and spec.words == 1:
+    if together and spec.components == 1:
         found = compute_stack(a, b, spec, c, problem.out, problem.diag)
         results = [found.values]
         left = (_place(i, stack) for i in found.alone)
     else:
         shape = *stack, *problem.shape[:2]
-        results = [empty(namespace(a), shape, dtype) for _ in range(spec.words)]
+        results = [empty(namespace(a), shape, dtype) for _ in range(spec.components)]
         if problem.out is not None:
             results = [problem.out]
     for place in left:
-        # With two words the routine makes its own arrays.
-        out = results[0][place] if spec.words == 1 else None
+        # With two components the routine makes its own arrays.
+        out = results[0][place] if spec.components == 1 else None
         beside = None if c is None else c[place]
         one = replace(problem, a=a[place], b=b[place], c=beside, stack=(), out=out)
-        words = eager.compute(one)
-        if spec.words == 2:
-            for result, word in zip(results, words, strict=True):
-                result[place] = word
-    return tuple(results) if spec.words == 2 else results[0]
+        components = eager.compute(one)
+        if spec.components == 2:
+            for result, component in zip(results, components, strict=True):
+                result[place] = component
+    return tuple(results) if spec.components == 2 else results[0]
 
 
 def _are_small(shape: Shape, spec: Spec) -> bool:

@@ -131,7 +131,7 @@ def finish(
     ]
     # A diagonal cell has a single product.
     mirrored = mirror_tile(decoded[-1], spec)
-    if spec.words == 2:
+    if spec.components == 2:
         out = add_pairs(decoded[0], mirrored)
         return _close(out, spec) if diagonal else out
     out = engine.scale_and_add(decoded[0], 1, 1, mirrored, spec.dtype)
@@ -171,15 +171,15 @@ def _wanted_triangle(spec: Spec, diagonal: bool) -> Uplo:
 def _close(tile: Array, spec: Spec) -> Array:
     """Mirror the computed triangle of a diagonal tile, or clear the other one."""
     engine, conjugate = load_engine(spec), spec.routine.hermitian
-    for word in tile if spec.words == 2 else (tile,):
-        engine.symmetrise_diagonal_tile(word, conjugate=conjugate, uplo=spec.uplo)
+    for component in tile if spec.components == 2 else (tile,):
+        engine.symmetrise_diagonal_tile(component, conjugate=conjugate, uplo=spec.uplo)
     return tile
 
 
 def mirror_tile(tile: Array, spec: Spec, out: Array | None = None) -> Array:
     """Conjugate-transpose (or transpose) a tile, which may be written to `out`."""
     engine, conjugate = load_engine(spec), spec.routine.hermitian
-    if spec.words == 2:
-        words = [engine.mirror_tile(word, conjugate=conjugate) for word in tile]
-        return namespace(tile).stack(words)
+    if spec.components == 2:
+        both = [engine.mirror_tile(x, conjugate=conjugate) for x in tile]
+        return namespace(tile).stack(both)
     return engine.mirror_tile(tile, conjugate=conjugate, out=out)

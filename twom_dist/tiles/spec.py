@@ -35,7 +35,7 @@ class Spec:
     alpha, beta : number
     uplo : {"full", "lower", "upper"}
         Of an update.
-    words : {1, 2}
+    components : {1, 2}
         Numbers of the dtype that make an entry of the result: 2 for an unevaluated sum.
         Tiles of C are (2, m, n) then.
     engine : str
@@ -84,7 +84,7 @@ class Spec:
     alpha: complex = 1
     beta: complex = 0
     uplo: Uplo = "full"
-    words: int = 1
+    components: int = 1
     engine: str = "cpu"
     equilibrate: bool = False
     by_entries: bool = False
@@ -138,7 +138,7 @@ class Spec:
     @property
     def unit_roundoff(self) -> float:
         """u of the result."""
-        return unit_roundoff(self.dtype, self.words)
+        return unit_roundoff(self.dtype, self.components)
 
     @property
     def sides(self) -> tuple[Side, ...]:
@@ -207,7 +207,7 @@ class Spec:
 
     def tile_shape(self, m: int, n: int) -> tuple[int, ...]:
         """Return the shape of a tile of C of m x n entries."""
-        return (m, n) if self.words == 1 else (self.words, m, n)
+        return (m, n) if self.components == 1 else (self.components, m, n)
 
     def op(self, side: Side) -> Op:
         """Return op_a or op_b."""

@@ -222,12 +222,12 @@ def decode_tile(
         beta=beta,
         c=c,
         triangle=triangle,
-        words=spec.words,
+        components=spec.components,
         out=out,
     )
     if accumulator.fill is not None:
-        # Rows and columns with a NaN or an Inf are encoded as 0: low words are 0, too.
-        numbers = out[0] if spec.words == 2 else out
+        # Rows and columns with a NaN or an Inf are encoded as 0: low parts are 0, too.
+        numbers = out[0] if spec.components == 2 else out
         engine.apply_nonfinite(accumulator.fill, numbers, spec.alpha, beta, c)
     return out
 

@@ -51,9 +51,9 @@ def test_large_matrices_are_computed_alone(m):
     assert_each_is_as_alone(found, "gemm", a, b, **options)
     lazy = td.gemm(da.from_array(a, chunks=(1, 500, 2)), b, **options)
     assert same_bits(lazy.compute(scheduler="sync"), found)
-    words = td.twofold.gemm(a[:, :9], b)
+    components = td.twofold.gemm(a[:, :9], b)
     alone = [td.twofold.gemm(x, y) for x, y in zip(a[:, :9], b, strict=True)]
-    assert same_bits(np.array(words), np.array(alone).swapaxes(0, 1))
+    assert same_bits(np.array(components), np.array(alone).swapaxes(0, 1))
 
 
 def test_native_products_are_numpys():

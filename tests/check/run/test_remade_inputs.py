@@ -57,8 +57,8 @@ def test_native_products_integers_and_twice_the_digits():
     assert (exact == i.astype(int) @ i.T.astype(int)).all()
     # Their blocks are looked at as they are made.
     assert (computed(td.integers.syrk(made(i.astype(float)))) == exact).all()
-    words = [computed(x) for x in td.twofold.her2k(made(a), made(a))]
-    assert same_bits(np.array(words), np.array(td.twofold.her2k(a, a)))
+    components = [computed(x) for x in td.twofold.her2k(made(a), made(a))]
+    assert same_bits(np.array(components), np.array(td.twofold.her2k(a, a)))
 
 
 # --- a source that changes -----------------------------------------------------------

@@ -46,7 +46,7 @@ class Drawn(SimpleNamespace):
         return str(vars(self) | {"matrices": [x.shape for x in self.matrices]})
 
     def multiply(self, *matrices, **more):
-        """Call the routine; list the words of the result."""
+        """Call the routine; list the components of the result."""
         options = self.options | more
         found = getattr(self.space, self.name)(*matrices, **options)
         return list(found) if isinstance(found, tuple) else [found]

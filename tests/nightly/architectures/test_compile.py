@@ -26,8 +26,8 @@ def every_module():
     """Those, and of double precision all others that differ in more than the moduli.
 
     Of systems whose modules have the same macros, the one with the most products; of
-    `SYSTEMS` alone what takes long: two words, which more or less double the code, and
-    scale_and_encode, which has that of encode in its midst.
+    `SYSTEMS` alone what takes long: two components, which more or less double the code,
+    and scale_and_encode, which has that of encode in its midst.
     """
     largest = {}
     for method in METHODS:

@@ -91,11 +91,11 @@ def random_residues(system, m, n, seed=0):
 @settings(max_examples=60)
 @given(data=st.data(), count=st.sampled_from(COUNTS))
 def test_decode_is_within_an_ulp_exact_where_it_can_be_and_odd(engine, data, count):
-    """By two words for twice as many bits."""
+    """By two components for twice as many bits."""
     system = residue_system("real", count)
     values = draw_values(data, system)
     found = decode_integers(engine, values, system, 3)
-    high, low = pair = decode_integers(engine, values, system, 3, words=2)
+    high, low = pair = decode_integers(engine, values, system, 3, components=2)
     half = len(values) // 2
     for x in (found[None], pair):
         assert (x[:, half:] == -x[:, :half]).all()
@@ -103,7 +103,7 @@ def test_decode_is_within_an_ulp_exact_where_it_can_be_and_odd(engine, data, cou
     for value, x, hi, lo in zip(values, 8 * found, high, low, strict=True):
         ulp = 2.0 ** (frexp(float(value))[1] - 53)
         assert abs(int(x) - value) <= (0 if abs(value) < 2**53 else ulp)
-        # Low words are sums of terms that fall by 2^-b: one rounding of 2^-53 of 2^-53.
+        # Low parts are sums of terms that fall by 2^-b: one rounding of 2^-53 of 2^-53.
         error = abs(Fraction(hi) * 8 + Fraction(lo) * 8 - value)
         assert error <= (0 if abs(value) < 2**106 else Fraction(abs(value), 2**105))
 
@@ -123,9 +123,9 @@ def test_digits_of_every_pattern(engine, count):
         while abs(x) > m:
             x >>= b + 2
         values.append(x)
-    for words in (1, 2):
+    for components in (1, 2):
         found, opposite = (
-            decode_integers(engine, own, system, words=words)
+            decode_integers(engine, own, system, components=components)
             for own in (values, [-x for x in values])
         )
         assert (opposite == -found).all()
@@ -152,7 +152,7 @@ def test_decode_reaches_every_exponent(engine):
     system = residue_system("real", 24)
     for exponent in (-1100, 1100, 1000, -950):
         values = [2**120 + 2**50 + 1, 1 - 2**130, 3, 0]
-        high, low = decode_integers(engine, values, system, exponent, words=2)
+        high, low = decode_integers(engine, values, system, exponent, components=2)
         assert (low[np.isinf(high)] == 0).all()
         with np.errstate(over="ignore"):
             assert (high[2:] == np.ldexp([3.0, 0.0], -exponent)).all()
@@ -217,9 +217,9 @@ def test_the_largest_sums(engine, choice):
         others = [(product.p - 1) // 2 if t < 0 else -(product.p // 2) for t in signs]
         residues[q, 0] = [*ends, *others]
     rows, columns = np.zeros(1, np.int32), np.zeros(2 * system.parts, np.int32)
-    for words in (1, 2):
+    for components in (1, 2):
         args = residues, rows, columns, system, np.dtype(dtype_for(system.method))
-        decode(engine, *args, words=words)
+        decode(engine, *args, components=components)
 
 
 def residues_of_parts(values, system):
@@ -249,6 +249,6 @@ def test_both_ends_of_what_decodes(engine, choice):
     residues = residues_of_parts(values, system)
     rows, columns = np.zeros(1, np.int32), np.zeros(len(values), np.int32)
     found = decode(engine, residues, rows, columns, system, np.complex128)
-    decode(engine, residues, rows, columns, system, np.complex128, words=2)
+    decode(engine, residues, rows, columns, system, np.complex128, components=2)
     expected = [complex(float(re), float(im)) for re, im in values]
     assert np.allclose(found[0], expected, rtol=2.0**-51, atol=0)

@@ -172,14 +172,14 @@ def test_entries_are_rounded_alike(engine, count, conjugate):
         assert same_bits(found.residues(), expected.residues())
 
 
-def decode_points(engine, points, system, words=1):
+def decode_points(engine, points, system, components=1):
     count = -(-len(points) // 16) * 16
     residues = np.zeros((system.num_products, 1, count), np.int8)
     residues[:, :, : len(points)] = residues_of_points(points, system)
     args = residues, ZERO, np.zeros(len(points), np.int32), system, np.complex128
-    found = engine.decode(*args, words=words)
+    found = engine.decode(*args, components=components)
     own = np.ascontiguousarray(residues[:, :, : len(points)])
-    assert same_bits(found, REFERENCE.decode(own, *args[1:], words=words))
+    assert same_bits(found, REFERENCE.decode(own, *args[1:], components=components))
     return found[..., 0, :]
 
 
@@ -211,7 +211,7 @@ def test_parts_are_rounded_once(engine, count):
     for (g, h), z in zip(points, found, strict=True):
         assert ulps(z.real, Fraction(g, 2)) <= (1 if abs(g) >> 53 else 0)
         assert ulps(z.imag, h * ROOT_3 / 2) <= 0.501
-    pairs = decode_points(engine, points, system, words=2)
+    pairs = decode_points(engine, points, system, components=2)
     for (g, h), high, low in zip(points, *pairs, strict=True):
         for part, value in (("real", Fraction(g, 2)), ("imag", h * ROOT_3 / 2)):
             left = value - Fraction(getattr(high, part)) - Fraction(getattr(low, part))
@@ -224,8 +224,8 @@ def test_decoding_is_odd_for_every_pattern_of_digits(engine, count):
     system = residue_system("eisenstein", count)
     edge = [x for g, h in points_at_the_edge(system) for x in ((g, h), (-g, -h))]
     for points in (points_of_half_digits(system), edge):
-        for words in (1, 2):
-            found = decode_points(engine, points, system, words)
+        for components in (1, 2):
+            found = decode_points(engine, points, system, components)
             assert (found[..., ::2] == -found[..., 1::2]).all()
 
 

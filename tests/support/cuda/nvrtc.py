@@ -87,14 +87,14 @@ def modules_of_tables(method, count):
     families = "encode", "scale_and_encode", "decode", "decode_and_close"
     modules = [module_for(family, *given) for family in families]
     modules.append(module_for("scale_and_encode", *given, shifted=True))
-    return [*modules, module_for("decode", *given, words=2)]
+    return [*modules, module_for("decode", *given, components=2)]
 
 
 def modules_of_integer_sums(method, count):
-    """Decode as devices with slow doubles do, to one word and two."""
+    """Decode as devices with slow doubles do, to one component and two."""
     dtype = "float64" if method == "real" else "complex128"
     given = "decode", dtype, residue_system(method, count)
-    return [module_for(*given, words=words, integer=True) for words in (1, 2)]
+    return [module_for(*given, components=x, integer=True) for x in (1, 2)]
 
 
 def compile_as_cupy(kept, module):

@@ -190,19 +190,19 @@ class CpuEngine(Defaults):
         beta: complex = 0,
         c: Array | None = None,
         triangle: Uplo = "full",
-        words: int = 1,
+        components: int = 1,
         out: Array | None = None,
     ) -> Array:
         """Reconstruct rows of the tile side by side."""
-        shape = *rows.shape, columns.shape[-1]
         if out is None:
-            out = np.empty(shape if words == 1 else (words, *shape), dtype)
+            front = () if components == 1 else (components,)
+            out = np.empty((*front, *rows.shape, columns.shape[-1]), dtype)
         if out.size:
             both = np.concatenate((rows.reshape(-1), columns.reshape(-1)))
             e, _ = norms.finite_exponents(both)
             finite = e[: rows.size], e[rows.size :]
-            given = residues, *finite, system, alpha, beta, c, SIDES[triangle], words
-            decode_tile(*given, out)
+            given = residues, *finite, system, alpha, beta, c, SIDES[triangle]
+            decode_tile(*given, components, out)
         return out
 
 

@@ -98,7 +98,7 @@ def lift_to_cell(d, modulus, quotient, unit, count):  # type: ignore[no-untyped-
 
 @inner(_nrt=False)
 def times_half_root(v, count):  # type: ignore[no-untyped-def]
-    """Make v[word, 1, piece], the two words of h, those of ``h sqrt(3) / 2``."""
+    """Make v[component, 1, piece], those of h, the components of ``h sqrt(3) / 2``."""
     take_widest()
     for c in range(count):
         high = v[0, 1, c]

@@ -37,19 +37,19 @@ def flat_parts(x: Array) -> Array:
 
 
 def whole_rows(x: Array) -> Array:
-    """View (words, m, n), a part of an array, with all of the rows that it is part of.
+    """View (components, m, n), a part of an array, with all of the rows around it.
 
     It may end past the array, so that only the first n of each row may be touched.
     """
     if x.flags.c_contiguous:
         return x
-    words, rows, _ = x.strides
-    shape = x.shape[0], max(x.shape[1], words // rows), rows // x.itemsize
+    apart, rows, _ = x.strides
+    shape = x.shape[0], max(x.shape[1], apart // rows), rows // x.itemsize
     return as_strided(x, shape, (shape[1] * rows, rows, x.itemsize))
 
 
 def flat_rows(x: Array, shape: tuple[int, int, int], real: np.dtype[Any]) -> Array:
-    """View numbers as (words, m, n parts) real ones, or more by `whole_rows`."""
+    """View numbers as (components, m, n parts) real ones, or more by `whole_rows`."""
     if not x.flags.c_contiguous:
         return whole_rows(x.reshape(*shape[:2], x.shape[-1])).view(real)
     flat: Array = np.ndarray(shape, real, x)

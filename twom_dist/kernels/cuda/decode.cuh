@@ -1,6 +1,6 @@
 // Residues to numbers, for the neighbours of a thread: steps 1 to 4 of Engine.decode.
 //
-// Macros: REAL, PARTS, DIGITS (T of the contract), RESULTS, the words of a result,
+// Macros: REAL, PARTS, DIGITS (T of the contract), RESULTS, the components of a result,
 // INTEGER_SUMS, and ELEMENTS, the neighbours along n that a thread makes (4, 2 or 1: sums
 // of digits live in registers, 2 PARTS DIGITS ELEMENTS of them). The residues of a
 // modulus are first combined to one small integer a part (C- + C+ and C- - C+ for 2M), so

@@ -42,13 +42,13 @@ def decode_residues(
     c: Array | None = None,
     triangle: Uplo = "full",
 ) -> None:
-    """Write ``alpha X Y^T + beta c``, or a triangle of it; out has one word or two.
+    """Write ``alpha X Y^T + beta c``, or a triangle of it; out has 1 component or 2.
 
     Of residues (products, m, n or more), or (products, matrices, m, n or more).
     """
     n = out.shape[-1]
-    words = 1 if out.ndim < residues.ndim else len(out)
-    beside = c if c is not None else out if words == 1 else out[0]
+    components = 1 if out.ndim < residues.ndim else len(out)
+    beside = c if c is not None else out if components == 1 else out[0]
     sizes, grid = _sizes(system, residues.shape, residues.strides, n)
     args = (
         *(residues, *sizes, rows, columns, *scalar_args(alpha), *scalar_args(beta)),
@@ -56,7 +56,7 @@ def decode_residues(
         stack_stride(beside),
     )
     integer = tuning_for(device.capability()).integer_sums
-    module = module_for("decode", out.dtype, system, words, integer=integer)
+    module = module_for("decode", out.dtype, system, components, integer=integer)
     device.launch(module, "decode", *grid, args)
 
 

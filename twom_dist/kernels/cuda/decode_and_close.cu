@@ -1,6 +1,6 @@
 // Decode a triangle of a square product, fill it, and close the other one, in one pass.
 //
-// Macros: those of decode.cuh; one word a result. In 2M, and if X meets its conjugate,
+// Macros: those of decode.cuh; one component a result. In 2M, and if X meets its conjugate,
 // C- = C+^T: then the residues are those of C+ alone, and C- is read across the diagonal,
 // through shared memory. Must move as many bytes as decode.cu; symmetrise_diagonal_tile
 // would read the triangle once more.

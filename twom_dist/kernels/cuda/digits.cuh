@@ -150,7 +150,7 @@ __device__ __forceinline__ void mirror_digits(Sum (&d)[DIGITS]) {
   }
 }
 
-// Step 3: the sum of the digits, and with 2 words what its rounding leaves. Products by
+// Step 3: the sum of the digits, and with 2 components what its rounding leaves. Products by
 // powers of two are exact, so that fusing them changes nothing.
 template <int COUNT>
 __device__ __forceinline__ void sum_digits(const Sum (&d)[DIGITS], double (&v)[COUNT]) {

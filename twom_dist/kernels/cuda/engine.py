@@ -219,18 +219,18 @@ class CudaEngine(CudaRows, SharedPlanes, Defaults):
         beta: complex = 0,
         c: Array | None = None,
         triangle: Uplo = "full",
-        words: int = 1,
+        components: int = 1,
         out: Array | None = None,
     ) -> Array:
         """Reconstruct the tile by one kernel."""
         if out is None:
-            shape = *rows.shape, columns.shape[-1]
-            out = self.device.empty(shape if words == 1 else (words, *shape), dtype)
+            front = () if components == 1 else (components,)
+            out = self.device.empty((*front, *rows.shape, columns.shape[-1]), dtype)
         if out.size:
             c = None if c is None else listed(c)
             by_matrix = residues.reshape(len(residues), -1, *residues.shape[-2:])
             tall = out.reshape(
-                *((words,) if words > 1 else ()), *by_matrix.shape[1:3], -1
+                *((components,) if components > 1 else ()), *by_matrix.shape[1:3], -1
             )
             args = (self.device, by_matrix, rows, columns, system, tall)
             decode_residues(*args, alpha, beta, c, triangle)

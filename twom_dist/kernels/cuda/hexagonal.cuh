@@ -2,7 +2,7 @@
 // (g + h sqrt(-3)) / 2. Included where `Integer` and `quantise`, or digits.cuh, are known.
 #ifdef HEXAGONAL
 
-// The two words of kernels/hexagonal.py: 1/sqrt(3), sqrt(3)/2.
+// The two components of kernels/hexagonal.py: 1/sqrt(3), sqrt(3)/2.
 #define INVERSE_FIRST 0x1.279a74590331cp-1
 #define INVERSE_SECOND 0x1.34863e0792bedp-55
 #define HALF_FIRST 0x1.bb67ae8584caap-1
@@ -58,7 +58,7 @@ __device__ __forceinline__ void lift_to_cell(Sum (&d)[2][DIGITS], bool& halves) 
   }
 }
 
-// h sqrt(3) / 2, for the two words of h.
+// h sqrt(3) / 2, for the two components of h.
 __device__ __forceinline__ void times_half_root(const double (&h)[2],
                                                 double (&v)[RESULTS]) {
   double product = __dmul_rn(h[0], HALF_FIRST);

@@ -92,7 +92,7 @@ def module_for(
     family: str,
     dtype: Any = None,
     system: ResidueSystem | None = None,
-    words: int = 1,
+    components: int = 1,
     levels: int = 1,
     side: int = 128,
     integer: bool = False,
@@ -108,7 +108,7 @@ def module_for(
         Of the operand, or of what is decoded; unused by `INTEGER_FAMILIES`.
     system : ResidueSystem, optional
         Of the families whose text begins with one.
-    words : {1, 2}
+    components : {1, 2}
         Of a result; used by "decode" alone.
     levels : {1, 2}
         Of "winograd".
@@ -149,7 +149,7 @@ def module_for(
     if family in ("decode", "decode_and_close"):
         macros["DIGITS"] = str(system.num_digits)
         macros["ELEMENTS"] = str(decode_elements(system))
-        macros["RESULTS"] = str(words)
+        macros["RESULTS"] = str(components)
         if integer:
             macros["INTEGER_SUMS"] = "1"
     else:

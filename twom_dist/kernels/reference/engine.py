@@ -161,7 +161,7 @@ class ReferenceEngine(ReferenceRows, Defaults):
         beta: complex = 0,
         c: Array | None = None,
         triangle: Uplo = "full",
-        words: int = 1,
+        components: int = 1,
         out: Array | None = None,
     ) -> Array:
         """Reconstruct exactly, then follow the contract's floating-point steps."""
@@ -173,7 +173,7 @@ class ReferenceEngine(ReferenceRows, Defaults):
         with np.errstate(under="ignore"):
             parts = [
                 v * np.exp2(e1) * np.exp2(np.minimum(e2, 0))
-                for v in _reconstruct(residues, system, words)
+                for v in _reconstruct(residues, system, components)
             ]
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             parts = [np.ldexp(t, np.maximum(e2, 0)) for t in _times(parts, alpha)]
@@ -181,11 +181,11 @@ class ReferenceEngine(ReferenceRows, Defaults):
                 assert c is not None
                 scaled = _times([t.astype(np.float64) for t in parts_of(c)], beta)
                 parts = [t + s for t, s in zip(parts, scaled, strict=True)]
-            if words == 2:
+            if components == 2:
                 parts = [_normalised(*t) for t in parts]
             if out is None:
-                shape = residues.shape[1:]
-                out = np.empty(shape if words == 1 else (words, *shape), dtype)
+                front = () if components == 1 else (components,)
+                out = np.empty((*front, *residues.shape[1:]), dtype)
             if len(parts) == 1:
                 out[...] = parts[0]
             else:
@@ -198,7 +198,7 @@ def _finite(exponents: Array) -> Array:
     return np.where(exponents >= NONFINITE_ROW, 0, exponents)
 
 
-def _reconstruct(residues: Array, system: ResidueSystem, words: int) -> list[Array]:
+def _reconstruct(residues: Array, system: ResidueSystem, count: int) -> list[Array]:
     """Sum weighted residues to integers, and round those: steps 1 to 3."""
     sums = []
     for weights in system.weights:
@@ -208,20 +208,20 @@ def _reconstruct(residues: Array, system: ResidueSystem, words: int) -> list[Arr
         sums.append(x)
 
     def each(function: Callable[[int], tuple[float, ...]], x: Array) -> Array:
-        return np.array([function(t) for t in x.flat]).T.reshape(words, *x.shape)
+        return np.array([function(t) for t in x.flat]).T.reshape(count, *x.shape)
 
     if system.hexagonal:
         g, h = _by_element(lambda g, h: lift_to_cell(g, h, system), *sums, results=2)
-        half = 0.5 * each(lambda t: _rounded(t, system, words), g)
-        return [half, each(lambda t: half_root_of(*_rounded(t, system, 2))[:words], h)]
+        half = 0.5 * each(lambda t: _rounded(t, system, count), g)
+        return [half, each(lambda t: half_root_of(*_rounded(t, system, 2))[:count], h)]
     m = system.modulus_product
     return [
-        each(lambda t: _rounded(symmetric_residue(t, m), system, words), x)
+        each(lambda t: _rounded(symmetric_residue(t, m), system, count), x)
         for x in sums
     ]
 
 
-def _rounded(x: int, system: ResidueSystem, words: int) -> tuple[float, ...]:
+def _rounded(x: int, system: ResidueSystem, components: int) -> tuple[float, ...]:
     """Sum the balanced digits of |x| from the least, rounding each time."""
     sign = 1 if x >= 0 else -1
     digits = system.digits(abs(x))
@@ -229,14 +229,14 @@ def _rounded(x: int, system: ResidueSystem, words: int) -> tuple[float, ...]:
     for t, digit in enumerate(digits[1:], start=1):
         term = digit * 2.0 ** (t * system.digit_bits)
         total = term + v
-        if words == 2:
+        if components == 2:
             low += float(Fraction(term) + Fraction(v) - Fraction(total))
         v = total
-    return (sign * v, sign * low)[:words]
+    return (sign * v, sign * low)[:components]
 
 
 def _normalised(high: Array, low: Array) -> Array:
-    """Round the sum of both words to the first."""
+    """Round the sum of both components to the first."""
     total = high + low
     return np.stack([total, np.where(np.isfinite(total), low - (total - high), 0)])
 

@@ -54,7 +54,7 @@ def _over_modulus(x: int, system: ResidueSystem) -> float:
 
 
 def half_root_of(v: float, low: float) -> tuple[float, float]:
-    """``(v + low) sqrt(3) / 2``, as two words."""
+    """``(v + low) sqrt(3) / 2``, as two components."""
     product = v * HALF_ROOT[0]
     rest = _fused(v, HALF_ROOT[0], -product) + (v * HALF_ROOT[1] + low * HALF_ROOT[0])
     total = product + rest

@@ -121,7 +121,7 @@ def decide_by_pairs(spec: Spec, rho: float, ratio: float) -> Decision:
         system, ratio = systems[-1]
     if system is not None:
         return Decision(system, sqrt(ratio), "pairs")
-    if spec.words == 2:
+    if spec.components == 2:
         raise AccuracyError(
             "the matrices need more bits than any residue system has",
             "Give num_moduli or accuracy='normwise'",

@@ -68,10 +68,10 @@ def decode_tables(system: ResidueSystem) -> DecodeTables:
 
 
 @inner(_nrt=False)
-def _reconstruct(d, digits, modulus, quotient, unit, hexagonal, count, v, words):  # type: ignore[no-untyped-def]
-    """Make v[word, part, piece] of the sums d[digit, part, piece]: steps 1 to 3.
+def _reconstruct(d, digits, modulus, quotient, unit, hexagonal, count, v, components):  # type: ignore[no-untyped-def]
+    """Make v[component, part, piece] of the sums d[digit, part, piece]: steps 1 to 3.
 
-    digits and words: d and v with both parts as one line.
+    digits and components: d and v with both parts as one line.
     """
     given = d, modulus, quotient, unit, count, v[0]
     if len(v) == 1 and not balance_digits(*given, False):
@@ -79,14 +79,14 @@ def _reconstruct(d, digits, modulus, quotient, unit, hexagonal, count, v, words)
     halves = balance_digits(*given, True)
     if hexagonal and count_off_lattice(d, count) > 0:
         halves += lift_to_cell(d, modulus, quotient, unit, count)
-    add_digits(digits, unit, words)
+    add_digits(digits, unit, components)
     if halves > 0:
-        mirror_digits(digits, unit, words)
-        add_digits(digits, unit, words)
+        mirror_digits(digits, unit, components)
+        add_digits(digits, unit, components)
     if hexagonal:
-        for word in range(len(v)):
+        for component in range(len(v)):
             for c in range(count):
-                v[word, 0, c] *= 0.5
+                v[component, 0, c] *= 0.5
         times_half_root(v, count)
 
 
@@ -131,13 +131,13 @@ def decode_rows(  # type: ignore[no-untyped-def]
     both_parts,
     factors,
 ):
-    """Write rows lo..hi of out[word, matrices * m, n * parts], up to the diagonal.
+    """Write rows lo..hi of out[component, matrices * m, n * parts], up to the diagonal.
 
     Or beyond: `side`: below 0 from the first column to the diagonal, above 0 from there
     on. Short rows are decoded together. residues[product, matrices * m * length];
     columns[matrices * n].
     """
-    words, matrices = out.shape[0], columns.size // n
+    components, matrices = out.shape[0], columns.size // n
     columns = columns.reshape(matrices, n)
     m, length = len(rows) // matrices, residues.shape[1] // len(rows)
     parts, moduli, turn = d.shape[1], len(forms), 0
@@ -148,7 +148,7 @@ def decode_rows(  # type: ignore[no-untyped-def]
     whole = residues, i * length + start, count, forms, small[turn]
     combine_residues(*whole, np.int64(0), 0, moduli)
     limits = -FIRST_HIGH, -FIRST_LOW
-    simple = alpha_mode == ONE and beta_mode == NONE and words == 1
+    simple = alpha_mode == ONE and beta_mode == NONE and components == 1
     simple = simple and are_within(rows[lo:hi], columns, limits)
     while i < hi:
         own_rows, (matrix, row) = min(together, hi - i), divmod(i, m)
@@ -172,7 +172,7 @@ def decode_rows(  # type: ignore[no-untyped-def]
                 finish_row(v[0], r * length, own_columns, rows[i + r], target)
             else:
                 given = r * length, rows[i + r], own_columns, factors
-                largest = max(largest, scale_down(v, words, *given))
+                largest = max(largest, scale_down(v, components, *given))
             at += 1
             if at == m:
                 own, at = own + 1, 0
@@ -181,19 +181,19 @@ def decode_rows(  # type: ignore[no-untyped-def]
             if largest > FIRST_HIGH:
                 for r in range(own_rows):
                     places = rows[i + r], columns[(i + r) // m, start:end]
-                    scale_up(v, words, r * length, *places)
+                    scale_up(v, components, r * length, *places)
             first, last = start * parts, end * parts
             if beta_mode != NONE:
                 scalar = beta_mode, beta.real, beta.imag
                 for r in range(own_rows):
                     added = c_in[i + r, first:last]
                     add_scaled(v, r * length, end - start, added, *scalar)
-            if words == 2:
+            if components == 2:
                 normalise(v, count)
-            for word in range(words):
+            for component in range(components):
                 for r in range(own_rows):
-                    target = out[word, i + r, first:last]
-                    write(v, word, r * length, end - start, target)
+                    target = out[component, i + r, first:last]
+                    write(v, component, r * length, end - start, target)
         i, start, count, turn = next_i, following, next_count, 1 - turn
 
 
@@ -206,7 +206,7 @@ def decode_tile(
     beta: complex,
     c: Array | None,
     side: int,
-    words: int,
+    components: int,
     out: Array,
     before: OfRows | None = None,
     after: OfRows | None = None,
@@ -217,7 +217,7 @@ def decode_tile(
     for the lower triangle alone, 1 for the upper one, 0 for all; `before` and `after`:
     what is done to rows lo..hi, from a multiple of `BAND` on, beside other threads.
     """
-    n, sizes = out.shape[-1], (len(rows), out.shape[-1], residues.shape[-1], words)
+    n, sizes = out.shape[-1], (len(rows), out.shape[-1], residues.shape[-1], components)
     band = BAND if before or after else 1
     plan = _plan_tile(*sizes, side, band, system, out.dtype, num_threads())
     scratch, tables, own_shape, real, c_parts, pieces = plan
@@ -244,7 +244,7 @@ def _plan_tile(
     m: int,
     n: int,
     length: int,
-    words: int,
+    components: int,
     side: int,
     band: int,
     system: ResidueSystem,
@@ -257,7 +257,7 @@ def _plan_tile(
     it adds where nothing is added, and ranges.
     """
     width, tables = piece_width(n, length, side), decode_tables(system)
-    held, real = 2 if system.hexagonal else words, real_type(dtype)
+    held, real = 2 if system.hexagonal else components, real_type(dtype)
     own = tables.forms, tables.weights, tables.modulus, tables.quotient
     each, least = band * n * system.num_products // 4, -(-8 // band)
     bands = ranges(-(-m // band), smallest=least, each=each, threads=threads)
@@ -269,7 +269,7 @@ def _plan_tile(
     return (
         (system.num_moduli, tables.modulus.size, held, (system.parts, width)),
         (width, *own, tables.digit_bits, system.hexagonal),
-        (words, m, n * dtype.itemsize // real.itemsize),
+        (components, m, n * dtype.itemsize // real.itemsize),
         real,
         read_only(np.empty((0, 0), real)),
         pieces[::order],

@@ -47,7 +47,7 @@ def _balancer(keep: bool) -> Any:
 def _write_balance(
     keep: bool, context: Any, builder: Any, signature: Any, args: Any
 ) -> Any:
-    """Balance the digits of 16 numbers modulo M: steps 1 and 2, and 3 for one word.
+    """Balance the digits of 16 numbers modulo M: steps 1 and 2, or 1 to 3.
 
     d and `modulus`: addresses of the least of two or more digits, those of d `line`
     bytes apart; `first`, `second`: the factors of the quotient. Where `keep`, the
@@ -148,9 +148,9 @@ def balance_digits(d, modulus, factors, unit, count, v, keep):  # type: ignore[n
 
 @inner(_nrt=False)
 def add_digits(d, unit, v):  # type: ignore[no-untyped-def]
-    """Sum the digits from the least up, to v[word, piece]: step 3.
+    """Sum the digits from the least up, to v[component, piece]: step 3.
 
-    The second of two words is the sum of what each sum leaves, exactly.
+    The second of two components is the sum of what each sum leaves, exactly.
     """
     take_widest()
     for c in range(d.shape[1]):

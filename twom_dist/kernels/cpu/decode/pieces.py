@@ -35,26 +35,26 @@ _LINE = 8  # numbers of a line of the cache
 
 
 def scratch_lines(
-    moduli: int, digits: int, words: int, shape: tuple[int, int]
+    moduli: int, digits: int, components: int, shape: tuple[int, int]
 ) -> tuple[Array, ...]:
     """Return this thread's arrays as `decode_rows` takes them, aligned to cache lines.
 
-    Two times int32 of the moduli, and numbers of the digits and of the words, of shape
-    (count, *shape): the second and the third are followed by themselves with both parts
-    as one line. Then a line of numbers.
+    Two times int32 of the moduli, and numbers of the digits and of the components, of
+    shape (count, *shape): the second and the third are followed by themselves with
+    both parts as one line. Then a line of numbers.
 
     All lie in one block, and rows are longer than `shape` says: where the rows of 4 KB
     of arrays from anywhere displaced each other, some processes took 33 ns for an entry
     that took others 20 (Zen 2). What the last call has left may be computed with, and
     not used: it must not be a NaN.
     """
-    key = moduli, digits, words, shape
+    key = moduli, digits, components, shape
     if getattr(_local, "key", None) != key:
         parts, width = shape
         row = parts, (-(-width // _ROOM) + 1) * _ROOM
         halves = -(-moduli // 2)
-        block = _aligned_zeros((2 * halves + digits + words + 1, *row))
-        small, d, v, line = np.split(block, np.cumsum((2 * halves, digits, words)))
+        block = _aligned_zeros((2 * halves + digits + components + 1, *row))
+        small, d, v, line = np.split(block, np.cumsum((2 * halves, digits, components)))
         both = (t.reshape(len(t), -1) for t in (d, v))
         _local.key = key
         _local.arrays = (

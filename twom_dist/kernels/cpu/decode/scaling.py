@@ -27,8 +27,8 @@ def scalar_mode(factor: complex) -> int:
 
 
 @inner(_nrt=False)
-def scale_down(v, words, at, row, columns, one):  # type: ignore[no-untyped-def]
-    """Multiply v[word, part, piece] by 2^e1, and 2^min(e2, 0): step 4, from `at` on.
+def scale_down(v, components, at, row, columns, one):  # type: ignore[no-untyped-def]
+    """Multiply v[component, part, at...] by 2^e1, and 2^min(e2, 0): step 4.
 
     `one`: scratch. Returns the largest e.
     """
@@ -40,8 +40,8 @@ def scale_down(v, words, at, row, columns, one):  # type: ignore[no-untyped-def]
         bits[c] = (min(max(e, FIRST_LOW), FIRST_HIGH) + 1023) << 52
         largest, smallest = max(largest, e), min(smallest, e)
     for part in range(v.shape[1]):
-        for word in range(words):
-            own = v[word, part, at : at + count]
+        for component in range(components):
+            own = v[component, part, at : at + count]
             for c in range(count):
                 own[c] *= one[c]
     if smallest < FIRST_LOW:
@@ -49,27 +49,27 @@ def scale_down(v, words, at, row, columns, one):  # type: ignore[no-untyped-def]
             e2 = -(row + columns[c]) - FIRST_LOW
             bits[c] = (min(max(e2, _SECOND_LOW), 0) + 1023) << 52
         for part in range(v.shape[1]):
-            for word in range(words):
-                own = v[word, part, at : at + count]
+            for component in range(components):
+                own = v[component, part, at : at + count]
                 for c in range(count):
                     own[c] *= one[c]
     return largest
 
 
 @inner(_nrt=False)
-def scale_up(v, words, at, row, columns):  # type: ignore[no-untyped-def]
-    """Multiply v[word, part, piece] by 2^max(e2, 0) of step 4, from `at` on; rare."""
+def scale_up(v, components, at, row, columns):  # type: ignore[no-untyped-def]
+    """Multiply v[component, part, at...] by 2^max(e2, 0) of step 4; rare."""
     for c in range(len(columns)):
         e2 = -(row + columns[c]) - FIRST_HIGH
         if e2 > 0:
             for part in range(v.shape[1]):
-                for word in range(words):
-                    v[word, part, at + c] = ldexp(v[word, part, at + c], e2)
+                for component in range(components):
+                    v[component, part, at + c] = ldexp(v[component, part, at + c], e2)
 
 
 @inner(_nrt=False)
 def normalise(v, count):  # type: ignore[no-untyped-def]
-    """Round the sum of both words to the first: the end of step 4."""
+    """Round the sum of both components to the first: the end of step 4."""
     take_widest()
     for part in range(v.shape[1]):
         for c in range(count):
@@ -121,16 +121,16 @@ def _finish(x, real):  # type: ignore[no-untyped-def]
 
 
 @inner(_nrt=False)
-def write(v, word, at, count, out):  # type: ignore[no-untyped-def]
+def write(v, component, at, count, out):  # type: ignore[no-untyped-def]
     """Write out[count * parts], from `at` on."""
     take_widest()
     real = out.dtype.type
-    re = v[word, 0, at : at + count]
+    re = v[component, 0, at : at + count]
     if v.shape[1] == 1:
         for c in range(count):
             out[c] = _finish(re[c], real)
     else:
-        im = v[word, 1, at : at + count]
+        im = v[component, 1, at : at + count]
         for c in range(count):
             out[2 * c] = _finish(re[c], real)
             out[2 * c + 1] = _finish(im[c], real)
