@@ -11,6 +11,7 @@ import twom_dist as td
 from tests.support.cases import cases
 from tests.support.expect import raises
 from twom_dist.errors import ArgumentError, KernelError
+from twom_dist.kernels.cpu import fused_gemm
 from twom_dist.workers import diagnosis
 from twom_dist.workers.diagnosis import Finding, Report
 
