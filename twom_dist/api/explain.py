@@ -15,7 +15,6 @@ from ..run.collection import look_at_arrays
 from ..run.lazy import align, align_diagonal
 from ..tiles.grid import cut_strips
 from ..tiles.spec import Spec
-from ..workers.client import by_workers_chip
 from .files import ask_job
 from .plan_operands import is_header, take_matrices
 from .routine import ask, unwrap
@@ -63,7 +62,6 @@ def explain(
     call = job or ask(routine, matrices, options, explain)
     call = take_matrices(call, dtype, reading=True)
     (terms, A, B, C), diag = call[:4], call.diag
-    terms = by_workers_chip(terms, A, B, C)
     if C is None:
         # The accuracy is that of the product that is added to C.
         terms = terms._replace(beta=None)
@@ -75,10 +73,9 @@ def explain(
     if choice.method != AUTO_METHOD:
         return explained
     spec, decisive = posed.spec, choice.decisive
-    told = tell_choice(
-        *(spec.engine, spec.routine.name, spec.dtype, posed.shape, choice.chip),
-        decisive=decisive,
-    )
+    told = f"int8, since {decisive} was given"
+    if not decisive:
+        told = tell_choice(spec.engine, spec.routine.name, spec.dtype, posed.shape)
     asked = f"method auto{f', {explained.asked}' if decisive else ''}"
     return replace(explained, asked=asked, choice=told)
 

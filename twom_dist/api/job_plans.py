@@ -36,7 +36,7 @@ def plan_job(
     stored = find_chunks(posed.spec, a, b)
     layout = lay_out(posed.spec, posed.shape, cluster, tile=chunks, chunks=stored)
     first = layout.plan(layout.waves[0], cluster)
-    notes = [*advise_op(posed), *advise_method(posed, client)]
+    notes = [*advise_op(posed), *advise_method(posed)]
     if layout.num_computed == 1 and first.tiles[2] > 1:
         notes.append("C is one tile: a stopped job multiplies from the beginning")
     return replace(

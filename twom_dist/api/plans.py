@@ -19,7 +19,7 @@ from ..problem.scalars import as_number
 from ..problem.sizes import check_known
 from ..problem.target import Exact
 from ..tiles.grid import Chunks
-from ..workers.client import by_workers_chip, current_cluster
+from ..workers.client import current_cluster
 from .files import ask_job
 from .job_plans import plan_job
 from .plan_operands import is_header, take_matrices
@@ -157,7 +157,6 @@ def _read_bytes(size: int | str | None) -> int | None:
 def _pose(call: Call) -> Problem:
     """Pose the problem of the headers; without C, beta adds one of zeros."""
     (terms, a, b, c), diag = call[:4], call.diag
-    terms = by_workers_chip(terms, a, b, c)
     arrays = {x: y for x, y in (("A", a), ("B", b)) if y is not None}
     arrays = {x: y for x, y in arrays.items() if not is_header(y)}
     family = common_family(**arrays) if arrays else None

@@ -4,8 +4,9 @@ A product through int8 passes over A, B and C some hundred times, which its fast
 multiplications have to win back. So it is faster from some ``1 / (1/m + 1/n + 1/k)``
 on, as a level of Winograd's algorithm is (`kernels.winograd`); smaller products are
 native. m, n and k are those of the whole product, or of each in a stack: the choice
-does not depend on tiles or chunks. What `tune` has measured on this chip takes
-precedence over the table.
+does not depend on tiles, chunks or workers: the chip is that of this process. What
+`tune` has measured on it takes precedence over the table, and the setting
+``twom-dist.blas-below`` over both.
 """
 
 from collections.abc import Iterator
@@ -68,27 +69,21 @@ def prefers_native(
     shape : (m, n, k)
         Of the whole product.
     chip : Chip, optional
-        Of the workers; default: that of this process.
+        Default: that of this process, whoever multiplies.
     """
     if engine == "reference":
         return False
-    given = size_setting("blas-below")
-    if given is not None:
-        return measure(shape) < given
-    chip = chip_of(engine) if chip is None else chip
-    known = _find(chip, routine, np.dtype(dtype))
+    known = _find(chip or chip_of(engine), routine, np.dtype(dtype))
     return known is None or measure(shape) < known.size
 
 
-def decide(
-    engine: str, routine: str, dtype: Any, shape: Shape, chip: Chip | None = None
-) -> bool:
+def decide(engine: str, routine: str, dtype: Any, shape: Shape) -> bool:
     """Decide as `prefers_native` does, and tell those who listen."""
-    native = prefers_native(engine, routine, dtype, shape, chip)
+    native = prefers_native(engine, routine, dtype, shape)
     answers = _answers.get()
     if answers is not None:
-        told = tell_choice(engine, routine, dtype, shape, chip, decisive="")
-        answers.append(told if native else "")
+        told = tell_choice(engine, routine, dtype, shape) if native else ""
+        answers.append(told)
     return native
 
 
@@ -108,20 +103,27 @@ def is_small(dtype: np.dtype[Any], shape: Shape) -> bool:
     least = _least(dtype.char, setting("crossovers"))
     native = measure(shape) < least and setting("blas-below") is None
     if native and (answers := _answers.get()) is not None:
-        answers.append(tell_choice("cpu", "gemm", dtype, shape, None, decisive=""))
+        answers.append(tell_choice("cpu", "gemm", dtype, shape))
     return native
 
 
 @cache
 def _least(char: str, folder: str) -> float:
     """Find the least crossover of a dtype for NumPy arrays."""
-    routines = "gemm", "herk", "syrk"
-    chip = chip_of("cpu")
-    found = (_find(chip, routine, np.dtype(char)) for routine in routines)
+    chip, dtype = chip_of("cpu"), np.dtype(char)
+    found = (_find_measured(chip, x, dtype) for x in ("gemm", "herk", "syrk"))
     return min((x.size for x in found if x is not None), default=inf)
 
 
 def _find(chip: Chip, routine: str, dtype: np.dtype[Any]) -> Crossover | None:
+    """Find the size by the setting, by what was measured here, or by the table."""
+    given = size_setting("blas-below")
+    if given is not None:
+        return Crossover(given, "the setting twom-dist.blas-below")
+    return _find_measured(chip, routine, dtype)
+
+
+def _find_measured(chip: Chip, routine: str, dtype: np.dtype[Any]) -> Crossover | None:
     rule = _MADE_OF.get(routine, routine)
     if rule == "herk" and dtype.kind == "f":
         rule = "syrk"
@@ -156,48 +158,23 @@ def forget() -> None:
     _least.cache_clear()
 
 
-def tell_choice(
-    engine: str,
-    routine: str,
-    dtype: Any,
-    shape: Shape,
-    chip: Chip | None = None,
-    *,
-    decisive: str,
-) -> str:
-    """Say why a method was chosen by "auto", and by whose chip.
-
-    `decisive`: the option that left no choice, or nothing.
-    """
-    if decisive:
-        return f"int8, since {decisive} was given"
+def tell_choice(engine: str, routine: str, dtype: Any, shape: Shape) -> str:
+    """Say why a method was chosen by "auto", and by which chip."""
     if engine == "reference":
         return "int8, which is all that the reference engine does"
-    given = size_setting("blas-below")
-    if given is not None:
-        moved = Crossover(given, "the setting twom-dist.blas-below")
-        return _tell_size(routine, dtype, measure(shape), moved)
-    whose = "this process" if chip is None else "the workers"
-    chip = chip_of(engine) if chip is None else chip
-    known = _find(chip, routine, np.dtype(dtype))
-    told = _tell_size(routine, dtype, measure(shape), known)
-    if chip.name in told:
-        return told
-    return f"{told}; {whose} would multiply on {chip.name}"
-
-
-def _tell_size(routine: str, dtype: Any, size: float, known: Crossover | None) -> str:
+    chip = chip_of(engine)
+    known, size = _find(chip, routine, np.dtype(dtype)), measure(shape)
     kind = f"{routine} of {np.dtype(dtype).name}"
+    shown = f"{size:.0f}" if size >= 10 else f"{size:.2g}"  # of vectors below 1
     if known is None:
         unknown = f"int8 is not known to be faster for {kind}"
-        return f"native, since {unknown}, which twom-dist tune measures"
-    if known.size == inf:
-        return f"native, since int8 was not faster for {kind} ({known.source})"
-    if size < known.size:
-        return f"native: size {_show(size)} is below {known.size:.0f} ({known.source})"
-    return f"int8: size {_show(size)} is at least {known.size:.0f} ({known.source})"
-
-
-def _show(size: float) -> str:
-    """Show a size, of products with vectors below 1."""
-    return f"{size:.0f}" if size >= 10 else f"{size:.2g}"
+        told = f"native, since {unknown}, which twom-dist tune measures"
+    elif known.size == inf:
+        told = f"native, since int8 was not faster for {kind} ({known.source})"
+    elif size < known.size:
+        told = f"native: size {shown} is below {known.size:.0f} ({known.source})"
+    else:
+        told = f"int8: size {shown} is at least {known.size:.0f} ({known.source})"
+    if chip.name in told or size_setting("blas-below") is not None:
+        return told
+    return f"{told}; this process would multiply on {chip.name}"

@@ -34,7 +34,7 @@ def run_job(
         if not quiet:
             total, done = run.layout.num_computed, len(run.finished())
             say(_tell_start(total, done, cluster, client) + _tell_look(run))
-            _say_all(advise_method(run.job, client))
+            _say_all(advise_method(run.job))
             bar = stack.enter_context(Bar(total, done))
             report, enter = bar.report, bar.enter
         summary = compute(run, client, report, begin_work(), enter)

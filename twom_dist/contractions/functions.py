@@ -59,8 +59,8 @@ def matmul(
     **options : optional
         As in `gemm`, but for method, by default "auto": the native product if it was
         measured to be faster, or nothing was measured, for the dtype, the engine and
-        the size ``1 / (1/m + 1/n + 1/k)`` of each product of matrices; else "2m". For
-        dask arrays that of the workers' chip counts. A given accuracy, and num_moduli,
+        the size ``1 / (1/m + 1/n + 1/k)`` of each product of matrices; else "2m". The
+        chip is this process's, for dask arrays as well. A given accuracy, and num_moduli,
         always mean "2m". NumPy's own product of integers, say, is no method's.
 
     Returns

@@ -9,11 +9,8 @@ import numpy as np
 from ..kernels.family import family_of
 from ..kernels.limits import Shape
 from ..kernels.registry import engine_of
-from ..problem.call import Terms
 from ..problem.choice import Choice
 from ..problem.matrices import is_dask
-from ..tiles.routine import ROUTINES
-from ..workers.client import by_workers_chip
 from .letters import Term
 
 # float32, float64, complex64 and complex128 go through int8 products or the BLAS.
@@ -33,7 +30,6 @@ def is_left_to_dask(a: Any, b: Any, routine: str, shape: Shape, choice: Choice) 
         return True
     if hasattr(x, "expr"):
         return False
-    choice = by_workers_chip(Terms(ROUTINES[routine], choice), a, b).choice
     engine = engine_of(choice.engine, family_of(x._meta))
     return choice.is_native(engine, routine, dtype, shape)
 

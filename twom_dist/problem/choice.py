@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Literal, Self, Unpack, cast
 
-from ..auto.chips import Chip
 from ..auto.choose import decide, prefers_native
 from ..errors import AccuracyError, PlanError, shown
 from ..kernels.limits import Shape
@@ -40,8 +39,6 @@ class Choice:
         Numbers of the dtype that make an entry of the result.
     named : bool
         Whether an accuracy was asked for, be it the default.
-    chip : Chip, optional
-        Whose crossovers "auto" takes: that of the workers. None: of this process.
     """
 
     target: Target = BY_ENTRIES
@@ -50,7 +47,6 @@ class Choice:
     equilibrate: bool | None = None
     components: Literal[1, 2] = 1
     named: bool = False
-    chip: Chip | None = None
 
     @classmethod
     def of(
@@ -134,7 +130,7 @@ class Choice:
         if not self.by_size:
             return self.method == NATIVE_METHOD
         by_size = decide if tell else prefers_native
-        return by_size(engine, routine, dtype, shape, self.chip)
+        return by_size(engine, routine, dtype, shape)
 
     def by_int8(self) -> Self:
         """Return the same by the method that "auto" takes for large products."""

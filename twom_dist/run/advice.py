@@ -1,13 +1,11 @@
 """Advice about a product: what would be faster or smaller than what was asked for."""
 
 from math import prod
-from typing import Any
 
 from dask.utils import format_bytes
 
 from ..auto.choose import prefers_native, tell_choice
 from ..problem.problem import Problem
-from ..workers.client import chip_of_workers
 
 # Smaller products take a second or so, natively or not.
 _LEAST_PRODUCT = 2**30
@@ -16,22 +14,18 @@ _LEAST_PRODUCT = 2**30
 _RANK_FACTOR = 8
 
 
-def advise_method(posed: Problem, client: Any = None) -> list[str]:
+def advise_method(posed: Problem) -> list[str]:
     """Say that the native product is faster, or not known to be slower, and why.
 
-    `client`: that of the workers that would multiply. Nothing is said of small
-    products, nor where an accuracy was given.
+    Nothing is said of small products, nor where an accuracy was given.
     """
-    spec, choice = posed.spec, posed.choice
-    if spec.native or choice.decisive or prod(posed.shape) < _LEAST_PRODUCT:
+    spec, asked = posed.spec, posed.choice.decisive
+    if spec.native or asked or prod(posed.shape) < _LEAST_PRODUCT:
         return []
-    chip = choice.chip
-    if chip is None and client is not None:
-        chip = chip_of_workers(client, spec.engine)
-    about = spec.engine, spec.routine.name, posed.dtype, posed.shape, chip
+    about = spec.engine, spec.routine.name, posed.dtype, posed.shape
     if not prefers_native(*about):
         return []
-    return [f"method 'auto' would be {tell_choice(*about, decisive='')}"]
+    return [f"method 'auto' would be {tell_choice(*about)}"]
 
 
 def advise_op(posed: Problem) -> list[str]:

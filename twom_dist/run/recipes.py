@@ -20,7 +20,6 @@ from ..problem.problem import Problem, of_arrays
 from ..problem.scalars import as_key
 from ..tiles.spec import Spec, engine_named, turned
 from ..typing import Array
-from ..workers.client import by_workers_chip
 from . import eager
 from .compute import compute
 from .weighed import WeighedRecipe
@@ -88,7 +87,7 @@ def compute_arrays(
     except TypeError:
         key = recipe = None  # a scalar that is an array
     if key is None:
-        return compute(of_arrays(by_workers_chip(terms, A, B, C), A, B, C, out, diag))
+        return compute(of_arrays(terms, A, B, C, out, diag))
     pose = partial(of_arrays, terms, A, B, C, out)
     if recipe is None:
         posed = pose()

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from ..auto.chips import Chip
 from ..errors import EngineUnavailableError
 from ..plan.memory import MemoryBudget
 
@@ -38,8 +37,6 @@ class Answers:
     equipped: set[str] = field(default_factory=set)
     # Addresses of workers that did not answer whether they have it.
     silent: set[str] = field(default_factory=set)
-    # By engine; None if no worker has named one.
-    chips: dict[str, Chip | None] = field(default_factory=dict)
     # The workers whose devices were measured, and the budget of the smallest.
     devices: tuple[frozenset[str], MemoryBudget] = frozenset(), MemoryBudget()
     # Whether products of NumPy blocks leave GPUs of workers idle; None before a look.

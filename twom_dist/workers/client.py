@@ -1,24 +1,16 @@
-"""The live cluster of a product: its workers' memory and chip, and its plugins."""
+"""The live cluster of a product: its workers' memory, and its plugins."""
 
 import asyncio
 import sys
-from collections import Counter
-from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from dask.system import CPU_COUNT
 
-from ..auto.chips import NOT_SEEN, Chip, chip_of
-from ..config import choice_setting, flag_setting, size_setting
+from ..config import choice_setting, flag_setting
 from ..errors import ArgumentError, warn_caller
-from ..kernels.family import family_of
-from ..kernels.registry import engine_of
 from ..plan import Cluster
 from ..plan.memory import MemoryBudget
-from ..problem.call import Terms
-from ..problem.matrices import is_dask
 from . import answers
 from .answers import answers_of, ask_scheduler, ask_workers, check_equipped, is_silent
 from .devices import budget_for_products, has_own_gpu
@@ -141,49 +133,6 @@ def describe_workers(dask_scheduler: Any) -> list[dict[str, Any]]:
         }
         for ws in dask_scheduler.workers.values()
     ]
-
-
-def by_workers_chip(terms: Terms, *matrices: Any) -> Terms:
-    """Have "auto" go by the chip of the current client's workers, for dask arrays.
-
-    Each client is asked once for an engine, so that its bits stay. Without an answer
-    the chip is that of this process, as it is for other schedulers of dask's.
-    """
-    choice, lazy = terms.choice, [x for x in matrices if is_dask(x)]
-    if not choice.by_size or not lazy:
-        return terms
-    if size_setting("blas-below") is not None:
-        return terms  # it decides whatever the chip is
-    client = current_client()
-    # The workers of an asynchronous client may wait for this very thread.
-    if client is None or client.asynchronous:
-        return terms
-    engine = engine_of(choice.engine, family_of(lazy[0]._meta))
-    return terms._replace(choice=replace(choice, chip=chip_of_workers(client, engine)))
-
-
-def chip_of_workers(client: Any, engine: str) -> Chip | None:
-    """Ask a client's workers once for the chip of most; None without an answer."""
-    known = answers_of(client).chips
-    if engine not in known:
-        workers = [x["address"] for x in list_workers(client)]
-        if not workers:
-            return None
-        told = ask_workers(client, workers, chip_of, engine).values()
-        known[engine] = most_common(x for x in told if isinstance(x, Chip))
-    return known[engine]
-
-
-def most_common(chips: Iterable[Chip]) -> Chip | None:
-    """Return the chip of most workers that have one: a product takes one method.
-
-    Examples
-    --------
-    >>> most_common([Chip("b"), Chip("a"), NOT_SEEN]).name
-    'a'
-    """
-    counts = Counter(x for x in chips if x != NOT_SEEN)
-    return min(counts, key=lambda x: (-counts[x], x), default=None)
 
 
 def warn_of_idle_gpus() -> None:

@@ -6,7 +6,6 @@ import signal
 import time
 from contextlib import ExitStack
 
-import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -16,9 +15,8 @@ import twom_dist as td
 from tests.support.command import ENVIRONMENT
 from tests.support.cuda.cupy_arrays import DeviceArray
 from tests.support.expect import raises
-from tests.support.jobs import IN_PROCESS, local_workers
+from tests.support.jobs import IN_PROCESS
 from tests.support.workers import started
-from twom_dist.auto import chips
 from twom_dist.errors import EngineUnavailableError, MemoryLimitError
 from twom_dist.workers import devices
 from twom_dist.workers.devices import WorkerDevice
@@ -99,34 +97,6 @@ def test_the_fullest_device_counts_and_one_without_is_told_of(monkeypatch):
             assert (found.workers, found.memory.limit) == (3, limit)
             # Asked once, and of the host's memory for other blocks.
             assert cluster_of().memory.limit == LIMIT
-
-
-def pretend():
-    """Put another chip in the place of this process's; runs on the workers."""
-    chips.real, own = chips.chip_of, chips.Chip("NVIDIA GeForce RTX 4090", 89)
-    chips.chip_of = {"cuda": own, "cpu": chips.Chip("Others", vnni=True)}.get
-
-
-def stop():
-    chips.chip_of = chips.real
-
-
-def test_auto_goes_by_the_chip_of_the_workers(tmp_path):
-    def method_of(n):
-        return td.plan(td.gemm, *[on_device(n)] * 2, method="auto").method
-
-    own = dask.config.set({"twom-dist.crossovers": str(tmp_path)})
-    with own, local_workers(1) as client, client.as_current():
-        client.run(pretend)
-        # 3000 for the H200 that stands for a GPU that is not seen here.
-        assert [method_of(n) for n in (598, 600)] == ["blas", "2m"]
-        told = td.explain(td.herk, A, method="auto").choice
-        assert told.endswith("; the workers would multiply on Others")
-        # Asked once: bits do not change with the workers.
-        client.run(stop)
-        assert method_of(600) == "2m"
-        with dask.config.set({"twom-dist.blas-below": 1000}):
-            assert method_of(600) == "blas"
 
 
 # --- silence --------------------------------------------------------------------------
