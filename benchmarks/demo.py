@@ -4,7 +4,6 @@ import logging
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
-from importlib.util import find_spec
 from pathlib import Path
 from time import sleep, thread_time
 from timeit import repeat, timeit
@@ -22,7 +21,7 @@ from twom_dist.cli.progress import Bar
 from twom_dist.errors import PlanError
 from twom_dist.jobs.reports import count_operations
 from twom_dist.store import open_matrix
-from twom_dist.workers.nvml import find_gpus
+from twom_dist.workers.cuda import count_gpus
 
 FOLDER = Path("demo-output")
 # There while the kernel's module for NVIDIA GPUs is loaded.
@@ -98,28 +97,23 @@ def main(a: str | None, b: str | None, size: int | None, n_workers: int | None) 
 
 def choose_workers(n_workers: int | None) -> int | None:
     """Say which GPUs there are, and choose workers that a job uses them with."""
-    gpus = find_gpus()
+    if not DRIVER.exists():
+        return n_workers
     try:
         import cupy  # noqa: F401
     except ImportError:
-        if gpus.visible or DRIVER.exists():
-            click.echo(
-                "A GPU is here, but CuPy is not, so the cores multiply. Run "
-                ".venv/bin/pip install '.[cuda13]', or '.[cuda12]', to use it."
-            )
-        return n_workers
-    if not gpus.visible:
+        click.echo(
+            "A GPU is here, but CuPy is not, so the cores multiply. Run "
+            ".venv/bin/pip install '.[cuda13]', or '.[cuda12]', to use it."
+        )
         return n_workers
     # dask-cuda gives each worker a GPU of its own; without it one takes the first.
-    own = find_spec("dask_cuda") is not None
-    most = len(gpus.visible) if own else 1
-    if n_workers is None and not own:
-        n_workers = 1
-    if (n_workers or most) > most:
+    most = count_gpus()[0] or 1
+    n_workers = n_workers or most
+    if n_workers > most:
         click.echo(f"{n_workers} workers would share a GPU, so the cores multiply.")
     else:
-        names = ", ".join(sorted({gpu.name for gpu in gpus.visible}))
-        click.echo(f"Using {n_workers or most} of {gpus.count}, {names} ...")
+        click.echo(f"Using {n_workers} of {most} GPUs ...")
     return n_workers
 
 

@@ -13,7 +13,6 @@ from ..plan import Cluster
 from ..plan.cluster import DEVICE_THREADS
 from ..plan.memory import INTERPRETER_BYTES, PAUSE, MemoryBudget
 from ..workers.devices import WorkerDevice, measure_device
-from ..workers.nvml import find_gpus
 from .watchdog import ask
 
 
@@ -38,25 +37,14 @@ def _measure(dask_worker: Any) -> tuple[int, Any]:
     return int(memory), dask_worker.memory_manager.memory_pause_fraction
 
 
-def find_device(dask_worker: Any = None) -> WorkerDevice:
-    """Measure the device of this process, if NVML finds one; runs on the workers."""
-    # Workers without a GPU need not load CuPy to say so.
-    gpus = find_gpus()
-    return (
-        measure_device(dask_worker)
-        if gpus.visible
-        else WorkerDevice(reason=gpus.reason)
-    )
-
-
 def find_devices(engine: str, client: Any = None) -> dict[str, WorkerDevice]:
     """Ask the workers, or this process, for GPUs, if the engine depends on them."""
     if engine not in ("auto", "cuda"):
         return {}
     if client is None:
-        return {"this process": find_device()}
+        return {"this process": measure_device()}
     # A worker that has just died does not matter.
-    return dict(ask(client.run, find_device, on_error="ignore"))
+    return dict(ask(client.run, measure_device, on_error="ignore"))
 
 
 def choose_engine(engine: str, devices: Mapping[str, WorkerDevice]) -> str:

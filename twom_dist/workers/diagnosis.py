@@ -27,7 +27,6 @@ from ..testing import random_matrix
 from ..tiles.routine import ROUTINES
 from ..typing import EngineName
 from .client import check_client, current_client
-from .nvml import Gpus, find_gpus
 
 # If releases of these differ, processes cannot read each other's messages or tasks.
 _MUST_AGREE = ("python", "dask", "distributed", "twom_dist")
@@ -124,13 +123,12 @@ def doctor(client: Any = None) -> Report:
     """
     client = current_client() if client is None else client
     check_client(client)
-    gpus = find_gpus()
     findings = [*run("installation", name_versions)]
     findings += run("engine cpu", check_engine, "cpu")
     findings += run("AMX", check_amx)
     findings += run("method auto", check_sizes, "cpu")
-    findings += run("GPU", check_gpu, gpus)
-    findings += run("dask-cuda", check_dask_cuda, gpus)
+    findings += run("GPU", check_gpu)
+    findings += run("dask-cuda", check_dask_cuda)
     if client is not None:
         findings += run("workers", check_workers, client)
     return Report(tuple(findings))
@@ -208,23 +206,30 @@ def check_sizes(engine: EngineName) -> Iterator[Finding]:
     yield Finding("method auto", "ok", found, advice)
 
 
-def check_gpu(gpus: Gpus) -> Iterator[Finding]:
+def check_gpu() -> Iterator[Finding]:
     """Open the device as the CUDA engine does, multiply on it and serialise a block."""
-    if not gpus.visible:
-        yield Finding("GPU", "ok", f"none: {gpus.reason}")
-        return
+    from distributed.diagnostics.nvml import device_get_count
+
     from ..kernels.cuda.device import open_device
 
     try:
         device = open_device()
     except EngineUnavailableError as error:
-        yield Finding("GPU", "warning", error.problem, error.remedy)
+        if device_get_count():
+            yield Finding("GPU", "warning", error.problem, error.remedy)
+        else:
+            yield Finding("GPU", "ok", f"none: {error.problem}")
         return
     import cupy
 
-    models = ", ".join(sorted({gpu.name for gpu in gpus.visible}))
-    driver = "a driver for CUDA up to {}.{}".format(*gpus.cuda)
-    found = f"{gpus.count}, {models}; {driver}; CuPy {cupy.__version__}"
+    runtime = cupy.cuda.runtime
+    count, driver = runtime.getDeviceCount(), runtime.driverGetVersion()
+    names = {runtime.getDeviceProperties(x)["name"].decode() for x in range(count)}
+    found = (
+        f"{name_count(count, 'GPU')}, {', '.join(sorted(names))}; a driver for CUDA "
+    )
+    # 1000 major + 10 minor
+    found += f"up to {driver // 1000}.{driver % 1000 // 10}; CuPy {cupy.__version__}"
     yield Finding("GPU", "ok", found)
     yield from run("cuBLAS", check_cublas, cupy.cuda, device.capability())
     yield from run("engine cuda", check_engine, "cuda", cupy)
@@ -260,9 +265,11 @@ def check_blocks(block: Any) -> Iterator[Finding]:
     yield Finding("CuPy blocks", "ok", "dask sends and spills them")
 
 
-def check_dask_cuda(gpus: Gpus) -> Iterator[Finding]:
+def check_dask_cuda() -> Iterator[Finding]:
     """Import dask-cuda, and check that the versions it requires are installed."""
-    if not gpus.visible:
+    from distributed.diagnostics.nvml import device_get_count
+
+    if not device_get_count():
         return
     try:
         import dask_cuda

@@ -2,7 +2,6 @@
 
 import inspect
 from contextlib import ExitStack
-from importlib.util import find_spec
 from multiprocessing import current_process
 from typing import Any
 
@@ -13,17 +12,16 @@ from ..errors import ArgumentError, EngineUnavailableError, MemoryLimitError, Pl
 from ..plan import Cluster
 from ..plan.cluster import DEVICE_THREADS
 from ..plan.memory import MemoryBudget
+from ..plan.show import name_count
 from ..typing import as_integer
-from . import cuda
+from .cuda import choose_pool, count_gpus
 from .machine import machine_memory
-from .nvml import Gpus, find_gpus
 from .starting import guarded_start, private_folder
 
 LOOPBACK = "127.0.0.1"
 # A worker with less memory has no room for a tile beside its process.
 LEAST_BYTES = MemoryBudget(kind="job").least_limit(0)
 
-NO_GPUS = Gpus()
 _START = (
     'In a script, start them under `if __name__ == "__main__":`; otherwise run '
     "twom-dist doctor"
@@ -36,23 +34,14 @@ _OF_UCX = ("enable_tcp_over_ucx", "enable_infiniband", "enable_nvlink", "enable_
 MemoryLimit = int | float | str | None
 
 
-def choose_gpus(gpus: bool | None = None, n_workers: int | None = None) -> Gpus:
-    """Choose the GPUs of this machine or none; the parameters are `local_cluster`'s."""
-    found = NO_GPUS if gpus is False else find_gpus()
-    if gpus and not found.visible:
-        problem = f"workers on GPUs were requested, but {found.reason}"
+def choose_gpus(gpus: bool | None = None, n_workers: int | None = None) -> int:
+    """Choose how many GPUs to use, or none; the parameters are `local_cluster`'s."""
+    found, reason = (0, "") if gpus is False else count_gpus()
+    if gpus and not found:
+        problem = f"workers on GPUs were requested, but {reason}"
         remedy = "Check nvidia-smi and CUDA_VISIBLE_DEVICES, or use the cores"
         raise EngineUnavailableError(problem, remedy, "no-gpu")
-    usable = find_spec("dask_cuda") is not None
-    if gpus is None and not (usable and (n_workers or 1) <= len(found.visible)):
-        found = NO_GPUS
-    if any(gpu.slices for gpu in found.visible):
-        # CUDA shows only the first of all slices, NVML the memory of the whole GPU.
-        parts = ",".join(x for gpu in found.visible for x in gpu.slices or [gpu.uuid])
-        problem = "a GPU is cut into slices (MIG), and CUDA would use only the first"
-        remedy = f"Name the slices to use in CUDA_VISIBLE_DEVICES; there are {parts}"
-        raise EngineUnavailableError(problem, remedy, "gpu-slices")
-    return found
+    return found if gpus or (n_workers or 1) <= found else 0
 
 
 def choose_workers(
@@ -60,13 +49,13 @@ def choose_workers(
     threads_per_worker: int | None = None,
     memory_limit: MemoryLimit = None,
     *,
-    gpus: Gpus = NO_GPUS,
+    gpus: int = 0,
     cores: int = CPU_COUNT,
     memory_bytes: int | None = None,
 ) -> Cluster:
     """Choose the numbers that are not given; refuse given ones that do not fit.
 
-    `cores` and `memory_bytes` describe this machine.
+    `gpus`, `cores` and `memory_bytes` describe this machine.
     """
     from distributed.deploy.utils import nprocesses_nthreads
 
@@ -75,24 +64,28 @@ def choose_workers(
             problem = f"the number of {name} is {count!r}"
             raise PlanError(problem, "Give a positive integer", "not-positive")
     memory = memory_bytes or machine_memory()
-    limit, num_gpus = _read_limit(memory_limit, memory), len(gpus.visible)
+    limit = _read_limit(memory_limit, memory)
     room = max(1, memory // LEAST_BYTES)
-    most = min(room, num_gpus or room)
+    most = min(room, gpus or room)
     if n_workers is None:
         # Few processes, since the threads of one share its encoded tiles; but more than
         # one, since they share its interpreter, too.
         wanted, _ = nprocesses_nthreads(cores)
         if threads_per_worker is not None:
             wanted = max(1, cores // threads_per_worker)
-        wanted = num_gpus or wanted
+        wanted = gpus or wanted
         n_workers = min(most, wanted, max(1, memory // limit) if limit else wanted)
     elif n_workers > most:
-        has = gpus.count if most < room else f"{format_bytes(memory)} of memory"
+        has = (
+            name_count(gpus, "GPU")
+            if most < room
+            else f"{format_bytes(memory)} of memory"
+        )
         problem = f"{n_workers} workers do not fit on this machine, which has {has}"
         raise PlanError(problem, f"Start at most {most}", "too-many-workers")
     if threads_per_worker is None:
         own = max(1, cores // n_workers)
-        threads_per_worker = DEVICE_THREADS if num_gpus else own
+        threads_per_worker = DEVICE_THREADS if gpus else own
     share = memory // n_workers if limit is None else limit
     return Cluster(n_workers, threads_per_worker, MemoryBudget(share or None))
 
@@ -252,12 +245,12 @@ def local_cluster(
         "security": security,
         "dashboard_address": f"{LOOPBACK}:{8787 if dashboard else 0}",
     }
-    make = LocalCluster
-    if found.visible:
-        make, used = cuda.find_cluster_class(found), found.visible[: local.workers]
-        # CUDA would read numbers in its own order, the fastest first, not in NVML's.
-        chosen["CUDA_VISIBLE_DEVICES"] = [gpu.uuid for gpu in used]
-        chosen |= cuda.choose_pool(used)
+    make: Any = LocalCluster
+    if found:
+        from dask_cuda import LocalCUDACluster
+
+        make = LocalCUDACluster
+        chosen |= choose_pool()
     _check_options(make, options)
     # multiprocessing itself tells by this attribute that a child is starting.
     if getattr(current_process(), "_inheriting", False):

@@ -6,7 +6,7 @@ import numpy as np
 import twom_dist as td
 from tests.support.cases import cases
 from tests.support.expect import raises
-from tests.support.nvml import with_modules
+from tests.support.modules import with_modules
 from twom_dist.errors import (
     AccuracyError,
     ArgumentError,

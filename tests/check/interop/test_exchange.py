@@ -12,7 +12,7 @@ import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.expect import raises
-from tests.support.nvml import with_modules
+from tests.support.modules import with_modules
 from twom_dist.errors import ArgumentError, EngineUnavailableError, PlanError
 
 A, B = td.testing.random_matrix(5, 7), td.testing.random_matrix(7, 4)

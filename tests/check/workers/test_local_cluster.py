@@ -9,21 +9,16 @@ from distributed import LocalCluster, Security
 import twom_dist as td
 from tests.support.cases import cases
 from tests.support.expect import raises
-from tests.support.nvml import (
-    fake_nvml,
-    recording_clusters,
-)
+from tests.support.modules import recording_clusters, with_modules
 from twom_dist.errors import (
     ArgumentError,
+    EngineUnavailableError,
     MemoryLimitError,
     PlanError,
 )
-from twom_dist.workers import local, nvml
+from twom_dist.workers import local
 
 GIB = 2**30
-FREE = [(100 * GIB, 90 * GIB), (100 * GIB, 80 * GIB)]
-TWO_GPUS = fake_nvml(*FREE)
-FOUND = nvml.Gpus((nvml.Gpu("A", 0, 0),) * 2, (13, 0))
 
 
 @pytest.fixture(autouse=True)
@@ -43,8 +38,8 @@ SHARES = [
     (64, 2, {}, (4, 16)),
     (64, 0.1, {}, (1, 64)),
     # Each GPU has one.
-    (32, 64, {"gpus": FOUND}, (2, 2)),
-    (32, 64, {"gpus": FOUND, "n_workers": 1}, (1, 2)),
+    (32, 64, {"gpus": 2}, (2, 2)),
+    (32, 64, {"gpus": 2, "n_workers": 1}, (1, 2)),
 ]
 LIMITS = [(0, 4, None), ("1 GiB", 4, GIB), (0.5, 2, 4 * GIB), ("auto", 4, 2 * GIB)]
 
@@ -74,7 +69,7 @@ def test_what_does_not_fit_is_refused():
     small, limits = {"n_workers": 1}, ("much", float("nan"), float("inf"), [1])
     for error, code, options in (
         (PlanError, "too-many-workers", {"n_workers": 9}),
-        (PlanError, "too-many-workers", {"n_workers": 3, "gpus": FOUND}),
+        (PlanError, "too-many-workers", {"n_workers": 3, "gpus": 2}),
         (PlanError, "not-positive", {"n_workers": 0}),
         (PlanError, "not-positive", {"n_workers": 2.5}),
         (PlanError, "not-positive", {"threads_per_worker": -1}),
@@ -93,9 +88,10 @@ def test_what_does_not_fit_is_refused():
 # --- on GPUs --------------------------------------------------------------------------
 
 
-def start(gpus_there=TWO_GPUS, rmm=True, **arguments):
+def start(rmm=True, own_memory=True, **arguments):
     """Arguments of the cluster that would start, without its own folder."""
-    with recording_clusters(gpus_there, rmm) as calls, pytest.raises(SystemExit):
+    there = recording_clusters(2, rmm, own_memory)
+    with there as calls, pytest.raises(SystemExit):
         td.local_cluster(**arguments)
     (call,) = calls
     folder = call.pop("local_directory")
@@ -113,38 +109,36 @@ LOOPBACK_ONLY = {
     "scheduler_kwargs": {"dashboard": False},
 }
 POOL = {
-    # 0.9 of the 80 GiB that are free.
-    "rmm_pool_size": 72 * GIB,
+    "rmm_pool_size": 0.9,
     "rmm_allocator_external_lib_list": ["cupy"],
-    "device_memory_limit": int(0.72 * 72 * GIB),
+    # Plans take 0.8 of the pool, of which a tenth is inside of tasks.
+    "device_memory_limit": pytest.approx(0.9 * 0.8 * 0.9),
 }
-BOTH = {"CUDA_VISIBLE_DEVICES": ["GPU-0", "GPU-1"]}
 
 
 def test_dask_cuda_is_asked_for_a_pool_that_cupy_shares(tmp_path):
     shared = {"n_workers": 2, "threads_per_worker": 2, "memory_limit": GIB}
-    expected = LOOPBACK_ONLY | POOL | BOTH | shared
+    expected = LOOPBACK_ONLY | POOL | shared
     assert start(memory_limit=GIB) == expected
     own = {"rmm_pool_size": "1 GiB"}
     fast = str(tmp_path / "fast")
     assert start(memory_limit=GIB, local_directory=fast, **own) == expected | own
-    # Only the GPUs that workers get decide.
-    call = start(n_workers=1)
-    assert call["CUDA_VISIBLE_DEVICES"] == ["GPU-0"]
-    assert call["rmm_pool_size"] == 81 * GIB
     # A pool is of RMM, and a GPU may share the memory of the host.
     assert "rmm_pool_size" not in start(rmm=False)
-    assert "rmm_pool_size" not in start(fake_nvml((0, 0)))
+    assert "rmm_pool_size" not in start(own_memory=False)
 
 
-@cases("gib", [8, 16, 80])
-def test_outputs_of_planned_tasks_stay_on_the_device(gib):
-    total, free = gib * GIB, gib * GIB - GIB // 2
-    pool = start(fake_nvml((total, free)))
-    size, outputs = pool["rmm_pool_size"], pool["device_memory_limit"]
-    assert size == int(0.9 * free)
-    # Plans take 0.8 of the pool: a tenth of that is inside of tasks.
-    assert 0.9 * 0.8 * size <= outputs + 1 <= 0.8 * size
+def test_gpus_are_used_only_where_there_are_enough(monkeypatch):
+    with recording_clusters(2):
+        assert [local.choose_gpus(None, x) for x in (None, 2, 3)] == [2, 2, 0]
+        assert [local.choose_gpus(True, 3), local.choose_gpus(False)] == [2, 0]
+        # dask-cuda would count one.
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+        assert local.choose_gpus() == 0
+    with recording_clusters(0), raises(EngineUnavailableError, "no-gpu"):
+        local.choose_gpus(True)
+    with with_modules(dask_cuda=None), raises(EngineUnavailableError, "no-gpu"):
+        local.choose_gpus(True)
 
 
 # --- who can connect ------------------------------------------------------------------
@@ -172,7 +166,7 @@ def test_only_who_says_so_leaves_a_cluster_open(where):
         assert (call["protocol"], call["security"]) == chosen
     for asked in OPEN:
         for security in ({}, {"security": True}, {"security": OWN}):
-            there = recording_clusters(TWO_GPUS, rmm=True)
+            there = recording_clusters(2)
             with there, raises(PlanError, "unencrypted-protocol"):
                 td.local_cluster(**asked, **security, **where)
     call = start(interface="ib0", dashboard=True, **where)
@@ -185,4 +179,4 @@ def test_dask_cuda_has_these_parameters():
     dask_cuda = pytest.importorskip("dask_cuda")
     known = inspect.signature(dask_cuda.LocalCUDACluster).parameters
     common = inspect.signature(LocalCluster).parameters
-    assert {*LOOPBACK_ONLY, *POOL, *BOTH} <= set(known) | set(common)
+    assert {*LOOPBACK_ONLY, *POOL} <= set(known) | set(common)

@@ -11,7 +11,7 @@ import numpy as np
 
 import twom_dist.tiles.spec as spec
 from tests.support.cuda.host_device import HostDevice
-from tests.support.nvml import with_modules
+from tests.support.modules import with_modules
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda.engine import CudaEngine
 from twom_dist.problem import matrices

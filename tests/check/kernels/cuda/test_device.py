@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.cases import cases
 from tests.support.expect import raises
-from tests.support.nvml import with_modules
+from tests.support.modules import with_modules
 from twom_dist.errors import EngineUnavailableError, KernelError
 from twom_dist.kernels.cuda.device import CudaDevice, open_device
 

@@ -1,9 +1,9 @@
-"""Stand-ins for modules, for pynvml on a machine with GPUs, and for clusters."""
+"""Stand-ins for modules, and for clusters on a machine with GPUs."""
 
 import sys
 from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
 import pytest
 
@@ -29,30 +29,12 @@ def with_modules(**given):
                 sys.modules[name] = module
 
 
-def fake_nvml(*memory):
-    """Make the functions of pynvml; `memory`: total and free of each GPU."""
-    found = [SimpleNamespace(total=x, free=y) for x, y in memory]
-
-    def fail(*_):
-        raise OSError
-
-    return {
-        "NVMLError": OSError,
-        "nvmlInit": lambda: None,
-        "nvmlShutdown": lambda: None,
-        "nvmlDeviceGetCount": lambda: len(found),
-        "nvmlSystemGetCudaDriverVersion_v2": lambda: 12080,
-        "nvmlDeviceGetHandleByIndex": lambda x: x,
-        "nvmlDeviceGetName": lambda x: f"GPU {x}",
-        "nvmlDeviceGetUUID": lambda x: f"GPU-{x}",
-        "nvmlDeviceGetMigMode": fail,
-        "nvmlDeviceGetMemoryInfo": lambda x: found[x],
-    }
-
-
 @contextmanager
-def recording_clusters(gpus, rmm):
-    """Note what clusters are asked for and end the process instead; UCX is there."""
+def recording_clusters(gpus, rmm=True, own_memory=True):
+    """Note what clusters are asked for and end the process instead; UCX is there.
+
+    `own_memory`: whether the GPUs have some, or share that of the host.
+    """
     calls = []
 
     def record(rmm_pool_size=None, **given):
@@ -60,7 +42,11 @@ def recording_clusters(gpus, rmm):
         calls.append(given | pool)
         raise SystemExit
 
-    modules = {"pynvml": gpus, "dask_cuda": {"LocalCUDACluster": record}}
+    utils = {
+        "get_n_gpus": lambda: gpus,
+        "has_device_memory_resource": lambda: own_memory,
+    }
+    modules = {"dask_cuda": {"LocalCUDACluster": record}, "dask_cuda.utils": utils}
     modules["rmm"] = {"__version__": "25.0"} if rmm else None
     with with_modules(**modules), pytest.MonkeyPatch.context() as patch:
         # Its entry point says that dask can speak UCX.
