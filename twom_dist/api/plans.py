@@ -7,7 +7,7 @@ from typing import Any
 from dask.utils import parse_bytes
 
 from ..errors import MemoryLimitError, PlanError, shown
-from ..plan import LARGEST_TILE, Cluster, Plan, make_plan, tile_sizes
+from ..plan import LARGEST_TILE, Cluster, Plan, check_fit, make_plan, tile_sizes
 from ..plan.cluster import DEVICE_THREADS
 from ..plan.memory import MemoryBudget
 from ..problem.call import Call
@@ -192,7 +192,7 @@ def _plan_one(posed: Problem, chunks: ChunksLike | None, cluster: Cluster) -> Pl
     alone = replace(cluster, workers=1, threads=1)
     try:
         one = make_plan(posed.spec, _tiles(posed, LARGEST_TILE, alone), alone)
-        return replace(one, cluster=cluster)
+        return replace(check_fit(one), cluster=cluster)
     except MemoryLimitError as error:
         least = cluster.memory.least_limit(int(error.needed)) // 2**20
         # Neither more workers nor smaller chunks change the task.

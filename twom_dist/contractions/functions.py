@@ -60,8 +60,9 @@ def matmul(
         As in `gemm`, but for method, by default "auto": the native product if it was
         measured to be faster, or nothing was measured, for the dtype, the engine and
         the size ``1 / (1/m + 1/n + 1/k)`` of each product of matrices; else "2m". The
-        chip is this process's, for dask arrays as well. A given accuracy, and num_moduli,
-        always mean "2m". NumPy's own product of integers, say, is no method's.
+        chip is this process's, for dask arrays as well. A given accuracy, and
+        num_moduli, always mean "2m". NumPy's own product of integers, say, is no
+        method's.
 
     Returns
     -------

@@ -11,6 +11,7 @@ from .chunks import (
 from .cluster import Cluster
 from .planner import make_plan, share_look
 from .record import Plan
+from .refusal import check_fit
 from .tiling import Layout, lay_out
 from .waves import Wave
 
@@ -22,6 +23,7 @@ __all__ = [
     "Layout",
     "Plan",
     "Wave",
+    "check_fit",
     "cut_evenly",
     "find_chunks",
     "lay_out",

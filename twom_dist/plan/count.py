@@ -26,16 +26,15 @@ class Counts(NamedTuple):
     operations: int
 
 
-def count(grid: Grid, spec: Spec, mirrors: bool, remade: bool = False) -> Counts:
+def count(grid: Grid, spec: Spec, job: bool, streams: bool) -> Counts:
     """Count tasks and products.
 
-    `mirrors`: count an update's other triangle, too; `remade`: and what fingerprints of
-    inputs take that every task makes again.
+    `job`: whether tasks write their tiles, mirrored ones as well; `streams`: whether
+    tasks make the inputs again, which are fingerprinted unless they are files.
     """
-    ex = _Counting(grid, spec, mirrors, remade)
+    ex = _Counting(grid, spec, job, checked=streams and not job)
     program.product(ex, spec)
-    tasks = ex.tasks + (_count_prints(grid, spec) if remade else 0)
-    return Counts(tasks, ex.gemms, ex.operations)
+    return Counts(ex.tasks, ex.gemms, ex.operations)
 
 
 def _count_prints(grid: Grid, spec: Spec) -> int:
@@ -50,10 +49,10 @@ def _count_prints(grid: Grid, spec: Spec) -> int:
 class _Counting:
     """An interpreter of `program` whose values are numbers of instances."""
 
-    def __init__(self, grid: Grid, spec: Spec, mirrors: bool, remade: bool) -> None:
-        self.grid, self._spec, self._mirrors = grid, spec, mirrors
-        self._remade = remade
-        self.tasks = self.gemms = self.operations = 0
+    def __init__(self, grid: Grid, spec: Spec, job: bool, *, checked: bool) -> None:
+        self.grid, self._spec, self._job, self._checked = grid, spec, job, checked
+        self.tasks = _count_prints(grid, spec) if checked else 0
+        self.gemms = self.operations = 0
         # Number of instances for which the program's current line stands.
         self._weight = 1
 
@@ -91,8 +90,8 @@ class _Counting:
 
     def call(self, stage: str, where: Any, function: Any, *given: Any) -> int:
         """Count a task and its int8 products."""
-        inside = self._remade and stage == "octaves"
-        if not inside and (stage != "update" or self._mirrors):
+        inside = self._checked and stage == "octaves"
+        if not inside and not (stage == "update" and self._job):
             self.tasks += self._weight
         rows = [x for x in given if isinstance(x, range)]
         multiplies = stage in ("panel", "product") and rows

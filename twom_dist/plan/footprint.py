@@ -124,28 +124,27 @@ def predict_memory(
     threads: int,
     cache_bytes: int,
     *,
-    mirrors: bool = True,
+    job: bool = False,
     streams: bool = False,
     turn: Turn | None = None,
 ) -> WorkerMemory:
     """Predict the bytes on the fullest worker while it runs `threads` tasks at once.
 
-    `cache_bytes`: bytes of encoded tiles that it may keep; `mirrors`: whether the other
-    triangle of an update is made, too, which tasks that write their tiles do not;
-    `streams`: whether tasks read tiles as they multiply them, so that no other inputs
-    are held; `turn`: cells that are multiplied side by side along k, so that tiles of
-    other workers are dropped after each panel.
+    `cache_bytes`: bytes of encoded tiles that it may keep; `job`: whether tasks write
+    their tiles, and make no others of an update's other triangle; `streams`: whether
+    tasks read tiles as they multiply them, so that no other inputs are held; `turn`:
+    cells that are multiplied side by side along k, so that tiles of other workers are
+    dropped after each panel.
     """
     shares = list_shares(grid, spec, placement)
-    if not mirrors or spec.uplo != "full":
+    if job or spec.uplo != "full":
         shares = [replace(share, mirrored=0) for share in shares]
     if streams:
         found = [_predict_stream(grid, spec, x, threads) for x in shares]
-        if not mirrors:
+        if job:
             found = [replace(memory, outputs=memory.leaving) for memory in found]
     else:
-        given = threads, cache_bytes, turn
-        found = [_predict(grid, spec, x, *given) for x in shares]
+        found = [_predict(grid, spec, x, threads, cache_bytes, turn) for x in shares]
     if turn is not None:
         passing = _predict_passing(grid, spec, placement, turn)
         found = [replace(x, inputs=min(x.inputs, passing)) for x in found]

@@ -1,4 +1,4 @@
-"""Planning: tiles and workers make a plan, or an error says why they cannot."""
+"""Planning: tiles and workers make a plan, whether it fits or not."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,7 +12,6 @@ from ..tiles.spec import Spec
 from .cluster import Cluster
 from .footprint import Placement, WorkerMemory, predict_memory
 from .record import Plan
-from .refusal import refuse
 from .split import Split, choose_splits, needed_rows
 from .turns import list_turns, planes_bytes, tiles_of_panel
 
@@ -31,65 +30,71 @@ def make_plan(
     chunks: tuple[Chunks, Chunks, Chunks],
     cluster: Cluster,
     *,
-    mirrors: bool = True,
+    job: bool = False,
     streams: bool = False,
     leaving: bool = False,
-    strict: bool = True,
 ) -> Plan:
-    """Plan a product of known tiles, or refuse one that a worker could not hold.
+    """Plan a product of known tiles: as it fits, else as it takes least memory.
 
     `chunks`: sizes of the tiles along m, n and k, equal along m and n for updates;
-    `mirrors`: whether the tiles of an update's other triangle are made, too; `streams`:
-    whether tasks read the inputs themselves, tile by tile; `leaving`: whether tiles of
-    C leave as they are made; `strict`: if False, what does not fit is planned so that
-    it takes least.
+    `job`: whether tasks write tiles to files, mirrored ones as well; `streams`: whether
+    tasks read the inputs themselves, tile by tile; `leaving`: whether tiles of C leave
+    as they are made.
     """
-    m, n, k = chunks
-    panel_bytes = cluster.memory.panel_bytes(cluster.threads)
-    per_tile = max(1, (max(m) + max(n)) * max(k) * spec.input_itemsize)
     plans = []
     for split in choose_splits(spec, chunks, cluster, streams=streams):
-        most = len(k) if streams else max(1, panel_bytes // per_tile)
-        if spec.engine == "cuda" and not streams and setting("panel-bytes") is None:
-            most = min(most, tiles_of_panel(max(m), max(n), max(k)))
-        layers = cut_inner(len(k), split.layers, split.parts, most)
-        grid = share_look(Grid(m, n, k, layers), spec, cluster)
+        grid = _cut(spec, chunks, split, cluster, streams)
         threads = _busy_threads(grid, spec, cluster)
-        given = grid, spec, split.placement, threads
-        predict = partial(predict_memory, *given, mirrors=mirrors, streams=streams)
+        predict = partial(
+            predict_memory,
+            *(grid, spec, split.placement, threads),
+            job=job,
+            streams=streams,
+        )
         if spec.engine == "cuda" and not streams and len(grid.panels) > 1:
             fitted = _fit_turn(predict, grid, spec, split.placement, cluster, leaving)
         else:
             most = 0 if streams else cluster.memory.cache_bytes
-            if mirrors and cluster.memory.kind == "product" and cluster.memory.limit:
+            if not job and cluster.memory.kind == "product" and cluster.memory.limit:
                 held = predict(0)
                 most = min(most, int(KEPT_SHARE * (held.inputs + held.outputs)))
             fitted = _fit_memory(predict, cluster, most, leaving)
-        memory, cache_bytes, wanted, turn = fitted
+        idle, worker_grid, held_fraction = _share(grid, split, cluster.workers)
         plan = Plan(
-            spec=replace(spec, cache_bytes=cache_bytes or 0, turn=turn),
+            spec=replace(spec, cache_bytes=fitted.kept or 0, turn=fitted.turn),
             grid=grid,
             cluster=cluster,
-            memory=memory,
-            mirrors=mirrors,
+            memory=fitted.memory,
+            job=job,
             streams=streams,
             bytes_moved=split.moved,
-            cramped=cache_bytes != wanted,
-            **_share(grid, split, cluster.workers)._asdict(),
+            idle_workers=idle,
+            worker_grid=worker_grid,
+            held_fraction=held_fraction,
+            cramped=fitted.kept != fitted.wanted,
         )
-        if cache_bytes is not None:
+        if plan.fits(leaving=leaving):
             return plan
         plans.append(plan)
-    least = min(plans, key=lambda plan: plan.memory.total)
-    if not strict:
-        return least
+    return min(plans, key=lambda plan: plan.memory.total)
 
-    def replan(chunks: tuple[Chunks, Chunks, Chunks], workers: int) -> Plan:
-        given = {"mirrors": mirrors, "streams": streams, "leaving": leaving}
-        others = replace(cluster, workers=workers)
-        return make_plan(spec, chunks, others, **given, strict=False)
 
-    raise refuse(least, replan, leaving=leaving)
+def _cut(
+    spec: Spec,
+    chunks: tuple[Chunks, Chunks, Chunks],
+    split: Split,
+    cluster: Cluster,
+    streams: bool,
+) -> Grid:
+    """Cut k into parts and panels, whose tiles a task may hold."""
+    m, n, k = chunks
+    per_tile = max(1, (max(m) + max(n)) * max(k) * spec.input_itemsize)
+    panel_bytes = cluster.memory.panel_bytes(cluster.threads)
+    most = len(k) if streams else max(1, panel_bytes // per_tile)
+    if spec.engine == "cuda" and not streams and setting("panel-bytes") is None:
+        most = min(most, tiles_of_panel(max(m), max(n), max(k)))
+    layers = cut_inner(len(k), split.layers, split.parts, most)
+    return share_look(Grid(m, n, k, layers), spec, cluster)
 
 
 def share_look(grid: Grid, spec: Spec, cluster: Cluster) -> Grid:
@@ -106,22 +111,16 @@ def share_look(grid: Grid, spec: Spec, cluster: Cluster) -> Grid:
     return replace(grid, strips=strips)
 
 
-class _Shares(NamedTuple):
-    idle_workers: int
-    worker_grid: tuple[int, int, int] | None
-    held_fraction: float | None
-
-
-def _share(grid: Grid, split: Split, workers: int) -> _Shares:
-    """Describe who gets a share of the product."""
+def _share(
+    grid: Grid, split: Split, workers: int
+) -> tuple[int, tuple[int, int, int] | None, float | None]:
+    """Return the idle workers, their grid, and the share of rows that one holds."""
     placement, layers = split.placement, len(grid.layers)
     if not isinstance(placement, TriangleMap):
         used = min(placement.pr, grid.mt) * min(placement.pc, grid.nt)
-        shape = placement.pr, placement.pc, layers
-        return _Shares(workers - layers * used, shape, None)
+        return workers - layers * used, (placement.pr, placement.pc, layers), None
     held, n = needed_rows(placement, grid.n), grid.shape[1]
-    fraction = max(held) / n if n else 0.0
-    return _Shares(workers - layers * len(held), None, fraction)
+    return workers - layers * len(held), None, max(held) / n if n else 0.0
 
 
 def _busy_threads(grid: Grid, spec: Spec, cluster: Cluster) -> int:

@@ -34,8 +34,8 @@ class Plan:
         Workers for which the plan is made.
     memory : WorkerMemory
         Predicted bytes on the fullest worker.
-    mirrors : bool
-        Whether the tiles of an update's other triangle are made, too.
+    job : bool
+        Whether it is of a job on files, whose tasks write tiles, mirrored ones as well.
     streams : bool
         Whether tasks read the inputs themselves, tile by tile, and hold no others.
     bytes_moved : int
@@ -69,7 +69,7 @@ class Plan:
     grid: Grid
     cluster: Cluster
     memory: WorkerMemory
-    mirrors: bool
+    job: bool
     streams: bool
     bytes_moved: int
     idle_workers: int
@@ -81,13 +81,12 @@ class Plan:
     chunk_reads: float = 1.0
     notes: tuple[str, ...] = ()
     # All other attributes are figures.
-    _PARTS: ClassVar = ("spec", "grid", "cluster", "memory", "mirrors", "cramped")
+    _PARTS: ClassVar = ("spec", "grid", "cluster", "memory", "job", "cramped")
 
     @cached_property
     def _counts(self) -> Counts:
         # Counted on demand: a layout is chosen among hundreds of plans.
-        remade = self.streams and self.mirrors
-        return count(self.grid, self.spec, self.mirrors, remade)
+        return count(self.grid, self.spec, self.job, self.streams)
 
     @property
     def num_tasks(self) -> int:

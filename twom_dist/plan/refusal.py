@@ -1,40 +1,39 @@
 """Refusals of plans that do not fit: how much is missing, and what would do."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from math import inf, prod
+from math import prod
 
 from dask.utils import format_bytes
 
 from ..errors import MemoryLimitError
 from ..tiles.grid import Chunks
 from .chunks import cut_sizes
-from .footprint import WorkerMemory
+from .planner import make_plan
 from .record import Plan
 from .show import name_count
 
-# Tiles of m x n x k for each worker up to which a way out is tried, since planning more
-# takes seconds; what was not tried is not named.
-_TRIED = 2**17
-# Factors that are tried: of workers, and by which sides of tiles are divided.
-_FACTORS = (2, 4, 8)
-_DIVISORS = (*_FACTORS, 16, 32)
+# Tiles of m x n x k, for each worker, up to which smaller ones are tried, since
+# planning more takes longer than milliseconds; what was not tried is not named.
+_TRIED = 2**14
+# Divisors of the sides of tiles that are tried.
+_DIVISORS = (2, 4, 8, 16, 32)
 # Smaller tiles spend most of their time on the way.
 _LEAST_SIDE = 64
 
 _Sizes = tuple[Chunks, Chunks, Chunks]
 
 
-def refuse(
-    plan: Plan, replan: Callable[[_Sizes, int], Plan], *, leaving: bool
-) -> MemoryLimitError:
-    """Make the error of a plan that takes more than the workers have.
+def check_fit(plan: Plan, *, leaving: bool = False) -> Plan:
+    """Return a plan that the workers have room for; refuse others, with what would do.
 
-    `replan`: plans the same with other tiles and numbers of workers, fit or not;
     `leaving`: whether tiles of C leave as they are made.
     """
-    memory = _needed(plan, leaving)
-    budget, workers = plan.cluster.memory, plan.cluster.workers
+    if plan.fits(leaving=leaving):
+        return plan
+    memory, budget = plan.memory, plan.cluster.memory
+    if leaving:
+        memory = replace(memory, outputs=memory.leaving)
     assert budget.limit is not None
     assert budget.tile_bytes is not None
     room = "no room" if budget.tile_bytes == 1 else format_bytes(budget.tile_bytes)
@@ -45,7 +44,7 @@ def refuse(
     if budget.kind == "device":
         holder, taken = "device", ""
     have = f"{holder}s of {{}} have"
-    fullest = f"the fullest of {name_count(workers, holder)}"
+    fullest = f"the fullest of {name_count(plan.cluster.workers, holder)}"
     if budget.kind == "machine":
         have, fullest, taken = "this machine of {} has", "the product", ""
     problem = (
@@ -55,70 +54,49 @@ def refuse(
         f"{format_bytes(memory.outputs)} for results, "
         f"{format_bytes(memory.temporaries)} inside tasks)"
     )
-
-    def need(sizes: _Sizes, workers: int) -> float:
-        if workers * prod(map(len, sizes)) > _TRIED:
-            return inf
-        return _needed(replan(sizes, workers), leaving).total
-
     least = budget.least_limit(memory.total) // 2**20
-    ways = [f"Give each at least {least} MiB"]
-    if budget.kind == "machine":
-        ways = [f"Take a machine of at least {least} MiB"]
+    on_machine = budget.kind == "machine"
+    ways = [
+        f"{'Take a machine of' if on_machine else 'Give each'} at least {least} MiB"
+    ]
     # A job is refused only if its smallest wave does not fit: nobody reads the rest.
-    if budget.stretched or plan.mirrors:
-        ways += _find_ways(plan, need)
+    if budget.stretched or not plan.job:
+        ways += filter(None, [_find_smaller(plan, leaving)])
     # Nothing inside of tasks goes to disk.
     if budget.kind == "product" and memory.temporaries < budget.tile_bytes // 2:
         ways.append("let dask spill (the setting twom-dist.refuse-memory: false)")
-    if budget.kind == "machine":
+    if on_machine:
         ways.append("try it all the same (twom-dist.refuse-memory: false)")
     error = MemoryLimitError(problem, ", or ".join(ways), "memory")
     error.needed = memory.total
-    return error
+    raise error
 
 
-def _find_ways(plan: Plan, need: Callable[[_Sizes, int], float]) -> Iterator[str]:
-    """Name other numbers of workers and other tiles that fit, the first of each."""
-    budget, workers, grid = plan.cluster.memory, plan.cluster.workers, plan.grid
-    sizes, usable = (grid.m, grid.n, grid.k), budget.tile_bytes
-    assert budget.limit is not None
-    assert usable is not None
-    for factor in _FACTORS:
-        # The wave of a job is as small as it can be on any number of workers.
-        if budget.stretched or budget.kind == "machine":
-            break
-        if need(sizes, workers * factor) <= usable:
-            yield f"use {workers * factor} workers"
-            break
-    for fewer in dict.fromkeys(max(1, workers // factor) for factor in _FACTORS):
-        # The workers of a job share the memory of their machines.
-        if fewer == workers or not budget.stretched or budget.kind != "job":
-            break
-        limit = budget.limit * workers // fewer // 2**20 * 2**20
-        room = replace(budget, limit=limit).tile_bytes
-        if room is not None and need(sizes, fewer) <= room:
-            others = name_count(fewer, "worker")
-            yield f"start {others} of {limit // 2**20} MiB instead of {workers}"
-            break
+def _find_smaller(plan: Plan, leaving: bool) -> str:
+    """Name the largest smaller tiles that fit; empty if none of a few sizes does."""
+    grid, stretched = plan.grid, plan.cluster.memory.stretched
+    sizes = grid.m, grid.n, grid.k
     sides = [x for x in map(max, sizes) if x >= _LEAST_SIDE]
     for side in _divide(max(map(max, sizes))):
         # Whoever gives a job tiles of 500 has them along m and n, too.
-        if budget.stretched and side > min(sides, default=side):
+        if stretched and side > min(sides, default=side):
             continue
         # A wave off the diagonal of an update needs two rows of tiles.
         wave = 2 if plan.spec.routine.triangle else 1
-        most = None if plan.streams or not budget.stretched else wave
-        cut = _cut(sizes, side, most)
-        if side >= _LEAST_SIDE and need(cut, workers) <= usable:
-            if budget.stretched:
-                yield f"use tiles of {side}"
-            else:
-                rows, columns = (min(side, max(own)) for own in (sizes[0], sizes[2]))
-                own = (rows, columns) if plan.spec.op_a == "N" else (columns, rows)
-                made = f"where they are made: A = da.from_array(A, chunks={own})"
-                yield f"use chunks of {side} at most, {made}"
+        cut = _cut(sizes, side, None if plan.streams or not stretched else wave)
+        tried = plan.cluster.workers * prod(map(len, cut))
+        if side < _LEAST_SIDE or tried > _TRIED:
             break
+        kind = {"job": plan.job, "streams": plan.streams, "leaving": leaving}
+        if not make_plan(plan.spec, cut, plan.cluster, **kind).fits(leaving=leaving):
+            continue
+        if stretched:
+            return f"use tiles of {side}"
+        rows, columns = (min(side, max(own)) for own in (sizes[0], sizes[2]))
+        own = (rows, columns) if plan.spec.op_a == "N" else (columns, rows)
+        made = f"where they are made: A = da.from_array(A, chunks={own})"
+        return f"use chunks of {side} at most, {made}"
+    return ""
 
 
 def _divide(largest: int) -> Iterator[int]:
@@ -133,12 +111,6 @@ def _divide(largest: int) -> Iterator[int]:
         most = -(-largest // factor)
         even = (x for x in range(most, most // 2, -1) if largest % x == 0)
         yield next(even, most)
-
-
-def _needed(plan: Plan, leaving: bool) -> WorkerMemory:
-    """Return what has to be there at once."""
-    memory = plan.memory
-    return replace(memory, outputs=memory.leaving) if leaving else memory
 
 
 def _cut(sizes: _Sizes, side: int, wave: int | None) -> _Sizes:

@@ -28,6 +28,7 @@ from .chunks import (
 from .cluster import Cluster
 from .planner import make_plan
 from .record import Plan
+from .refusal import check_fit
 from .waves import Wave, cut_rectangle, cut_triangle
 
 # mnk up to which one tile is enough: some 0.2 s of work.
@@ -247,13 +248,9 @@ def _lay_out_tiles(
     mt, nt = len(m), len(n)
 
     def fits(rows: int, columns: int) -> bool:
-        chunks = m[:rows], n[:columns], k
-        try:
-            plan = make_plan(spec, chunks, cluster, mirrors=False)
-        except MemoryLimitError:
-            return False
+        plan = make_plan(spec, (m[:rows], n[:columns], k), cluster, job=True)
         # A wave without room for encoded tiles would encode them again and again.
-        return not plan.cramped
+        return plan.fits(leaving=False) and not plan.cramped
 
     if spec.routine.triangle:
         # A tile off the diagonal needs two rows of op(A).
@@ -303,11 +300,11 @@ def _plan_wave(
     streams: bool = False,
 ) -> Plan:
     """Plan a wave; the smallest possible one may take more memory than others."""
-    try:
-        return make_plan(spec, chunks, cluster, mirrors=False, streams=streams)
-    except MemoryLimitError:
-        stretched = replace(cluster, memory=cluster.memory.stretch())
-        return make_plan(spec, chunks, stretched, mirrors=False, streams=streams)
+    plan = make_plan(spec, chunks, cluster, job=True, streams=streams)
+    if not plan.fits(leaving=False):
+        cluster = replace(cluster, memory=cluster.memory.stretch())
+        plan = make_plan(spec, chunks, cluster, job=True, streams=streams)
+    return check_fit(plan)
 
 
 def _choose_wave(

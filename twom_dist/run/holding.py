@@ -6,7 +6,7 @@ from typing import Any
 
 from ..config import choice_setting
 from ..errors import MemoryLimitError, PlanError
-from ..plan import Cluster, Plan, make_plan
+from ..plan import Cluster, Plan, check_fit, make_plan
 from ..tiles.grid import Chunks
 from ..tiles.spec import Spec
 from .sources import ChunkSource, make_source
@@ -57,15 +57,16 @@ def plan_inputs(
             for streams in (False,) if spec.empty else _WAYS[choice]:
                 if streams and not can_stream():
                     continue
-                given = {"streams": streams, "leaving": leaving}
-                plan = make_plan(spec, chunks, cluster, **given, strict=False)
+                plan = make_plan(
+                    spec, chunks, cluster, streams=streams, leaving=leaving
+                )
                 if plan.fits(leaving=leaving):
                     return plan
                 need = plan.memory.least if leaving else plan.memory.total
-                tried.append((need, given, plan))
-        _, given, plan = min(tried, key=lambda x: x[0])
+                tried.append((need, leaving, plan))
+        _, leaving, plan = min(tried, key=lambda x: x[0])
         # Only the one that is refused says what would help.
-        return make_plan(spec, chunks, cluster, **given) if strict else plan
+        return check_fit(plan, leaving=leaving) if strict else plan
 
     try:
         return attempt(chosen, strict)
