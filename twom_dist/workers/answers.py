@@ -17,10 +17,8 @@ from ..plan.memory import MemoryBudget
 
 # For a scheduler to show that it is there, which takes milliseconds if it is.
 THERE_SECONDS = 0.25
-# For one that is there, and for the first worker: both may have to import this package.
+# For one that is there, and for workers: both may have to import this package.
 ANSWER_SECONDS = 5
-# For other workers once one has answered.
-OTHERS_SECONDS = 1
 # For workers that left a question unanswered.
 AGAIN_SECONDS = 0.1
 
@@ -113,41 +111,27 @@ def ask_workers(
     client: Any,
     workers: Iterable[str],
     function: Callable[..., Any],
-    *of: Any,
-    seconds: float | None = None,
+    seconds: float = ANSWER_SECONDS,
 ) -> dict[str, Any]:
     """Run a function on workers; return what it returns or raises, by address.
 
-    Each is asked by itself, since dask would wait for all. Silent ones are left out:
-    after `seconds`, or by default soon after the first has answered.
+    Each is asked by itself, since dask would wait for all. Those that are silent for
+    `seconds` are left out.
     """
-    if is_silent(client):
+    asked = [*workers]
+    if not asked or is_silent(client):
         return {}
-    limits = (ANSWER_SECONDS, OTHERS_SECONDS) if seconds is None else (seconds, seconds)
-    return dict(client.sync(_gather, client, [*workers], function, of, limits))
+    return dict(client.sync(_gather, client, asked, function, seconds))
 
 
 async def _gather(
-    client: Any,
-    workers: list[str],
-    function: Callable[..., Any],
-    of: tuple[Any, ...],
-    limits: tuple[float, float],
+    client: Any, workers: list[str], function: Callable[..., Any], seconds: float
 ) -> dict[str, Any]:
     asked = {
-        asyncio.ensure_future(
-            client._run(function, *of, workers=[x], on_error="return")
-        )
+        asyncio.ensure_future(client._run(function, workers=[x], on_error="return"))
         for x in workers
     }
-    if not asked:
-        return {}
-    answered, left = await asyncio.wait(
-        asked, timeout=limits[0], return_when=asyncio.FIRST_COMPLETED
-    )
-    if answered and left:
-        more, left = await asyncio.wait(left, timeout=limits[1])
-        answered |= more
+    answered, left = await asyncio.wait(asked, timeout=seconds)
     for late in left:
         late.cancel()
     # A worker that has gone is an error of its own.
@@ -159,8 +143,8 @@ def check_equipped(client: Any, workers: Iterable[str]) -> None:
     """Raise if a worker lacks this package: tasks sent to it would never end."""
     known = answers_of(client)
     new = set(workers) - known.equipped
-    seconds = AGAIN_SECONDS if new <= known.silent else None
-    told = ask_workers(client, new, is_equipped, seconds=seconds) if new else {}
+    seconds = AGAIN_SECONDS if new <= known.silent else ANSWER_SECONDS
+    told = ask_workers(client, new, is_equipped, seconds)
     known.silent = new - told.keys()
     for address, found in told.items():
         # Schedulers pass the text of a worker's error on, in an Exception.

@@ -11,8 +11,14 @@ from ..config import choice_setting, flag_setting
 from ..errors import ArgumentError, warn_caller
 from ..plan import Cluster
 from ..plan.memory import MemoryBudget
-from . import answers
-from .answers import answers_of, ask_scheduler, ask_workers, check_equipped, is_silent
+from .answers import (
+    ANSWER_SECONDS,
+    answers_of,
+    ask_scheduler,
+    ask_workers,
+    check_equipped,
+    is_silent,
+)
 from .devices import budget_for_products, has_own_gpu
 from .machine import machine_memory
 
@@ -90,36 +96,19 @@ def _as_connected(client: Any, on_devices: bool) -> Cluster:
 def list_workers(client: Any) -> list[dict[str, Any]]:
     """Ask the scheduler for its workers, their threads and memory limits.
 
-    Without an answer they are those of the last one, or none.
+    Without an answer they are those of the last one, or none. An asynchronous client's
+    event loop waits for us, so that only a scheduler of this process can answer.
     """
     if not client.asynchronous:
         known = answers_of(client)
         told = ask_scheduler(client, describe_workers)
         known.workers = known.workers if told is None else told
         return known.workers or []
-    from distributed import Client, Scheduler
+    from distributed import Scheduler
 
-    # Its event loop waits for us, so the answer must come through another or none.
     address = client.scheduler.address
-    for scheduler in Scheduler._instances:
-        if scheduler.address == address:
-            return describe_workers(scheduler)
-    try:
-        with Client(
-            address,
-            security=client.security,
-            set_as_default=False,
-            asynchronous=False,
-            timeout=answers.ANSWER_SECONDS,
-        ) as other:
-            return list(other.run_on_scheduler(describe_workers))
-    except OSError as error:
-        raise ArgumentError(
-            f"the scheduler at {address} does not say what its workers can hold "
-            f"({error})",
-            "Make the product in a thread, with a client without asynchronous=True",
-            "asynchronous-client",
-        ) from error
+    here = (x for x in Scheduler._instances if x.address == address)
+    return next(map(describe_workers, here), [])
 
 
 def describe_workers(dask_scheduler: Any) -> list[dict[str, Any]]:
@@ -208,7 +197,7 @@ async def _register_soon(client: Any, plugin: Any) -> None:
     registration = asyncio.ensure_future(
         client.register_plugin(plugin, name=plugin.name)
     )
-    seconds = 0 if is_silent(client) else answers.ANSWER_SECONDS
+    seconds = 0 if is_silent(client) else ANSWER_SECONDS
     registered, _ = await asyncio.wait({registration}, timeout=seconds)
     for found in registered:
         found.result()

@@ -1,14 +1,11 @@
-"""Closing of a local cluster in silence: dask tells of tasks that it ends itself."""
+"""Closing of a local cluster in silence: dask logs the tasks that it ends itself."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from distributed.diagnostics.plugin import WorkerPlugin
-
-Keep = Callable[[logging.LogRecord], bool]
-_CLOSING = ("closing", "closing_gracefully", "closed")
 
 
 class QuietEnd(WorkerPlugin):
@@ -19,34 +16,32 @@ class QuietEnd(WorkerPlugin):
 
     def setup(self, worker: Any) -> None:
         """Filter the logs of a worker that has a process of its own."""
-        if not worker.nanny:
-            return
-
-        def keep(_: logging.LogRecord) -> bool:
-            return worker.status.name not in _CLOSING
-
-        for name in ("distributed.worker", "distributed.worker.state_machine"):
-            logging.getLogger(name).addFilter(keep)
+        if worker.nanny:
+            for name in ("distributed.worker", "distributed.worker.state_machine"):
+                logging.getLogger(name).addFilter(
+                    lambda _: not worker.status.name.startswith("clos")
+                )
 
 
 @contextmanager
 def quiet_end() -> Iterator[None]:
     """Drop what this process logs of workers and waits that its closing cuts short."""
-    filters: dict[str, Keep] = {
-        # A worker whose task goes on is killed after a while.
-        "distributed.nanny": lambda _: False,
-        # Ctrl-C leaves a wait of the client's, which raises this as futures go.
-        "asyncio": lambda record: not _is_exit(record),
-    }
-    for name, keep in filters.items():
-        logging.getLogger(name).addFilter(keep)
+    # A worker whose task goes on is killed after a while; and Ctrl-C leaves a wait of
+    # the client's, which raises this as futures go.
+    nanny, waits = map(logging.getLogger, ("distributed.nanny", "asyncio"))
+    nanny.addFilter(_drop)
+    waits.addFilter(_is_no_exit)
     try:
         yield
     finally:
-        for name, keep in filters.items():
-            logging.getLogger(name).removeFilter(keep)
+        nanny.removeFilter(_drop)
+        waits.removeFilter(_is_no_exit)
 
 
-def _is_exit(record: logging.LogRecord) -> bool:
+def _drop(_: logging.LogRecord) -> bool:
+    return False
+
+
+def _is_no_exit(record: logging.LogRecord) -> bool:
     kind = record.exc_info[0] if record.exc_info else None
-    return kind is not None and kind.__name__ == "AllExit"
+    return kind is None or kind.__name__ != "AllExit"

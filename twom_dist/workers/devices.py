@@ -121,7 +121,7 @@ def budget_for_products(client: Any, workers: Iterable[str]) -> MemoryBudget:
     asked, found = known.devices
     # The workers of an asynchronous client may wait for this very thread.
     if asked != addresses and not client.asynchronous:
-        told = ask_workers(client, addresses, measure_device, seconds=_OPEN_SECONDS)
+        told = ask_workers(client, addresses, measure_device, _OPEN_SECONDS)
         # A worker that has just died does not matter.
         measured = {x: y for x, y in told.items() if isinstance(y, WorkerDevice)}
         _warn_of_lacking(measured)

@@ -16,7 +16,6 @@ from ..plan.show import name_count
 from ..typing import as_integer
 from .cuda import choose_pool, count_gpus
 from .machine import machine_memory
-from .starting import guarded_start, private_folder
 
 LOOPBACK = "127.0.0.1"
 # A worker with less memory has no room for a tile beside its process.
@@ -231,6 +230,7 @@ def local_cluster(
     from distributed import Client, LocalCluster
 
     from .closing import QuietEnd
+    from .starting import close_pages, guarded_start, private_folder
 
     found = choose_gpus(gpus, n_workers)
     local = choose_workers(n_workers, threads_per_worker, memory_limit, gpus=found)
@@ -273,8 +273,6 @@ def local_cluster(
         client = started.enter_context(Client(cluster))
         client.register_plugin(QuietEnd())
         if not dashboard:
-            from .pages import close_pages
-
             close_pages(client)
         return RunningCluster(client, started.pop_all(), dashboard)
 

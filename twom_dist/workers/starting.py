@@ -1,4 +1,4 @@
-"""Start of workers: no module and no folder of another user, and no Ctrl-C."""
+"""Start of workers that import nothing of others, serve no pages, and ignore Ctrl-C."""
 
 import os
 import signal
@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import dask
+from distributed.diagnostics.plugin import WorkerPlugin
 
 from ..errors import EngineUnavailableError
 
@@ -57,3 +59,24 @@ def private_folder(where: str | None = None) -> TemporaryDirectory[str]:
         problem = f"no folder can be made for what workers spill ({error})"
         remedy = "Name another one as local_directory"
         raise EngineUnavailableError(problem, remedy, "no-folder") from None
+
+
+class ClosedPages(WorkerPlugin):
+    """Close the port on which a worker serves web pages to anybody."""
+
+    name = "twom-closed-pages"
+    idempotent = True
+
+    def setup(self, worker: Any) -> None:
+        """Stop the HTTP server whenever a worker starts or restarts."""
+        worker.http_server.stop()
+
+
+def close_pages(client: Any) -> None:
+    """Close the ports for web pages at the scheduler and at present and later workers.
+
+    Configuring dask without routes would affect all clusters of this process, and
+    leave /sitemap.json.
+    """
+    client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.http_server.stop())
+    client.register_plugin(ClosedPages())
