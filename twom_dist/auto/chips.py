@@ -14,22 +14,12 @@ UNSEEN = 90
 
 
 class Chip(NamedTuple):
-    """A CPU with its cores, or a GPU with its compute capability.
-
-    Attributes
-    ----------
-    name : str
-        As the driver or the kernel calls it.
-    capability : int
-        Of a GPU, 89 for 8.9; 0 of a CPU.
-    vnni, amx : bool
-        Whether a CPU has AVX512-VNNI, and AMX besides, and Numba compiles for it.
-    """
+    """A CPU with its cores, or a GPU, as the kernel or the driver calls them."""
 
     name: str
-    capability: int = 0
-    vnni: bool = False
-    amx: bool = False
+    capability: int = 0  # 89 for 8.9; 0 of a CPU
+    vnni: bool = False  # AVX512-VNNI, if Numba compiles for it
+    amx: bool = False  # besides
 
 
 NOT_SEEN = Chip("a GPU that this process does not see", UNSEEN)

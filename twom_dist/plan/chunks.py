@@ -1,6 +1,5 @@
 """Conversion of shapes and chunks into tile sizes."""
 
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import lcm
@@ -135,15 +134,12 @@ def check_tile(tile: Any, shape: Shape) -> int:
     side = as_integer(tile)
     if side is None or side < 1:
         raise PlanError(f"chunks={tile!r} is not a positive integer", "", "tile")
-
-    count = partial(_count_all, shape)
-    if side < SMALLEST_TILE and count(side) > MANY_TILES:
-        sides = range(1, SMALLEST_TILE)
-        least = 1 + bisect_left(sides, True, key=lambda t: count(t) <= MANY_TILES)
+    count = _count_all(shape, side)
+    if side < SMALLEST_TILE and count > MANY_TILES:
         raise PlanError(
-            f"chunks={side} cuts the matrices into {count(side):,} tiles, and dask "
-            "takes some 0.7 ms for each",
-            f"Use tiles of {least} or larger ones",
+            f"chunks={side} cuts the matrices into {count:,} tiles, and dask takes "
+            "some 0.7 ms for each",
+            f"Use tiles of {SMALLEST_TILE}, or leave chunks out",
             "many-tiles",
         )
     return side

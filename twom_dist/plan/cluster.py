@@ -17,19 +17,11 @@ _MOST_BYTES = 2**63
 
 @dataclass(frozen=True)
 class Cluster:
-    """The workers for which a plan is made.
-
-    Attributes
-    ----------
-    workers, threads : int
-        Number of processes, and of tasks that run at once on each.
-    memory : MemoryBudget
-        Budget of each worker.
-    """
+    """The workers for which a plan is made."""
 
     workers: int = 1
-    threads: int = 1
-    memory: MemoryBudget = field(default_factory=MemoryBudget)
+    threads: int = 1  # tasks that run at once on each
+    memory: MemoryBudget = field(default_factory=MemoryBudget)  # of each
 
     def __post_init__(self) -> None:
         # A frozen dataclass can only be changed this way.

@@ -22,27 +22,13 @@ PANELS_THERE = 2
 
 @dataclass(frozen=True)
 class WorkerMemory:
-    """Predicted bytes on the fullest worker.
+    """Predicted bytes on the fullest worker."""
 
-    Attributes
-    ----------
-    inputs : int
-        Tiles of A, B and C0 that its C tiles need, whether received or its own.
-    outputs : int
-        C tiles of the worker.
-    leaving : int
-        Those that it holds if each leaves as soon as it is made.
-    encoded : int
-        Encoded tiles kept for reuse.
-    temporaries : int
-        Residues, sums and tiles inside the tasks that run at once.
-    """
-
-    inputs: int
-    outputs: int
-    leaving: int
-    encoded: int
-    temporaries: int
+    inputs: int  # tiles of A, B and C0 that its C tiles need, received or its own
+    outputs: int  # its C tiles
+    leaving: int  # those that it holds if each leaves as soon as it is made
+    encoded: int  # encoded tiles kept for reuse
+    temporaries: int  # residues, sums and tiles inside the tasks that run at once
 
     @property
     def total(self) -> int:
@@ -57,19 +43,11 @@ class WorkerMemory:
 
 @dataclass(frozen=True)
 class Share:
-    """One worker's share of a product.
+    """One worker's share of a product."""
 
-    Attributes
-    ----------
-    inputs : int
-        Rows of A and columns of B that it needs, stored once each.
-    computed, mirrored : int
-        Entries of the C tiles that it computes, and of their mirror images.
-    """
-
-    inputs: int
-    computed: int
-    mirrored: int = 0
+    inputs: int  # rows of A and columns of B that it needs, stored once each
+    computed: int  # entries of the C tiles that it computes
+    mirrored: int = 0  # and of their mirror images
 
 
 def list_shares(grid: Grid, spec: Spec, placement: Placement) -> Iterable[Share]:

@@ -45,26 +45,17 @@ _MIB = 2**20
 class MemoryBudget:
     """Budget that the memory of one worker leaves for a product.
 
-    Attributes
-    ----------
-    limit : int or None
-        Bytes of the worker, or free bytes of its device; None means unlimited.
-    kind : {"product", "machine", "job", "device"}
-        The plan is for a product of dask arrays on workers, or without them in this
-        process, for a job on files, or for any of these on GPUs.
-    taken_bytes : int
-        Bytes that a worker's process holds besides its tiles.
-    pause : float
-        Share of the limit at which a worker of a job starts no further task.
-    stretched : bool
-        True for the smallest possible wave of a job.
+    It is for a product of dask arrays on workers, or without them on this machine, for
+    a job on files, or for any of these on GPUs.
     """
 
+    # Bytes of the worker, or free bytes of its device; None means unlimited.
     limit: int | None = None
     kind: Literal["product", "machine", "job", "device"] = "product"
-    taken_bytes: int = INTERPRETER_BYTES
+    taken_bytes: int = INTERPRETER_BYTES  # by a worker's process, besides its tiles
+    # Share of the limit at which a worker of a job starts no further task.
     pause: float = PAUSE
-    stretched: bool = False
+    stretched: bool = False  # for the smallest possible wave of a job
 
     @property
     def tile_bytes(self) -> int | None:

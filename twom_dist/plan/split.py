@@ -17,26 +17,14 @@ from .footprint import Placement
 
 
 class Split(NamedTuple):
-    """A share of k for each layer of workers.
-
-    Attributes
-    ----------
-    layers : int
-    parts : int
-        Parts of a layer's share that run side by side on the threads of a worker.
-    placement : WorkerGrid or TriangleMap
-        The workers of a layer.
-    work : float
-        Tiles along k, summed over cells, for each thread of the busiest worker.
-    moved : int
-        Bytes that move if every input tile starts on a worker that needs it.
-    """
+    """A share of k for each layer of workers."""
 
     layers: int
-    parts: int
-    placement: Placement
+    parts: int  # of a layer's share, side by side on the threads of a worker
+    placement: Placement  # the workers of a layer
+    # Tiles along k, summed over cells, for each thread of the busiest worker.
     work: float
-    moved: int
+    moved: int  # bytes, if every input tile starts on a worker that needs it
 
 
 def choose_splits(

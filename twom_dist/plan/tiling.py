@@ -1,14 +1,13 @@
 """Layouts of jobs: tiles, and waves of them that the workers can hold."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from heapq import nsmallest
 from itertools import product
 from statistics import median_high
-from typing import Any
 
 from ..errors import MemoryLimitError
 from ..tiles.grid import Chunks, Grid
@@ -43,23 +42,12 @@ _TRIED = 50
 
 @dataclass(frozen=True)
 class Layout:
-    """The cut of a job's result into tiles and waves.
+    """The cut of a job's result into tiles and waves."""
 
-    Attributes
-    ----------
-    spec : Spec
-        Parameters of all tasks; it keeps as many encoded tiles as the waves allow.
-    grid : Grid
-        All tiles; only the last ones of a dimension may be smaller than the others.
-    waves : tuple of Wave
-    streams : bool
-        Whether tasks read the inputs themselves, tile by tile, instead of holding those
-        of a wave.
-    """
-
-    spec: Spec
-    grid: Grid
+    spec: Spec  # keeps as many encoded tiles as the waves allow
+    grid: Grid  # only the last tiles of a dimension may be smaller than the others
     waves: tuple[Wave, ...]
+    # Whether tasks read inputs themselves, instead of holding those of a wave.
     streams: bool = False
 
     @property
@@ -136,114 +124,92 @@ def lay_out(
 
     `tile`: side of a tile, or (mb, nb, kb); by default, if possible, small enough for a
     few tiles on every thread, and for one in each wave. `chunks`: chunks of the files
-    along m, n and k.
+    along m, n and k. Of a layout that reads the inputs for each tile and one that holds
+    them, the one that reads less is taken, and the first for a single tile of C, since
+    both read alike; where none fits, the error says what one would need.
     """
     spec = replace(spec, lazy=True)
     check_shape(shape)
-    given: tuple[Any, ...] = spec, shape, cluster, chunks
-    ways: list[Callable[..., Layout]] = [_choose_stream, _choose_tiles]
-    if tile is not None:
-        # A job that is continued gives all three.
-        sides = tile if isinstance(tile, tuple) and len(tile) == 3 else ()
-        whole = sides and all(isinstance(x, int) and x > 0 for x in sides)
-        tiles = sides if whole else (check_tile(tile, shape),) * 3
-        given, ways = (spec, shape, tiles, cluster), [_lay_out_stream, _lay_out_tiles]
-    return _hold(_read_least(ways, given, chunks), cluster)
-
-
-def _hold(layout: Layout, cluster: Cluster) -> Layout:
-    """Return the same tiles, read once and held, if all fit and are looked at first."""
-    if layout.streams and layout.spec.looks:
-        given = layout.spec, layout.shape, layout.tile_shape, cluster
-        with suppress(MemoryLimitError):
-            held = _lay_out_tiles(*given)
-            return held if held.reads_once else layout
-    return layout
-
-
-def _read_least(
-    ways: list[Callable[..., Layout]], given: tuple[Any, ...], chunks: Shape
-) -> Layout:
-    """Return the layout that reads less; where none fits, say what one would need.
-
-    Where both read alike, as for a single tile of C, nothing is held.
-    """
-    found, refused = [], []
-    for lay_out in ways:
+    found: list[Layout] = []
+    refused: list[MemoryLimitError] = []
+    for streams in (True, False):
         try:
-            found.append(lay_out(*given))
+            if tile is None:
+                layout = _choose(spec, shape, cluster, chunks, streams)
+            else:
+                tile_shape = _read_tile(tile, shape)
+                layout = _lay_out_tiles(spec, shape, tile_shape, cluster, streams)
+            found.append(layout)
         except MemoryLimitError as error:
             refused.append(error)
     if not found:
         raise min(refused, key=lambda error: error.needed)
-    return min(found, key=lambda x: x.reads * x.read_chunks(chunks))
+    best = min(found, key=lambda x: x.reads * x.read_chunks(chunks))
+    if best.streams and spec.looks:
+        # What is looked at first stays on the workers if it fits there.
+        with suppress(MemoryLimitError):
+            held = _lay_out_tiles(spec, shape, best.tile_shape, cluster, streams=False)
+            return held if held.reads_once else best
+    return best
 
 
-def _choose_stream(spec: Spec, shape: Shape, cluster: Cluster, chunks: Shape) -> Layout:
-    """Choose the largest tiles that fit, whose inputs are read least often."""
-
-    def lay_out(tile_shape: Shape, smallest: bool) -> Layout | None:
-        mt, nt, kt = map(count_tiles, shape, tile_shape)
-        # Threads share k where they have no tiles of C.
-        chains = spec.routine.count_cells(mt, nt) * kt
-        if chains < cluster.workers * cluster.threads and not smallest:
-            return None
-        return _lay_out_stream(spec, shape, tile_shape, cluster)
-
-    sizes = list_tile_shapes(spec, shape, cluster, chunks, square=True)
-    return _first_layout(sizes, chunks, lay_out)
+def _read_tile(tile: int | tuple[int, ...], shape: Shape) -> Shape:
+    # A job that is continued gives all three.
+    if isinstance(tile, tuple) and len(tile) == 3:
+        mb, nb, kb = tile
+        if all(isinstance(x, int) and x > 0 for x in tile):
+            return mb, nb, kb
+    return (check_tile(tile, shape),) * 3
 
 
-def _choose_tiles(spec: Spec, shape: Shape, cluster: Cluster, chunks: Shape) -> Layout:
-    """Choose the largest tiles that give every thread a few, and fit."""
+def _choose(
+    spec: Spec, shape: Shape, cluster: Cluster, chunks: Shape, streams: bool
+) -> Layout:
+    """Choose the largest tiles that fit, and of which every thread gets some.
+
+    Tiles that are held are a few for each thread, in each wave. The smallest tiles of C
+    are tried with less and less of k.
+    """
     slots = cluster.workers * cluster.threads
     (m, n, k), triangle = shape, spec.routine.triangle
     # A single tile of an update may cost twice as much as several, on any worker.
     one = m * n * k <= SMALL_PRODUCT or (slots == 1 and not triangle)
     wanted = 1 if one else TILES_PER_WORKER * slots
 
-    def lay_out(tile_shape: Shape, smallest: bool) -> Layout | None:
-        mt, nt = map(count_tiles, shape[:2], tile_shape[:2])
-        if spec.routine.count_cells(mt, nt) < wanted and not smallest:
+    def lay_out(tile_shape: Shape) -> Layout | None:
+        mt, nt, kt = map(count_tiles, shape, tile_shape)
+        cells = spec.routine.count_cells(mt, nt)
+        # Threads share k where they have no tiles of C.
+        if cells * kt < slots if streams else cells < wanted:
             return None
-        layout = _lay_out_tiles(spec, shape, tile_shape, cluster)
+        layout = _lay_out_tiles(spec, shape, tile_shape, cluster, streams)
         # The first waves of an update, on the diagonal, are larger than the others.
         usual = median_high(wave.size for wave in layout.waves)
-        enough = len(layout.waves) == 1 or usual >= slots or smallest
+        enough = streams or len(layout.waves) == 1 or usual >= slots
         return layout if enough else None
 
-    sizes = list_tile_shapes(spec, shape, cluster, chunks, square=triangle)
-    return _first_layout(sizes, chunks, lay_out)
-
-
-def _first_layout(
-    sizes: list[Shape], chunks: Shape, lay_out: Callable[[Shape, bool], Layout | None]
-) -> Layout:
-    """Return the first layout that fits; `lay_out` is told which are the last ones.
-
-    Those are of the smallest tiles of C, of less and less along k.
-    """
-    for tile_shape in sizes[:-1]:
-        for one in (tile_shape, halve_k(tile_shape, chunks)):
+    square = streams or triangle
+    *larger, smallest = list_tile_shapes(spec, shape, cluster, chunks, square=square)
+    for tile_shape in larger:
+        for tried in (tile_shape, halve_k(tile_shape, chunks)):
             with suppress(MemoryLimitError):
-                if layout := lay_out(one, False):
+                if layout := lay_out(tried):
                     return layout
                 break
-    smallest = sizes[-1]
     while (shorter := halve_k(smallest, chunks)) != smallest:
         with suppress(MemoryLimitError):
-            if layout := lay_out(smallest, True):
-                return layout
+            return _lay_out_tiles(spec, shape, smallest, cluster, streams)
         smallest = shorter
-    layout = lay_out(smallest, True)
-    assert layout is not None
-    return layout
+    return _lay_out_tiles(spec, shape, smallest, cluster, streams)
 
 
 def _lay_out_tiles(
-    spec: Spec, shape: Shape, tile_shape: Shape, cluster: Cluster
+    spec: Spec, shape: Shape, tile_shape: Shape, cluster: Cluster, streams: bool
 ) -> Layout:
-    """Lay out tiles in the largest waves that fit, shaped to read A and B little."""
+    """Lay out tiles in the largest waves that fit, shaped to read A and B little.
+
+    Those whose inputs are read again for each of them are one wave.
+    """
     m, n, k = map(cut_sizes, shape, tile_shape)
     mt, nt = len(m), len(n)
 
@@ -252,44 +218,30 @@ def _lay_out_tiles(
         # A wave without room for encoded tiles would encode them again and again.
         return plan.fits(leaving=False) and not plan.cramped
 
-    if spec.routine.triangle:
+    triangle, rows, columns = spec.routine.triangle, mt, nt
+    if triangle and not streams:
         # A tile off the diagonal needs two rows of op(A).
         least = nt if 0 in shape else min(2, nt)
         larger = range(least + 1, nt + 1)
         rows = columns = least + bisect_left(larger, True, key=lambda w: not fits(w, w))
-        cut = partial(cut_triangle, nt, rows, upper=spec.uplo == "upper")
-    else:
-        rows, columns = mt, nt
-        if 0 not in shape:
-            rows, columns = _choose_wave(mt, nt, shape, fits)
-        cut = partial(cut_rectangle, mt, nt, rows, columns)
-    _check_waves(count_tiles(mt, rows) * count_tiles(nt, columns))
-    found = _plan_wave(spec, (m[:rows], n[:columns], k), cluster)
-    grid = Grid(m, n, k, found.grid.layers)
-    return Layout(found.spec, grid, tuple(cut()))
-
-
-def _check_waves(count: int) -> None:
-    """Refuse to read the inputs more often than anybody would wait for."""
+    elif 0 not in shape and not streams:
+        rows, columns = _choose_wave(mt, nt, shape, fits)
+    count = count_tiles(mt, rows) * count_tiles(nt, columns)
+    if streams:
+        count = spec.routine.count_cells(mt, nt)
     if count > MANY_TILES:
         raise MemoryLimitError(
             f"the workers hold so little that the inputs are read {count:,} times",
             "Give each more memory",
             "many-waves",
         )
-
-
-def _lay_out_stream(
-    spec: Spec, shape: Shape, tile_shape: Shape, cluster: Cluster
-) -> Layout:
-    """Lay out tiles whose inputs are read again for each of them: in one wave."""
-    m, n, k = map(cut_sizes, shape, tile_shape)
-    _check_waves(spec.routine.count_cells(len(m), len(n)))
-    plan = _plan_wave(spec, (m, n, k), cluster, streams=True)
-    cut = partial(cut_rectangle, len(m), len(n), len(m), len(n))
-    if spec.routine.triangle:
-        cut = partial(cut_triangle, len(n), len(n), upper=spec.uplo == "upper")
-    return Layout(plan.spec, plan.grid, tuple(cut()), streams=True)
+    plan = _plan_wave(spec, (m[:rows], n[:columns], k), cluster, streams=streams)
+    if triangle:
+        waves = cut_triangle(nt, rows, upper=spec.uplo == "upper")
+    else:
+        waves = cut_rectangle(mt, nt, rows, columns)
+    grid = plan.grid if streams else Grid(m, n, k, plan.grid.layers)
+    return Layout(plan.spec, grid, tuple(waves), streams)
 
 
 def _plan_wave(
@@ -297,7 +249,7 @@ def _plan_wave(
     chunks: tuple[Chunks, Chunks, Chunks],
     cluster: Cluster,
     *,
-    streams: bool = False,
+    streams: bool,
 ) -> Plan:
     """Plan a wave; the smallest possible one may take more memory than others."""
     plan = make_plan(spec, chunks, cluster, job=True, streams=streams)
@@ -318,7 +270,10 @@ def _choose_wave(
     result first.
     """
     m, n, _ = shape
-    rows, columns = (sorted(_wave_sides(count)) for count in (mt, nt))
+    rows, columns = (
+        sorted({count_tiles(count, waves) for waves in range(1, count + 1)})
+        for count in (mt, nt)
+    )
 
     def reads(c: tuple[int, int]) -> tuple[int, int, tuple[int, int]]:
         return m * count_tiles(nt, c[1]) + n * count_tiles(mt, c[0]), -c[0] * c[1], c
@@ -334,7 +289,3 @@ def _choose_wave(
     better = [c for c in product(rows, columns) if reads(c) < reads(found)]
     fewer = nsmallest(_TRIED, better, key=reads)
     return next((c for c in fewer if fits(*c)), found)
-
-
-def _wave_sides(count: int) -> Iterator[int]:
-    yield from {count_tiles(count, waves) for waves in range(1, count + 1)}

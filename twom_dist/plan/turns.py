@@ -21,21 +21,12 @@ PANEL_VOLUME = 2**38
 
 
 class Turn(NamedTuple):
-    """Tiles of C of one worker that are multiplied side by side.
-
-    Attributes
-    ----------
-    rows, columns : int
-    cells : int
-        The tiles that are computed among them.
-    edges : int
-        Rows and columns of tiles of A and B that they need.
-    """
+    """Tiles of C of one worker that are multiplied side by side."""
 
     rows: int
     columns: int
-    cells: int
-    edges: int
+    cells: int  # the tiles that are computed among them
+    edges: int  # rows and columns of tiles of A and B that they need
 
 
 def tiles_of_panel(mb: int, nb: int, kb: int) -> int:

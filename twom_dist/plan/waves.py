@@ -11,13 +11,7 @@ from ..typing import Cell
 class Wave:
     """C tiles that are computed before the next ones start.
 
-    Attributes
-    ----------
-    rows, columns : slice
-        Half-open ranges of tile indices.
-    triangle : {"lower", "upper"} or None
-        Triangle of a square whose tiles are computed, its diagonal included; None means
-        the whole rectangle.
+    Of a square it may be one triangle, with the diagonal.
     """
 
     rows: slice

@@ -37,18 +37,10 @@ def _split(name: Any) -> tuple[str, str]:
 
 
 class Placed(NamedTuple):
-    """Workers of the tasks of one product, and the tiles that have to come there.
+    """Workers of the tasks of one product, and the tiles that have to come there."""
 
-    Attributes
-    ----------
-    workers : dict
-        Those of its inputs and of what scales them as well.
-    received : dict
-        For each product task the tiles that its worker does not hold.
-    """
-
-    workers: dict[Any, str]
-    received: dict[Any, list[Any]]
+    workers: dict[Any, str]  # of its inputs and of what scales them as well
+    received: dict[Any, list[Any]]  # by a task: tiles that its worker does not hold
 
 
 def place_product(states: list[Any], workers: list[str]) -> Placed:

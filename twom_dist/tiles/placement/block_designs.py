@@ -37,17 +37,10 @@ DIFFERENCES = {
 
 @dataclass(frozen=True)
 class BlockDesign:
-    """Sets of points such that any two points share one.
-
-    Attributes
-    ----------
-    points : int
-    blocks : tuple of int
-        Point p is in a block if bit p is.
-    """
+    """Sets of points such that any two points share one."""
 
     points: int
-    blocks: tuple[int, ...]
+    blocks: tuple[int, ...]  # point p is in a block if bit p is
 
     def spread(self, rows: int) -> "BlockDesign":
         """BlockDesign rows, each in the place of point row mod `points`."""

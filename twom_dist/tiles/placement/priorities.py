@@ -13,23 +13,13 @@ from ..spec import Spec
 
 
 class Step(NamedTuple):
-    """A task of a product: its worker, its tile of C, and its panel along k.
-
-    Attributes
-    ----------
-    task : task
-    worker : str
-    stage : str
-    cell : (int, int)
-    first : int
-        The first tile along k of a panel; 0 of other stages.
-    """
+    """A task of a product: its worker, its tile of C, and its panel along k."""
 
     task: Any
     worker: str
     stage: str
     cell: Cell
-    first: int
+    first: int  # tile along k of a panel; 0 of other stages
 
 
 def turn_of(task: Any) -> tuple[int, int]:

@@ -32,21 +32,12 @@ _Kind = tuple[int, int]
 
 @dataclass(frozen=True, eq=False)
 class TriangleMap:
-    """Slots of the tiles of one triangle.
+    """Slots of the tiles of one triangle."""
 
-    Attributes
-    ----------
-    count : int
-        Rows of tiles.
-    workers : int
-        Slots.
-    slots : mapping
-        Slot of every cell (i, j) with i >= j, for the first `period` rows. Row r is
-        placed as row r mod `period`.
-    """
-
-    count: int
+    count: int  # rows of tiles
     workers: int
+    # Slot of every cell (i, j) with i >= j, for the first `period` rows. Row r is
+    # placed as row r mod `period`.
     slots: Mapping[Cell, int]
 
     @cached_property
