@@ -46,8 +46,8 @@ def describe_cpu(text: str) -> Chip:
     told = {name.strip(): value.strip() for name, value in fields.items()}
     # Virtual machines hide the generation from the name, and Arm has none.
     name = told.get("model name") or platform.processor() or platform.machine()
-    numbers = [f"{x} {told[y]}" for x, y in _NUMBERS if y in told]
-    kind = f" ({' '.join(numbers)})" if numbers else ""
+    numbers = " ".join(f"{x.split()[-1]} {told[x]}" for x in _NUMBERS if x in told)
+    kind = f" ({numbers})" if numbers else ""
     flags = set(told.get("flags", "").split())
     # Numba is not loaded to choose a method, and compiles for another CPU if told to.
     if any(os.environ.get(x) for x in _OTHER) or os.environ.get(_AVX) == "0":
@@ -59,14 +59,8 @@ def describe_cpu(text: str) -> Chip:
 
 
 _OTHER, _AVX = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"), "NUMBA_ENABLE_AVX"
-_NUMBERS = (
-    ("family", "cpu family"),
-    ("model", "model"),
-    # Arm has these, and one name for all.
-    ("implementer", "CPU implementer"),
-    ("part", "CPU part"),
-    ("variant", "CPU variant"),
-)
+# Arm has the last three, and one name for all.
+_NUMBERS = ("cpu family", "model", "CPU implementer", "CPU part", "CPU variant")
 
 
 def _gpu() -> Chip:

@@ -50,7 +50,11 @@ def place_product(states: list[Any], workers: list[str]) -> Placed:
     """
     if any(map(is_restricted, states)):
         return Placed({}, {})
-    needed = _collect_needed(states)
+    # All that its tasks take, and for which cells and layers.
+    needed: dict[Any, set[Place]] = defaultdict(set)
+    for ts in states:
+        for task in ts.dependencies:
+            needed[task].add(_cell(ts))
     own = stage_and_token(states[0].key)[1]
     uses = {task: cells for task, cells in needed.items() if _is_tile(task, own)}
     assignment = _choose({_cell(ts) for ts in states}, uses, workers)
@@ -102,16 +106,6 @@ def _cell(ts: Any) -> Place:
         sums = (x.key[3] for x in ts.dependencies if stage_and_token(x.key)[0] in SUMS)
         rest = [next(sums, 0)]
     return i, j, rest[0]
-
-
-def _collect_needed(states: list[Any]) -> dict[Any, set[Place]]:
-    """Find all that the tasks of one product take, and for which cells and layers."""
-    needed: dict[Any, set[Place]] = defaultdict(set)
-    for ts in states:
-        place = _cell(ts)
-        for task in ts.dependencies:
-            needed[task].add(place)
-    return needed
 
 
 def _is_tile(task: Any, own: str) -> bool:

@@ -4,10 +4,10 @@ With tile (i, j) on worker (i mod pr, j mod pc), every tile of A goes to pc work
 every tile of B to pr: the volume of a 2-D SUMMA.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isqrt
-from typing import TypeVar
+from typing import Any, TypeVar
 
 # Times the least work, or the least traffic, that count as little as well.
 LITTLE = 1.1
@@ -124,3 +124,32 @@ def assign_slots(gains: Sequence[Mapping[W, int]], workers: Sequence[W]) -> list
                     chosen[s], chosen[t] = chosen[t], chosen[s]
                     improved = True
     return chosen
+
+
+def find_chain(
+    fullest: W,
+    size: int,
+    load: Any,
+    offers: Callable[[W], Iterable[tuple[T, W]]],
+) -> list[tuple[W, T, W]]:
+    """Find a shortest chain along which a load of `size` goes from the fullest on.
+
+    `offers`: what a holder may give, and to whom. Each of the chain gives to the next,
+    and the last has room; empty if there is no such chain.
+    """
+    came: dict[W, tuple[W, T]] = {}
+    queue = [fullest]
+    for giver in queue:
+        for given, taker in offers(giver):
+            if taker == fullest or taker in came:
+                continue
+            came[taker] = giver, given
+            queue.append(taker)
+            if load[taker] + size < load[fullest]:
+                chain = []
+                while taker in came:
+                    own, given = came[taker]
+                    chain.append((own, given, taker))
+                    taker = own
+                return chain
+    return []

@@ -4,15 +4,15 @@ One that a product takes from a later graph is read there: see `choose_readers`.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ..grid import Grid
 from ..interpreter import Line
 from ..spec import SIDES, Spec
-from .grids import WorkerGrid
+from .grids import WorkerGrid, find_chain
 from .triangle import TriangleMap
 
 T = TypeVar("T", bound=Hashable)
@@ -55,7 +55,7 @@ def choose_homes(
     return {tile: share.home for share in shares for tile in share.tiles}
 
 
-@dataclass
+@dataclass(eq=False)
 class _Share(Generic[T]):
     """Tiles of one group, the workers that may have them, and the one that has."""
 
@@ -78,22 +78,17 @@ def _pass_on(shares: list[_Share[T]], load: Counter[str]) -> bool:
         for share in shares:
             if len(share.tiles) == size:
                 own[share.home].append(share)
-        came: dict[str, _Share[T]] = {}
-        queue = [fullest]
-        for giver in queue:
-            for share in own[giver]:
-                for taker in share.able:
-                    if taker == fullest or taker in came:
-                        continue
-                    came[taker] = share
-                    queue.append(taker)
-                    if load[taker] + size < load[fullest]:
-                        load[fullest] -= size
-                        load[taker] += size
-                        while taker in came:
-                            share = came.pop(taker)
-                            taker, share.home = share.home, taker
-                        return True
+
+        def offers(giver: str, own: Any = own) -> Iterator[tuple[_Share[T], str]]:
+            return ((share, taker) for share in own[giver] for taker in share.able)
+
+        chain = find_chain(fullest, size, load, offers)
+        for _, share, taker in chain:
+            share.home = taker
+        if chain:
+            load[fullest] -= size
+            load[chain[0][2]] += size
+            return True
     return False
 
 

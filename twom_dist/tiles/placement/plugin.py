@@ -7,8 +7,8 @@ never a result.
 """
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from distributed.diagnostics.plugin import SchedulerPlugin
@@ -17,7 +17,6 @@ from ..graph import PANEL, PRODUCT, REDUCE, SCALING_STAGES
 from .assignment import place_product, stage_and_token
 from .input_homes import READER
 from .priorities import Step, order_along_k, turn_of
-from .replica_counts import ReplicaCounts
 
 PLUGIN_NAME = "twom-placement"
 # States of tasks of an earlier graph that is computed once more.
@@ -27,6 +26,46 @@ DROPPED = "twom-dropped"
 # After such a pause other workers take over what the paused one has not begun.
 # Shorter pauses, while a tile is written to disk, cost less than moving its inputs.
 PAUSE_SECONDS = 5.0
+
+
+class ReplicaCounts:
+    """For each worker the tiles that it has got, and the tasks that wait for them.
+
+    The scheduler's memory manager looks for such copies every two seconds; a product of
+    GPUs is done by then, and a worker that went along k would hold all that it had got.
+    """
+
+    def __init__(self) -> None:
+        # A task -> its worker, and the tiles that came from elsewhere.
+        self._tasks: dict[Any, tuple[str, list[Any]]] = {}
+        self._waiting: dict[str, Counter[Any]] = defaultdict(Counter)
+
+    def watch(self, task: Any, worker: str, tiles: Iterable[Any]) -> None:
+        """Expect a task on a worker that does not hold these tiles itself."""
+        own = list(tiles)
+        self.done(task)
+        if own:
+            self._tasks[task] = worker, own
+            self._waiting[worker].update(own)
+
+    def of(self, worker: str) -> Collection[Any]:
+        """Return the tiles that tasks on a worker wait for."""
+        return self._waiting.get(worker, ())
+
+    def done(self, task: Any) -> tuple[str, list[Any]]:
+        """Return the tiles that a worker needs no more after this task."""
+        if task not in self._tasks:
+            return "", []
+        worker, tiles = self._tasks.pop(task)
+        waiting, dropped = self._waiting[worker], []
+        for tile in tiles:
+            waiting[tile] -= 1
+            if waiting[tile] <= 0:
+                del waiting[tile]
+                dropped.append(tile)
+        if not waiting:
+            del self._waiting[worker]
+        return worker, dropped
 
 
 class PlacementPlugin(SchedulerPlugin):

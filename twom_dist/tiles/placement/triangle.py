@@ -8,13 +8,13 @@ one block, and little more than half as much is held and moved.
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from math import isqrt
 from types import MappingProxyType
 
 from ...typing import Cell
 from .block_designs import BlockDesign, bits, greedy_design, plane_design
-from .grids import worker_grids
+from .grids import find_chain, worker_grids
 
 # Rows that the search sees (each stands for several if there are more), sizes of
 # designs that it tries, attempts for each size, and designs that it fills with cells.
@@ -234,41 +234,19 @@ def _level(slots: list[dict[_Kind, list[Cell]]], load: list[int]) -> None:
     Each chain lowers the sum of the squared loads, so that the loop ends.
     """
     even = -(-sum(load) // len(load))
+
+    def offers(giver: int, work: int) -> Iterator[tuple[_Kind, int]]:
+        for kind, cells in slots[giver].items():
+            if kind[1] == work and cells:
+                yield from ((kind, taker) for taker in bits(kind[0]))
+
     while max(load) > even:
-        chain = _find_chain(2, slots, load) or _find_chain(1, slots, load)
-        if not chain:
+        fullest = max(range(len(load)), key=load.__getitem__)
+        chains = (find_chain(fullest, x, load, partial(offers, work=x)) for x in (2, 1))
+        chain = next(filter(None, chains), None)
+        if chain is None:
             return
         for giver, kind, taker in chain:
             slots[taker][kind].append(slots[giver][kind].pop())
             load[giver] -= kind[1]
             load[taker] += kind[1]
-
-
-def _find_chain(
-    work: int, slots: list[dict[_Kind, list[Cell]]], load: list[int]
-) -> list[tuple[int, _Kind, int]]:
-    """Find cells of this work to pass on, from the fullest slot to one with room.
-
-    Returns givers, kinds of cells and takers.
-    """
-    fullest = max(range(len(load)), key=load.__getitem__)
-    came: dict[int, tuple[int, _Kind]] = {}
-    queue = [fullest]
-    for giver in queue:
-        for kind, cells in slots[giver].items():
-            choice, size = kind
-            if size != work or not cells:
-                continue
-            for taker in bits(choice):
-                if taker == fullest or taker in came:
-                    continue
-                came[taker] = (giver, kind)
-                if load[taker] + work < load[fullest]:
-                    chain = []
-                    while taker in came:
-                        giver, kind = came[taker]
-                        chain.append((giver, kind, taker))
-                        taker = giver
-                    return chain
-                queue.append(taker)
-    return []

@@ -62,11 +62,8 @@ class Ipc:
 
         return int(cupy.cuda.runtime.getDevice())
 
-    def _stream(self) -> Any:
-        """Return the current device's stream, behind what users have launched."""
-        return self._queue().stream
-
     def _queue(self) -> _Queue:
+        """Return the current device's, behind what users have launched."""
         import cupy
 
         device = self.device()
@@ -145,14 +142,14 @@ class Ipc:
         """
         import cupy
 
-        stream = self._stream()
+        stream = self._queue().stream
         with stream:
             return cupy.empty(nbytes, "u1"), stream
 
     def fetch(self, flat: Array, out: Array) -> None:
         """Copy a block to the host, and wait."""
         with flat.device:
-            stream = self._stream()
+            stream = self._queue().stream
             flat.get(stream=stream, out=out)
             stream.synchronize()
 

@@ -69,17 +69,15 @@ class TransportPlugin(WorkerPlugin):
         passage = None
         if who is not None and serializers is None:
             passage = await self._find_passage(comm, who)
-        if passage is None:
+            if passage is not None:
+                serializers = [FAMILY, "dask", "pickle"]
+        try:
             return await self._handler(
                 comm, keys=keys, who=who, serializers=serializers, **more
             )
-        try:
-            ours = [FAMILY, "dask", "pickle"]
-            return await self._handler(
-                comm, keys=keys, who=who, serializers=ours, **more
-            )
         finally:
-            passage.close()
+            if passage is not None:
+                passage.close()
 
     async def _find_passage(self, comm: Any, who: str) -> Passage | None:
         """Return the ways that the process at the other end can use, None without any.
