@@ -64,32 +64,26 @@ class _Counting:
         self._weight = outside
 
     def lines(self, side: Side, wanted: bool) -> Iterable[int]:
-        """List rows of tiles, at most two of each size."""
         sizes = self.grid.m if side == "left" else self.grid.n
         return self._each(_representatives(sizes))
 
     def cells(self) -> Iterable[Cell]:
-        """List cells of each kind."""
         return self._each(
             _kinds(self.grid, self._spec.routine.triangle, self._spec.uplo)
         )
 
     def meetings(self) -> Iterable[Meeting]:
-        """List one group of pairs for all."""
         grid, routine = self.grid, self._spec.meets
         count = routine.count_meetings(grid.mt, grid.nt, self._spec.turn)
         return self._each([(routine.meetings(1, 1, (0, 0))[0], count)])
 
     def row(self, line: Line, steps: range, shifts: Any) -> range:
-        """Return the steps along k."""
         return steps
 
     def added(self, cell: Cell) -> int | None:
-        """Return the current weight if beta C is added to a tile; else None."""
         return self._weight if self._spec.beta != 0 else None
 
     def call(self, stage: str, where: Any, function: Any, *given: Any) -> int:
-        """Count a task and its int8 products."""
         inside = self._checked and stage == "octaves"
         if not inside and not (stage == "update" and self._job):
             self.tasks += self._weight
@@ -114,20 +108,18 @@ class _Counting:
     def gather(
         self, stage: str, where: Any, function: Any, parts: Sequence[int]
     ) -> int:
-        """Count a task if there is more than one part."""
         self.tasks += self._weight if sum(parts) > self._weight else 0
         return self._weight
 
     def decide(self, shifts: Any, before: Any) -> Any:
-        """Pass both on: a graph holds these tasks before anything is known."""
+        # A graph holds these tasks before anything is known.
         return shifts, before
 
     def settle(self, found: Any) -> Any:
-        """Return what was found; counting goes on."""
         return found
 
     def emit(self, cell: Cell, tile: Any) -> None:
-        """Count nothing: an alias is not a task."""
+        pass  # an alias is not a task
 
 
 @lru_cache(maxsize=64)

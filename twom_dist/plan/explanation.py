@@ -170,11 +170,6 @@ def _range(exponents: Any) -> tuple[int, int]:
     return (int(known.min()), int(known.max())) if known.size else (0, 0)
 
 
-def _count_on_diagonal(spec: Spec) -> int:
-    system = spec.system
-    return system.num_hermitian_products if spec.halves else system.num_products
-
-
 def explain_spec(spec: Spec, by_entries: bool, asked: str) -> Explanation:
     """Explain what a spec says, before anybody has looked at the matrices.
 
@@ -182,6 +177,9 @@ def explain_spec(spec: Spec, by_entries: bool, asked: str) -> Explanation:
     """
     system = None if spec.native else spec.system
     bound, relative_to = bound_error(spec, by_entries)
+    num_products = on_diagonal = 0 if system is None else system.num_products
+    if system is not None and spec.halves:
+        on_diagonal = system.num_hermitian_products
     if spec.routine.sums and not spec.exact:
         relative_to += " of each of the two products"
     return Explanation(
@@ -189,8 +187,8 @@ def explain_spec(spec: Spec, by_entries: bool, asked: str) -> Explanation:
         asked=asked,
         method=spec.method,
         num_moduli=len(spec.moduli),
-        num_products=0 if system is None else system.num_products,
-        num_diagonal_products=0 if system is None else _count_on_diagonal(spec),
+        num_products=num_products,
+        num_diagonal_products=on_diagonal,
         modulus_bits=0.0 if system is None else system.modulus_bits,
         error_bound=bound,
         relative_to=relative_to,

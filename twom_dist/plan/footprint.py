@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..kernels.winograd import quarters_bytes
-from ..tiles.grid import Grid, Part
+from ..tiles.grid import Grid
 from ..tiles.placement.grids import WorkerGrid
 from ..tiles.placement.triangle import TriangleMap
 from ..tiles.spec import Spec
@@ -55,15 +55,10 @@ def list_shares(grid: Grid, spec: Spec, placement: Placement) -> Iterable[Share]
     if isinstance(placement, TriangleMap):
         return _triangle_shares(grid, spec, placement)
     rows, columns = (
-        _largest_share(sizes, slots)
+        max(sum(sizes[slot::slots]) for slot in range(min(slots, len(sizes))))
         for sizes, slots in ((grid.m, placement.pr), (grid.n, placement.pc))
     )
     return [Share(rows + columns, rows * columns)]
-
-
-def _largest_share(sizes: tuple[int, ...], slots: int) -> int:
-    """Return the most rows that a cyclic distribution puts on one of the slots."""
-    return max(sum(sizes[slot::slots]) for slot in range(min(slots, len(sizes))))
 
 
 def _triangle_shares(grid: Grid, spec: Spec, placement: TriangleMap) -> Iterable[Share]:
@@ -174,7 +169,7 @@ def _predict(
 ) -> WorkerMemory:
     chains = threads if turn is None else max(threads, turn.cells)
     # A layer has its own share of k.
-    k = max(sum(grid.k[i] for part in x for i in _steps(part)) for x in grid.layers)
+    k = max(sum(sum(grid.k[x[0][0] : x[-1][1]]) for x in own) for own in grid.layers)
     inputs = 0 if spec.empty else share.inputs * k
     inputs *= spec.input_itemsize
     inputs += share.computed * spec.itemsize if spec.beta != 0 else 0
@@ -231,10 +226,6 @@ def _predict_passing(grid: Grid, spec: Spec, placement: Placement, turn: Turn) -
     tiles = own + PANELS_THERE * turn.edges * panel
     cells = grid.shape[0] * grid.shape[1] * spec.itemsize if spec.beta != 0 else 0
     return tiles * max(mb, nb) * kb * spec.input_itemsize + -(-cells // workers)
-
-
-def _steps(part: Part) -> range:
-    return range(part[0][0], part[-1][1])
 
 
 def _finishing_bytes(spec: Spec) -> int:

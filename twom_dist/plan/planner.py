@@ -44,7 +44,9 @@ def make_plan(
     plans = []
     for split in choose_splits(spec, chunks, cluster, streams=streams):
         grid = _cut(spec, chunks, split, cluster, streams)
-        threads = _busy_threads(grid, spec, cluster)
+        # The panels of a part follow one another.
+        chains = max(map(len, grid.layers)) * spec.routine.count_cells(grid.mt, grid.nt)
+        threads = min(cluster.threads, chains)
         predict = partial(
             predict_memory,
             *(grid, spec, split.placement, threads),
@@ -121,12 +123,6 @@ def _share(
         return workers - layers * used, (placement.pr, placement.pc, layers), None
     held, n = needed_rows(placement, grid.n), grid.shape[1]
     return workers - layers * len(held), None, max(held) / n if n else 0.0
-
-
-def _busy_threads(grid: Grid, spec: Spec, cluster: Cluster) -> int:
-    """Return the tasks that run at once; the panels of a part follow one another."""
-    parts = max(map(len, grid.layers))
-    return min(cluster.threads, parts * spec.routine.count_cells(grid.mt, grid.nt))
 
 
 class _Fitted(NamedTuple):

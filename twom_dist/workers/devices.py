@@ -67,7 +67,8 @@ def _measure(data: Any) -> WorkerDevice:
     pool = cupy.get_default_memory_pool()
     own, held = int(pool.total_bytes()), int(pool.used_bytes())
     limits = []
-    if _takes_from_rmm(cupy):
+    module = getattr(cupy.cuda.get_allocator(), "__module__", None) or ""
+    if module.partition(".")[0] == "rmm":
         # RMM does not tell how much of its pool is used.
         own, held = _rmm_bytes(), _weigh(cupy, data)
     elif limit := int(pool.get_limit()):
@@ -82,11 +83,6 @@ def _measure(data: Any) -> WorkerDevice:
         held_bytes=held,
         most_bytes=min(limits, default=None),
     )
-
-
-def _takes_from_rmm(cupy: Any) -> bool:
-    module = getattr(cupy.cuda.get_allocator(), "__module__", None) or ""
-    return bool(module.partition(".")[0] == "rmm")
 
 
 def _rmm_bytes() -> int:
