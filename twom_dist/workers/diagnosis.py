@@ -225,11 +225,9 @@ def check_gpu() -> Iterator[Finding]:
     runtime = cupy.cuda.runtime
     count, driver = runtime.getDeviceCount(), runtime.driverGetVersion()
     names = {runtime.getDeviceProperties(x)["name"].decode() for x in range(count)}
-    found = (
-        f"{name_count(count, 'GPU')}, {', '.join(sorted(names))}; a driver for CUDA "
-    )
-    # 1000 major + 10 minor
-    found += f"up to {driver // 1000}.{driver % 1000 // 10}; CuPy {cupy.__version__}"
+    models = f"{name_count(count, 'GPU')}, {', '.join(sorted(names))}"
+    newest = f"{driver // 1000}.{driver % 1000 // 10}"  # 1000 major + 10 minor
+    found = f"{models}; a driver for CUDA up to {newest}; CuPy {cupy.__version__}"
     yield Finding("GPU", "ok", found)
     yield from run("cuBLAS", check_cublas, cupy.cuda, device.capability())
     yield from run("engine cuda", check_engine, "cuda", cupy)

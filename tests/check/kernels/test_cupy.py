@@ -1,6 +1,5 @@
 """CuPy arrays without a GPU: graphs are built, everything else is refused."""
 
-
 import dask
 import dask.array as da
 import numpy as np

@@ -11,7 +11,6 @@ from tests.support.cases import cases, sample
 from tests.support.strategies import random_matrix
 
 ROUTINES = ("herk", "syrk", "her2k", "syr2k")
-METHODS = ("2m", "3m", "4m", "hybrid", "eisenstein")
 UNEVEN = ((30, 7, 24), (20, 25))
 
 
@@ -38,20 +37,6 @@ def test_herk_is_exactly_half_of_gemm(chunks):
     assert 2 * update.int8_operations == product.int8_operations
     assert update.num_moduli == product.num_moduli
     assert update.error_bound == product.error_bound
-
-
-@cases("method", METHODS)
-@cases("tiles", [1, 2, 7])
-def test_products_by_tile(tiles, method):
-    kt, below = 3, tiles * (tiles - 1) // 2
-    sizes = {"shape": (10 * tiles, 30), "chunks": 10, "method": method}
-    of_tile = plan_product(**sizes).num_int8_gemms // (kt * tiles**2)
-    found = {name: plan(name, **sizes).num_int8_gemms // kt for name in ROUTINES}
-    assert found["syrk"] == of_tile * (below + tiles)
-    assert found["her2k"] == found["syr2k"] == of_tile * tiles**2
-    assert found["herk"] < found["syrk"]
-    real = [plan(x, dtype="f4", chunks=10).num_int8_gemms for x in ("herk", "syrk")]
-    assert real[0] == real[1]  # a real diagonal tile has no half form
 
 
 @cases("routine", ROUTINES)
