@@ -81,32 +81,23 @@ def _place(
     """Return the cells of the busiest worker, their placement, and the bytes moved."""
     m, n, k = chunks
     mt, nt = len(m), len(n)
-    a_bytes, b_bytes = _input_bytes(spec, sum(m), sum(n), sum(k))
+    left, right = (0 if spec.empty else spec.tile_dtype(x).itemsize for x in SIDES)
+    a_bytes, b_bytes = sum(m) * sum(k) * left, sum(k) * sum(n) * right
     if spec.routine.triangle:
         triangle = triangle_map(nt, slots)
         mean = spec.routine.count_cells(mt, nt) / slots
-        moved = _moved_rows(triangle, spec, n, a_bytes)
+        copies = sum(needed_rows(triangle, n)) - sum(n)
+        moved = copies * a_bytes * spec.routine.matrices // max(sum(n), 1)
         return triangle.balance * mean, triangle, moved
     grid = choose_grid(slots, mt, nt, a_bytes, b_bytes)
     moved = summa_bytes(grid, mt, nt, a_bytes, b_bytes)
     return grid.largest_load(mt, nt), grid, moved
 
 
-def _moved_rows(placed: TriangleMap, spec: Spec, n: Chunks, a_bytes: int) -> int:
-    held = sum(needed_rows(placed, n))
-    return (held - sum(n)) * a_bytes * spec.routine.matrices // max(sum(n), 1)
-
-
 def needed_rows(placed: TriangleMap, n: Chunks) -> list[int]:
     """List the rows of op(A) that each worker of a triangle needs."""
     slots = set(placed.slots.values())
     return [sum(n[i] for i in placed.rows_of(slot)) for slot in slots]
-
-
-def _input_bytes(spec: Spec, m: int, n: int, k: int) -> tuple[int, int]:
-    """Return the bytes of op(A) and op(B) that are read."""
-    left, right = (spec.tile_dtype(side).itemsize for side in SIDES)
-    return (0, 0) if spec.empty else (m * k * left, k * n * right)
 
 
 def _residue_bytes(spec: Spec, m: Chunks, n: Chunks) -> int:
