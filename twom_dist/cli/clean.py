@@ -11,9 +11,8 @@ import click
 from dask.utils import format_bytes
 
 from ..errors import StoreError
-from .failures import DONE, EPILOG, FAILED
+from .failures import DONE, EPILOG, FAILED, plain, show
 from .options import COMMON_OPTIONS, flag
-from .streams import plain, show
 
 
 @click.command(

@@ -8,9 +8,8 @@ from typing import Any
 import click
 
 from ..errors import TwomError
-from .failures import DONE, EPILOG, FAILED
+from .failures import DONE, EPILOG, FAILED, show
 from .options import COMMON_OPTIONS, SCHEDULER_OPTIONS
-from .streams import show
 
 
 @click.command(

@@ -1,19 +1,19 @@
-"""One line on stderr and an exit code, instead of a traceback."""
+"""Words and exit codes: answers on stdout, and one line on stderr for an error."""
 
 import json
 import logging
+import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
+from io import TextIOWrapper
 from typing import Any
 
 import click
 
 from ..errors import TwomError
 from .signals import leaving_in_order
-from .streams import discard, open_standard_streams, say, show, write_error
 
 DONE, FAILED, REFUSED = 0, 1, 2
 INTERRUPTED = 128 + signal.SIGINT
@@ -50,7 +50,54 @@ _FOREIGN = {
 }
 _CODES = {"interrupted": INTERRUPTED, "terminated": TERMINATED}
 # In the context of a command, and of those above it.
-_ARGUMENTS, _AT_WORK = "twom_dist.arguments", "twom_dist.at_work"
+ARGUMENTS, _AT_WORK = "twom_dist.arguments", "twom_dist.at_work"
+
+
+def plain(text: str) -> str:
+    """Spell out what a terminal would obey, such as a sequence in a file's name."""
+    return "".join(x if x.isprintable() else ascii(x)[1:-1] for x in text)
+
+
+def say(*sentences: str) -> None:
+    """Print lines on stderr; where that fails, nothing is shown from then on."""
+    try:
+        for sentence in sentences:
+            click.echo(f"twom-dist: {plain(sentence)}", err=True)
+    except OSError:
+        _discard(sys.stderr)
+
+
+def show(answer: object, *, done: bool = False) -> None:
+    """Print on stdout, whose reader may have seen enough.
+
+    `done`: after what was asked for, so that no error of printing is a failure.
+    """
+    try:
+        click.echo("\n".join(map(plain, str(answer).split("\n"))))
+    except OSError as error:
+        _discard(sys.stdout)
+        if not done and not isinstance(error, BrokenPipeError):
+            raise
+
+
+def _discard(stream: Any) -> None:
+    """Send a stream nowhere, and its buffer, which Python flushes when it exits."""
+    with suppress(OSError), open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
+
+
+def _open_standard_streams() -> None:
+    """Open what was closed of stdin, stdout and stderr.
+
+    A file would get its number, and with it what anybody writes there.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+    if isinstance(sys.stdout, TextIOWrapper):
+        # Its encoding may lack a character of some name.
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def begin_work() -> Any:
@@ -60,7 +107,7 @@ def begin_work() -> Any:
     return context.obj
 
 
-def describe(error: BaseException) -> TwomError:
+def _describe(error: BaseException) -> TwomError:
     """Say what is wrong and what to do."""
     if isinstance(error, TwomError):
         return error
@@ -73,33 +120,15 @@ def describe(error: BaseException) -> TwomError:
     return TwomError(*_FOREIGN.get(name, unknown))
 
 
-@contextmanager
-def _in_one_sentence(ctx: click.Context) -> Iterator[None]:
-    """End errors in a line on stderr and an exit code."""
-    try:
-        yield
-    except click.exceptions.Exit:
-        raise
-    except (Exception, KeyboardInterrupt) as error:
-        # Without any argument click shows the help, as an error of this kind.
-        if type(error).__name__ == "NoArgsIsHelpError":
-            raise
-        raise click.exceptions.Exit(_end(ctx, error)) from error
-
-
 def _end(ctx: click.Context, error: BaseException) -> int:
     """Tell of an error, and return the exit code."""
-    arguments, at_work = ctx.meta[_ARGUMENTS], ctx.meta.get(_AT_WORK)
-    if isinstance(error, OSError) and {"-h", "--help", "--version"} & arguments:
-        discard(sys.stdout)
-        # Its reader may have seen enough.
-        if isinstance(error, BrokenPipeError):
-            return DONE
-    said = describe(error)
-    refused = isinstance(error, TwomError | click.UsageError) and not at_work
-    code = REFUSED if refused else _CODES.get(said.code, FAILED)
+    arguments, said = ctx.meta[ARGUMENTS], _describe(error)
+    early = isinstance(error, TwomError | click.UsageError)
+    early = early and not ctx.meta.get(_AT_WORK)
+    code = REFUSED if early else _CODES.get(said.code, FAILED)
     if "--debug" in arguments:
-        write_error("".join(traceback.format_exception(error)))
+        with suppress(OSError):
+            traceback.print_exception(error)
     say("error: " + " ".join(str(said).splitlines()))
     if "--json" in arguments:
         about = {"error": said.problem, "remedy": said.remedy, "code": said.code}
@@ -114,18 +143,22 @@ class _OneSentence:
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> Any:
-        open_standard_streams()
-        ctx.meta[_ARGUMENTS] = {*args}
-        with _in_one_sentence(ctx):
-            return super().parse_args(ctx, args)  # type: ignore[misc]
+        _open_standard_streams()
+        ctx.meta[ARGUMENTS] = [*args]
+        return super().parse_args(ctx, args)  # type: ignore[misc]
 
     def invoke(self, ctx: click.Context) -> Any:
-        if "--debug" not in ctx.meta[_ARGUMENTS]:
+        if "--debug" not in ctx.meta[ARGUMENTS]:
             # dask's: the command says what went wrong. Until the process has ended,
             # since asyncio tells of futures as they are thrown away.
             logging.disable(logging.CRITICAL)
-        with leaving_in_order() as ctx.obj, _in_one_sentence(ctx):
-            return super().invoke(ctx)  # type: ignore[misc]
+        with leaving_in_order() as ctx.obj:
+            try:
+                return super().invoke(ctx)  # type: ignore[misc]
+            except click.exceptions.Exit:
+                raise
+            except (Exception, KeyboardInterrupt) as error:
+                raise click.exceptions.Exit(_end(ctx, error)) from error
 
 
 class SentenceCommand(_OneSentence, click.Command):

@@ -9,8 +9,8 @@ import click
 from dask.utils import format_bytes
 
 from ..errors import StoreError
+from .failures import plain, show
 from .options import COMMON_OPTIONS
-from .streams import plain, show
 
 _ARGUMENTS = ("routine", "alpha", "beta", "op_a", "op_b", "uplo")
 

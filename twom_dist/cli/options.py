@@ -1,43 +1,17 @@
 """Options that the commands share, and what their values may look like."""
 
-from collections.abc import Callable
-from math import inf
 from typing import Any
 
 import click
-from dask.utils import parse_bytes
 
 from ..problem.problem import OPS, UPLOS
 
 
-def _value(name: str, example: str, read: Callable[[str], Any]) -> Any:
-    """Make a type of values: its name in help texts, an example and what reads it."""
-
-    def convert(value: Any) -> Any:
-        try:
-            return read(str(value))
-        except (ValueError, OverflowError):
-            raise click.BadParameter(f"{value!r} is not {example}") from None
-
-    convert.__name__ = name
-    return convert
-
-
-def _read_shape(text: str) -> tuple[int, int]:
+def read_shape(text: str) -> tuple[int, int]:
+    """Read a pair such as 4096,2048."""
+    """Read a pair such as 4096,2048."""
     rows, columns = text.lower().replace("x", ",").split(",")
     return int(rows), int(columns)
-
-
-def _read_size(text: str) -> int:
-    if (count := int(parse_bytes(text))) <= 0:
-        raise ValueError
-    return count
-
-
-def _read_seconds(text: str) -> float:
-    if not 0 < (seconds := float(text)) < inf:
-        raise ValueError
-    return seconds
 
 
 def _read_accuracy(text: str) -> str | float:
@@ -48,11 +22,6 @@ def _read_accuracy(text: str) -> str | float:
         return text
 
 
-NUMBER = _value("number", "a number such as 2, -0.5 or 1+2j", complex)
-SHAPE = _value("m,n", "a pair such as 4096,2048", _read_shape)
-SIZE = _value("bytes", "a size such as 4GiB or 500MB", _read_size)
-SECONDS = _value("seconds", "a number of seconds such as 10", _read_seconds)
-ACCURACY = _value("accuracy", "an accuracy", _read_accuracy)
 COUNT = click.IntRange(1)
 _OP = click.Choice(OPS)
 
@@ -102,8 +71,9 @@ UPDATE_OPTIONS = [
 SHARED_OPTIONS = [
     option(
         "--accuracy",
-        ACCURACY,
+        _read_accuracy,
         "componentwise (default), normwise, or a bound: 1e-12.",
+        metavar="ACCURACY",
     ),
     option("--num-moduli", int, "Number of moduli, instead of an accuracy."),
     option(
@@ -140,9 +110,10 @@ SCHEDULER_OPTIONS = [
     option("--scheduler-file", str, "Use the dask scheduler that wrote this file."),
     option(
         "--timeout",
-        SECONDS,
+        click.FloatRange(0, 1e9, min_open=True),
         "Time limit for the scheduler, and for its first worker [default: 10].",
         default=10,
+        metavar="SECONDS",
     ),
 ]
 # Both are looked for among all arguments where a command ends.

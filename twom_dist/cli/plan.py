@@ -7,6 +7,7 @@ from dask.system import CPU_COUNT
 
 from ..errors import TwomError
 from ..tiles.routine import ROUTINES
+from .failures import show
 from .options import (
     CHUNKS_OPTION,
     COMMON_OPTIONS,
@@ -14,23 +15,22 @@ from .options import (
     DIAG_OPTION,
     EXACT_OPTION,
     OP_OPTIONS,
-    SHAPE,
     SHARED_OPTIONS,
-    SIZE,
     UPDATE_OPTIONS,
     find_routine,
     given,
     option,
+    read_shape,
 )
-from .streams import show
 
 _OPTIONS = [
     option(
         "--shape-a",
-        SHAPE,
+        read_shape,
         "Shape of A as stored, such as 4096,2048, instead of a file.",
+        metavar="M,N",
     ),
-    option("--shape-b", SHAPE, "The same for B."),
+    option("--shape-b", read_shape, "The same for B.", metavar="M,N"),
     option(
         "--dtype", str, "Dtype of the result [default: of the files, or complex128]."
     ),
@@ -49,7 +49,7 @@ _OPTIONS = [
     ),
     option(
         "--memory-limit",
-        SIZE,
+        str,
         "Memory limit of each worker, e.g. 16GiB [default: as gemm would set here, and "
         "none for given workers].",
     ),
@@ -78,7 +78,7 @@ def plan(
     exact: bool,
     n_workers: int | None,
     threads_per_worker: int | None,
-    memory_limit: int | None,
+    memory_limit: str | None,
     chunks: int | None,
     as_json: bool,
     **options: Any,
@@ -95,19 +95,20 @@ def plan(
     if ROUTINES[routine].matrices == 2 or b or shape_b:
         asked["b"] = _find("B", b, shape_b)
     job = update_files if ROUTINES[routine].triangle else multiply_files
+    limit: int | str | None = memory_limit
     threads, on_device = threads_per_worker, options["engine"] == "cuda"
     if n_workers is None:
         own = choose_workers(None, threads, memory_limit)
         n_workers, threads = own.workers, own.threads
         # That of a GPU is not known here.
-        memory_limit = memory_limit if on_device else own.memory.limit
+        limit = memory_limit if on_device else own.memory.limit
     elif threads is None and not on_device:
         threads = max(1, CPU_COUNT // n_workers)
     found = plan_routine(
         job,
         n_workers=n_workers,
         threads_per_worker=threads,
-        memory_limit=memory_limit,
+        memory_limit=limit,
         chunks=chunks,
         dtype=dtype,
         **asked,
@@ -120,15 +121,8 @@ def _find(
     name: str, path: str | None, shape: tuple[int, int] | None
 ) -> str | tuple[int, int]:
     """Return the path of a file or the shape, whichever is given."""
-    found = [x for x in (path, shape) if x is not None]
-    if len(found) != 1:
-        own = f"--shape-{name.lower()}"
-        problem = f"neither a file nor a shape of {name} is given"
-        remedy = f"Give the path of a file, or {own}"
-        if path is not None:
-            problem, remedy = (
-                f"both a file and {own} are given",
-                "Leave out one of them",
-            )
+    if (path is None) == (shape is None):
+        problem = f"either a file or a shape of {name} is needed"
+        remedy = f"Give the path of a file, or --shape-{name.lower()}"
         raise TwomError(problem, remedy, "one-input")
-    return found[0]
+    return path or shape  # type: ignore[return-value]

@@ -1,30 +1,29 @@
 """``twom-dist gemm``, ``herk`` and the others: files in, a file out."""
 
+import os
+import shlex
+from contextlib import ExitStack
 from typing import Any
 
 import click
 
 from ..tiles.routine import ROUTINES, Routine
-from .failures import EPILOG
+from .failures import ARGUMENTS, EPILOG, begin_work, say, show
 from .options import (
     CHUNKS_OPTION,
     COMMON_OPTIONS,
     COUNT,
     DIAG_OPTION,
     EXACT_OPTION,
-    NUMBER,
     OP_OPTIONS,
     SCHEDULER_OPTIONS,
     SHARED_OPTIONS,
-    SIZE,
     UPDATE_OPTIONS,
     find_routine,
     flag,
     given,
     option,
 )
-from .running import run_job
-from .spelling import spell_command
 
 _HELP = """Compute C = {formula} from matrices in files.
 
@@ -45,8 +44,8 @@ _OUTPUT = option(
 )
 _SUM_OPTIONS = [
     option("--c", str, "File of the matrix to add, times --beta.", metavar="C0"),
-    option("--alpha", NUMBER, "Factor of the product [default: 1]."),
-    option("--beta", NUMBER, "Factor of C0; has to be given with --c."),
+    option("--alpha", complex, "Factor of the product [default: 1]."),
+    option("--beta", complex, "Factor of C0; has to be given with --c."),
 ]
 _FILE_OPTIONS = [
     flag("--overwrite", "Replace an existing output, and start anew."),
@@ -67,7 +66,7 @@ _WORKER_OPTIONS = [
     ),
     option(
         "--memory-limit",
-        SIZE,
+        str,
         "Memory limit of each worker, e.g. 4GiB [default: an equal share].",
     ),
     flag(
@@ -76,7 +75,6 @@ _WORKER_OPTIONS = [
     ),
     CHUNKS_OPTION,
 ]
-# Those that a later run need not repeat.
 _RUN_OPTIONS = [
     *SCHEDULER_OPTIONS,
     flag("--dashboard", "Serve dask's dashboard on port 8787."),
@@ -84,8 +82,6 @@ _RUN_OPTIONS = [
     flag("--quiet", "Print nothing but errors and what --json prints."),
     *COMMON_OPTIONS,
 ]
-
-_RUN_NAMES = [str(option.name) for option in _RUN_OPTIONS]
 
 
 def _make_command(routine: Routine) -> click.Command:
@@ -109,8 +105,7 @@ def _make_command(routine: Routine) -> click.Command:
             asked["C"] = asked.pop("c")
         matrices = (a,) if b is None else (a, b)
         call = ask(find_routine(routine.name, exact), matrices, asked)
-        command = spell_command(click.get_current_context(), {*_RUN_NAMES, "overwrite"})
-        run_job(open_job(call, output, command=command, **of_job), **options)
+        _run_job(open_job(call, output, command=_retype(), **of_job), **options)
 
     formula = f"{routine.formula}0"
     return click.Command(
@@ -131,6 +126,59 @@ def _make_command(routine: Routine) -> click.Command:
         ),
         epilog=EPILOG,
     )
+
+
+def _retype() -> str:
+    """Return the command as it was typed, but for what would start the job anew."""
+    typed = click.get_current_context().meta[ARGUMENTS]
+    words = ["twom-dist", *(x for x in typed if x != "--overwrite")]
+    return f"cd {shlex.quote(os.getcwd())} && {shlex.join(words)}"
+
+
+def _run_job(
+    job: Any,
+    *,
+    chunks: int | None,
+    quiet: bool,
+    verbose: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Run a job on workers that are there, or start some, and print its summary."""
+    from ..jobs import begin, claim, compute
+    from ..plan.show import name_count
+    from ..run.advice import advise_method, advise_op
+    from .progress import Bar
+    from .workers import find_workers
+
+    with ExitStack() as stack:
+        place = stack.enter_context(claim(job))
+        client, cluster = stack.enter_context(find_workers(job.engine, **options))
+        if not quiet:
+            # Before the output is refused for its size.
+            say(*advise_op(job))
+        running = begin(job, cluster, chunks, claimed=place, client=client, tell=say)
+        run = stack.enter_context(running)
+        report, enter = None, lambda _: None
+        if not quiet:
+            total, done = run.layout.num_computed, len(run.finished())
+            here = name_count(cluster.threads, "thread")
+            if client is not None:
+                here = name_count(cluster.workers, "worker")
+            start = f"begins on {here}, {name_count(total, 'tile')} to compute"
+            if done:
+                start = f"continues on {here}, with {done} of {total} tiles kept"
+            kept = ", and the look at the inputs is kept" if run.look else ""
+            say(start + kept)
+            say(*advise_method(run.job))
+            bar = stack.enter_context(Bar(total, done))
+            report, enter = bar.report, bar.enter
+        summary = compute(run, client, report, begin_work(), enter)
+    if as_json:
+        show(summary.to_json(), done=True)
+    elif not quiet:
+        text = f"{summary}\n{summary.explanation}" if verbose else summary
+        show(text, done=True)
 
 
 products = [_make_command(routine) for routine in ROUTINES.values()]

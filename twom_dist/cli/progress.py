@@ -7,7 +7,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from .streams import say
+from .failures import say
 
 # From line to line on a terminal, and in a log, where short jobs need none.
 _BAR_SECONDS, _LOG_SECONDS = 1.0, 30.0

@@ -3,15 +3,14 @@
 import json
 import os
 import shutil
-from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
 
 from ..errors import StoreError
+from .failures import show
 from .options import COMMON_OPTIONS, flag
-from .streams import show
 
 _PACKAGE = Path(__file__).parents[1]
 # A wheel carries the folder `cluster` of the repository under the first name.
@@ -50,30 +49,13 @@ def write_scripts(folder: Path, overwrite: bool) -> list[str]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=folder, prefix=".twom-") as beside:
-            new, old = Path(beside, "new"), Path(beside, "old")
-            new.mkdir()
-            old.mkdir()
+            # A full disk shows here, before anything is replaced.
             for name in names:
-                shutil.copy(source / name, new)
-            _exchange(names, new, folder, old)
+                shutil.copy(source / name, beside)
+            for name in names:
+                os.replace(Path(beside, name), folder / name)
     except OSError as error:
         problem = f"cannot write to {str(folder)!r}: {error.strerror}"
         remedy = "Name a folder that you can write to"
         raise StoreError(problem, remedy, "scripts-not-written") from error
     return names
-
-
-def _exchange(names: list[str], new: Path, folder: Path, old: Path) -> None:
-    """Move files into a folder, and those that were there out of it: all or none.
-
-    A link moves as one; what it leads to stays as it is.
-    """
-    with ExitStack() as undo:
-        for name in names:
-            steps = [(new / name, folder / name)]
-            if os.path.lexists(folder / name):
-                steps.insert(0, (folder / name, old / name))
-            for here, there in steps:
-                os.rename(here, there)
-                undo.callback(os.rename, there, here)
-        undo.pop_all()

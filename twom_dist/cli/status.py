@@ -1,16 +1,14 @@
 """``twom-dist status``: how far a job is, wherever it runs."""
 
 import json
-import shlex
 import time
 from dataclasses import asdict
 from typing import Any
 
 import click
 
-from .failures import DONE, EPILOG, FAILED
+from .failures import DONE, EPILOG, FAILED, plain, show
 from .options import COMMON_OPTIONS
-from .streams import plain, show
 
 _AGAIN = "the same call of multiply_files or update_files"
 
@@ -72,8 +70,6 @@ def _list_rows(found: Any, now: float) -> dict[str, str]:
         rows["left"] = "unknown before the first tile of this run"
     if not running:
         rows["continue"] = found.command or _AGAIN
-        if found.command and found.path not in shlex.split(found.command):
-            rows["continue"] += " (as typed before the output was moved)"
     return rows
 
 

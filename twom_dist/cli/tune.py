@@ -8,9 +8,8 @@ import click
 
 from ..kernels.registry import ENGINES
 from ..typing import EngineName
-from .failures import EPILOG
+from .failures import EPILOG, show
 from .options import COMMON_OPTIONS
-from .streams import show
 
 _CHOICES = click.Choice([x for x in ENGINES if x != "reference"])
 

@@ -15,6 +15,7 @@ from ..kernels.statistics import RowStatistics
 from ..moduli.system import make_system
 from ..plan import Layout
 from ..plan.explanation import Explanation, add_findings, explain_spec
+from ..store import Place
 from ..tiles.grid import Grid
 from ..tiles.interpreter import Found, Line
 from ..tiles.spec import SIDES, Spec
@@ -69,10 +70,11 @@ def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
     }
 
 
-def describe_run(job: Job) -> Manifest:
+def describe_run(job: Job, place: Place) -> Manifest:
     """Describe a run of a job: where and since when, and what to type to continue."""
     phase = LOOKING if job.spec.looks else MULTIPLYING
     return {
+        "output": str(place.location),
         "host": gethostname(),
         "since": time.time(),
         "command": job.command,

@@ -274,7 +274,9 @@ def _describe(
         # Every run says when, or writes the manifest just before its first tile.
         speed = sum(x >= begun for x in times) / (last - begun)
     left = None if speed is None else (tiles - len(cells)) / speed
-    host = run.get("host", "")
+    host, command = run.get("host", ""), run.get("command", "")
+    if command and run.get("output") != name:
+        command += "  # as typed before the output was moved"
     return Status(
         path=name,
         state=_judge(signs, host),
@@ -286,7 +288,7 @@ def _describe(
         last=last,
         tiles_per_second=speed,
         seconds_left=left,
-        command=run.get("command", ""),
+        command=command,
         routine=routine,
         shape=output.shape,
         tile_shape=output.tile,

@@ -137,7 +137,7 @@ def begin(
         if client is not None:
             check_workers(job, run.manifest["inputs"], place, client)
         try:
-            about = {RUN: describe_run(job)}
+            about = {RUN: describe_run(job, place)}
             run = replace(run, manifest=run.manifest | about)
             if anew:
                 place.start(run.output, run.manifest)
