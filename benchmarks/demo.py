@@ -15,7 +15,7 @@ import zarr
 from threadpoolctl import threadpool_limits
 
 import twom_dist as td
-from twom_dist.cli.failures import SentenceCommand, begin_work
+from twom_dist.cli.failures import SentenceGroup, begin_work
 from twom_dist.cli.options import COUNT, DEBUG_OPTION, option
 from twom_dist.cli.progress import Bar
 from twom_dist.errors import PlanError
@@ -48,7 +48,7 @@ _OPTIONS = [
 ]
 
 
-@click.command(cls=SentenceCommand, params=_OPTIONS)
+@click.group(cls=SentenceGroup, params=_OPTIONS, invoke_without_command=True)
 def main(a: str | None, b: str | None, size: int | None, n_workers: int | None) -> None:
     """Multiply two stored matrices on a local dask cluster, and check the result.
 

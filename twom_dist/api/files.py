@@ -110,7 +110,7 @@ def multiply_files(
     (1, 1, 1) [14.+0.j  0.-3.j]
     """
     job = open_job(
-        _ask_product(a, b, c=c, routine=routine, **options),
+        _ask(multiply_files, routine, options, A=a, B=b, C=c),
         output,
         overwrite=overwrite,
         refuse_missing=refuse_missing,
@@ -175,7 +175,7 @@ def update_files(
     (1, 1, 1) [0.+3.j 1.+0.j]
     """
     job = open_job(
-        _ask_update(routine, a, b=b, c=c, **options),
+        _ask(update_files, routine, options, A=a, B=b, C=c),
         output,
         overwrite=overwrite,
         refuse_missing=refuse_missing,
@@ -184,53 +184,22 @@ def update_files(
     return run_job(job, client, chunks, progress)
 
 
-def _ask_product(
-    a: Any,
-    b: Any,
-    output: Path | None = None,
-    *,
-    c: Any = None,
-    routine: Any = gemm,
-    **options: Any,
-) -> Call:
-    matrices = _list_given(A=a, B=b, C=c)
-    return _ask(routine, matrices | options, multiply_files)
-
-
-def _ask_update(
-    routine: Any,
-    a: Any,
-    output: Path | None = None,
-    *,
-    b: Any = None,
-    c: Any = None,
-    **options: Any,
-) -> Call:
-    matrices = _list_given(A=a, B=b, C=c)
-    return _ask(routine, matrices | options, update_files)
-
-
-def _ask(routine: Any, given: Mapping[str, Any], job: Any) -> Call:
-    """Return the call of a routine that the job makes; else name the other job."""
+def _ask(job: Any, routine: Any, options: Mapping[str, Any], **matrices: Any) -> Call:
+    """Return the call of a routine that a job makes; else name the other job."""
     other = update_files if job is multiply_files else multiply_files
     if hasattr(routine, "ask"):
         name = name_routine(routine)
-        if not name.endswith((*ROUTINES,)):
+        fits = name.endswith("gemm") == (job is multiply_files)
+        if not (fits and name.endswith((*ROUTINES,))):
+            remedy = f"Give td.gemm, or an update, or call td.{other.__name__}"
             problem = f"{job.__name__} does not make {name}"
-            raise PlanError(problem, "Give td.gemm, or an update", "routine")
-        if name.endswith("gemm") != (job is multiply_files):
-            problem = f"{job.__name__} does not make {name}"
-            raise PlanError(problem, f"Call td.{other.__name__}", "routine")
-    return ask(routine, (), given, job)
-
-
-def _list_given(**matrices: Any) -> dict[str, Any]:
-    return {name: path for name, path in matrices.items() if path is not None}
+            raise PlanError(problem, remedy, "routine")
+    given = {name: path for name, path in matrices.items() if path is not None}
+    return ask(routine, (), {**given, **options}, job)
 
 
 # Options of a run, which plans and explanations of its job take and do without.
 _OF_RUN = "client", "chunks", "overwrite", "refuse_missing", "verify", "progress"
-_JOBS = (multiply_files, _ask_product), (update_files, _ask_update)
 
 
 def ask_job(
@@ -240,20 +209,21 @@ def ask_job(
 
     The output may be left out.
     """
-    asking = next((x for job, x in _JOBS if job is function), None)
-    if asking is None:
+    if function not in (multiply_files, update_files):
         return None
     options = {name: x for name, x in options.items() if name not in _OF_RUN}
     try:
-        bound = signature(asking).bind(*given, **options)
-    except TypeError as error:
+        bound = signature(function).bind_partial(*given, **options).arguments
+        a, routine = bound["a"], bound.get("routine", gemm)
+    except (TypeError, KeyError) as error:
         problem = f"{function.__name__} does not take these arguments: {error}"
         remedy = "Give those of the job; only the output may be left out"
         raise ArgumentError(problem, remedy, "arguments") from None
-    call: Call = asking(*bound.args, **bound.kwargs)
+    matrices = {"A": a, "B": bound.get("b"), "C": bound.get("c")}
+    call = _ask(function, routine, bound.get("options", {}), **matrices)
     check_call(call)
     A, B, C = (
         find_path(x, name) if is_on_disk(x) else x
-        for x, name in zip(call[1:4], ("A", "B", "C"), strict=True)
+        for x, name in zip(call[1:4], matrices, strict=True)
     )
     return call._replace(A=A, B=B, C=C)

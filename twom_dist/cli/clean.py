@@ -3,7 +3,6 @@
 import json
 import os
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -30,7 +29,7 @@ def clean(folder: str, yes: bool, as_json: bool) -> None:
     The command that was stopped continues from them; when they are removed, it starts
     anew. Folders of running jobs stay, and those that hold anything else.
     """
-    from ..store.leftovers import list_leftovers
+    from ..store.unfinished import list_leftovers
 
     found = [_handle(place, yes) for place in list_leftovers(folder)]
     if as_json:
@@ -45,10 +44,14 @@ def clean(folder: str, yes: bool, as_json: bool) -> None:
 
 def _handle(place: Any, yes: bool) -> dict[str, Any]:
     """Describe what is left, and remove it if asked to and nothing is wrong."""
-    from ..store.leftovers import remove_leftover
-    from ..store.unfinished import disk_bytes
+    from ..store.unfinished import disk_bytes, remove_leftover
 
-    last = max(_find_times(place.folder), default=time.time())
+    times = []
+    for path, *_ in os.walk(place.folder):
+        # Its run may have just removed it.
+        with suppress(FileNotFoundError):
+            times.append(os.stat(path).st_mtime)
+    last = max(times, default=time.time())
     about: dict[str, Any] = {
         "folder": place.folder,
         "output": place.location.path,
@@ -62,13 +65,6 @@ def _handle(place: Any, yes: bool) -> dict[str, Any]:
     except StoreError as error:
         about |= {"obstacle": error.problem, "code": error.code}
     return about | {"removed": yes and not about["code"]}
-
-
-def _find_times(folder: str) -> Iterator[float]:
-    """Yield when folders were written; one that its run has just removed never was."""
-    for path, *_ in os.walk(folder):
-        with suppress(FileNotFoundError):
-            yield os.stat(path).st_mtime
 
 
 def _show(left: dict[str, Any]) -> str:

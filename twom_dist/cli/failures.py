@@ -136,34 +136,28 @@ def _end(ctx: click.Context, error: BaseException) -> int:
     return code
 
 
-class _OneSentence:
-    """Base of commands: errors are one line, and signals end the command in order.
+class SentenceGroup(click.Group):
+    """Commands whose errors are one line, and which signals end in order.
 
-    While it runs, the context's object is the function of `leaving_in_order`.
+    While one runs, the context's object is the function of `leaving_in_order`.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> Any:
+        """Keep the arguments: errors ask for --json and --debug among them."""
         _open_standard_streams()
         ctx.meta[ARGUMENTS] = [*args]
-        return super().parse_args(ctx, args)  # type: ignore[misc]
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
+        """Run a command, and end its errors in a line on stderr and an exit code."""
         if "--debug" not in ctx.meta[ARGUMENTS]:
             # dask's: the command says what went wrong. Until the process has ended,
             # since asyncio tells of futures as they are thrown away.
             logging.disable(logging.CRITICAL)
         with leaving_in_order() as ctx.obj:
             try:
-                return super().invoke(ctx)  # type: ignore[misc]
+                return super().invoke(ctx)
             except click.exceptions.Exit:
                 raise
             except (Exception, KeyboardInterrupt) as error:
                 raise click.exceptions.Exit(_end(ctx, error)) from error
-
-
-class SentenceCommand(_OneSentence, click.Command):
-    """A command that stands alone."""
-
-
-class SentenceGroup(_OneSentence, click.Group):
-    """The command with all others inside it."""

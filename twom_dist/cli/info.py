@@ -1,14 +1,12 @@
 """``twom-dist info``: one stored matrix."""
 
 import json
-import shlex
 from math import isqrt
 from typing import Any
 
 import click
 from dask.utils import format_bytes
 
-from ..errors import StoreError
 from .failures import plain, show
 from .options import COMMON_OPTIONS
 
@@ -46,12 +44,7 @@ def _show(name: str, value: Any) -> str:
 def _describe(path: str) -> dict[str, Any]:
     from ..store import open_matrix
 
-    try:
-        matrix = open_matrix(path)
-    except StoreError as error:
-        if error.code in ("file-missing", "input-unfinished"):
-            return _describe_unfinished(path, error)
-        raise
+    matrix = open_matrix(path)
     rows, columns = matrix.shape
     there, whole = matrix.count_chunks()
     provenance = matrix.provenance()
@@ -69,28 +62,6 @@ def _describe(path: str) -> dict[str, Any]:
         # They read as its fill value. HDF5 has both triangles of ours.
         "missing_chunks": max(0, whole - there),
         "provenance": provenance,
-    }
-
-
-def _describe_unfinished(path: str, error: Exception) -> dict[str, Any]:
-    """Describe the output of a job that is not finished, or raise the error."""
-    from ..jobs.reports import find_status
-
-    try:
-        found = find_status(path)
-    except StoreError:
-        raise error from None
-    if not found.tiles:
-        raise error
-    return {
-        "path": found.path,
-        "shape": found.shape,
-        "dtype": found.dtype,
-        "chunks": found.tile_shape,
-        "state": found.state,
-        "done": found.done,
-        "tiles": found.tiles,
-        "more": f"twom-dist status {shlex.quote(path)}",
     }
 
 

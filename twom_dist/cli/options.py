@@ -9,7 +9,6 @@ from ..problem.problem import OPS, UPLOS
 
 def read_shape(text: str) -> tuple[int, int]:
     """Read a pair such as 4096,2048."""
-    """Read a pair such as 4096,2048."""
     rows, columns = text.lower().replace("x", ",").split(",")
     return int(rows), int(columns)
 

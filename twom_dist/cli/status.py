@@ -59,7 +59,7 @@ def _list_rows(found: Any, now: float) -> dict[str, str]:
     if found.last is not None:
         rows["tiles"] += f", the last {show_seconds(max(0, now - found.last))} ago"
     if found.tiles_per_second is not None:
-        rows["speed"] = _show_speed(found.tiles_per_second)
+        rows["speed"] = f"{60 * found.tiles_per_second:.3g} tiles a minute"
     multiplies = rows.get("phase", "multiplying") == "multiplying"
     if found.done == found.tiles and multiplies:
         rows["left"] = "the file itself is to be written"
@@ -71,10 +71,3 @@ def _list_rows(found: Any, now: float) -> dict[str, str]:
     if not running:
         rows["continue"] = found.command or _AGAIN
     return rows
-
-
-def _show_speed(per_second: float) -> str:
-    for unit, seconds in (("second", 1), ("minute", 60)):
-        if per_second * seconds >= 1:
-            return f"{per_second * seconds:.1f} tiles a {unit}"
-    return f"{per_second * 3600:.1f} tiles an hour"

@@ -23,7 +23,7 @@ def find_workers(
     engine: str,
     n_workers: int | None,
     threads_per_worker: int | None,
-    memory_limit: int | None,
+    memory_limit: str | None,
     dashboard: bool,
     insecure: bool,
     **of_scheduler: Any,
@@ -32,20 +32,21 @@ def find_workers(
 
     With 0 workers the client is None: threads of this process compute.
     """
-    limits: dict[str, Any] = {"threads_per_worker": threads_per_worker}
-    limits["memory_limit"] = memory_limit
-    own = {
+    limits: dict[str, Any] = {
+        "threads_per_worker": threads_per_worker,
+        "memory_limit": memory_limit,
+    }
+    own: dict[str, Any] = {
         "n_workers": n_workers,
         "dashboard": dashboard,
         "insecure": insecure,
-        **limits,
     }
     if n_workers == 0 and dashboard:
         problem = "--n-workers 0 and --dashboard exclude each other"
         remedy = "Give one of them: threads of this process have no dashboard"
         raise TwomError(problem, remedy, "dashboard-of-threads")
     with ExitStack() as stack:
-        client = stack.enter_context(connect(**of_scheduler, **own))
+        client = stack.enter_context(connect(**of_scheduler, **own, **limits))
         if client is None and n_workers == 0:
             yield None, choose_workers(1, **limits)
             return

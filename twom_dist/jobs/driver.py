@@ -21,7 +21,7 @@ from ..workers.local import choose_workers
 from .execution import compute_value, compute_wave
 from .job import Job, check_unchanged
 from .manifest import KEPT, LOOKING, MULTIPLYING, VERIFYING, WRITING, explain_job
-from .operands import hold_inputs, release_inputs
+from .operands import persist_inputs, release_inputs
 from .reports import JobSummary, Progress, count_operations
 from .run import Run, begin
 from .tiles import check_tiles, look_at_whole, make_tasks
@@ -151,29 +151,29 @@ def _multiply(
     enter: Callable[[str], None],
 ) -> tuple[Run, Found]:
     """Look at the inputs, then compute and write the tiles that are not there yet."""
-    threads, held = run.cluster.threads, None
+    threads, inputs = run.cluster.threads, None
     try:
         found = run.look
         if found is None:
             enter(LOOKING if run.job.spec.looks else MULTIPLYING)
-            held = hold_inputs(run, client)
+            inputs = persist_inputs(run, client)
             found = look_at_whole(
-                run, lambda x: compute_value(x, client, threads), held
+                run, lambda x: compute_value(x, client, threads), inputs
             )
         run = run.settle(found)
         if not run.layout.reads_once:
             # More moduli than planned leave less room.
-            release_inputs(held, client)
-            held = None
+            release_inputs(inputs, client)
+            inputs = None
         enter(MULTIPLYING)
         count.begun = perf_counter()
         for wave in run.layout.waves:
             cells = [cell for cell in wave.cells if cell not in earlier]
             if cells:
-                tasks = make_tasks(run, wave, cells, found, held)
+                tasks = make_tasks(run, wave, cells, found, inputs)
                 compute_wave(tasks, cells, client, threads, count.add)
     finally:
-        release_inputs(held, client)
+        release_inputs(inputs, client)
     return run, found
 
 

@@ -130,10 +130,18 @@ def compute_wave(
         for cell in cells[key[1] * size : (key[1] + 1) * size]:
             done(*cell)
 
-    if client is None:
-        _compute_in_threads(tasks, threads, tell)
-    else:
-        _collect(tasks, client, lambda future: tell(future.key))
+    if client is not None:
+        return _collect(tasks, client, lambda future: tell(future.key))
+
+    def count(key: Any, *_: Any) -> None:
+        if isinstance(key, tuple) and key[0] == tasks.name:
+            tell(key)
+
+    from dask.callbacks import Callback
+
+    with Cores(threads, writes=True) as pool, Callback(posttask=count):
+        # Not `compute`, which may fuse a single tile with its own last task.
+        tasks.persist(scheduler="threads", pool=pool)
 
 
 def compute_value(delayed: Any, client: Any, threads: int) -> Any:
@@ -148,20 +156,19 @@ def compute_value(delayed: Any, client: Any, threads: int) -> Any:
 
 def persist(collections: Sequence[Any], client: Any, threads: int) -> Sequence[Any]:
     """Begin to compute what is to stay on a client's workers; compute it in threads."""
-    if client is not None:
-        try:
-            found: Sequence[Any] = client.persist(collections)
-        except BaseException:
-            # Not by force: another job may have the same inputs.
-            with suppress(Exception):
-                start(client.cancel, collections).result(CANCEL_SECONDS)
-            raise
+    found: Sequence[Any]
+    if client is None:
+        with Cores(threads) as pool:
+            found = dask.persist(*collections, scheduler="threads", pool=pool)
         return found
-    with Cores(threads) as pool:
-        computed: Sequence[Any] = dask.persist(
-            *collections, scheduler="threads", pool=pool
-        )
-    return computed
+    try:
+        found = client.persist(collections)
+    except BaseException:
+        # Not by force: another job may have the same inputs.
+        with suppress(Exception):
+            start(client.cancel, collections).result(CANCEL_SECONDS)
+        raise
+    return found
 
 
 def _collect(collection: Any, client: Any, done: Callable[[Any], None]) -> None:
@@ -183,17 +190,3 @@ def _collect(collection: Any, client: Any, done: Callable[[Any], None]) -> None:
         with suppress(Exception):
             start(client.cancel, futures, force=True).result(CANCEL_SECONDS)
         raise
-
-
-def _compute_in_threads(
-    written: Any, threads: int, done: Callable[[Key], None]
-) -> None:
-    from dask.callbacks import Callback
-
-    def count(key: Any, *_: Any) -> None:
-        if isinstance(key, tuple) and key[0] == written.name:
-            done(key)
-
-    with Cores(threads, writes=True) as pool, Callback(posttask=count):
-        # Not `compute`, which may fuse a single tile with its own last task.
-        written.persist(scheduler="threads", pool=pool)

@@ -29,24 +29,16 @@ Mirror = Callable[[Array], Array]
 
 @dataclass(frozen=True)
 class Job(Problem):
-    """A problem whose matrices are stored, and where its result is to be.
-
-    Attributes
-    ----------
-    output : str or os.PathLike
-    overwrite, refuse_missing, verify : bool
-        As in `multiply_files`.
-    command : str
-        What to type to continue it; empty for a call of Python.
-    diag_path : str
-        Where `diag` was read from; empty for an array.
-    """
+    """A problem whose matrices are stored, and where its result is to be."""
 
     output: Path
+    # As in `multiply_files`.
     overwrite: bool = False
     refuse_missing: bool = False
     verify: bool = False
+    # What to type to continue it; empty for a call of Python.
     command: str = ""
+    # Where `diag` was read from; empty for an array.
     diag_path: str = ""
 
     @property
@@ -94,16 +86,15 @@ def open_job(
     """Open the inputs of a call of paths and stored arrays, and check their headers."""
     check_call(call)
     terms, a, b, c = call[:4]
-    given = {"A": a, "B": b, "C0": c}
-    paths = {name: path for name, path in given.items() if path is not None}
-    paths = {x: find_path(y, x) if is_on_disk(y) else y for x, y in paths.items()}
+    paths = {
+        x: find_path(y, x) if is_on_disk(y) else y
+        for x, y in {"A": a, "B": b, "C0": c}.items()
+        if y is not None
+    }
     for name, path in {**paths, "the output": output}.items():
         if not isinstance(path, str | os.PathLike):
             text = f"{name} is a {type(path).__name__}, not a path"
-            remedy = "Give the path of a file"
-            if name in paths:
-                itself = f"td.{terms.routine.name}, which takes arrays"
-                remedy = f"Store it and give its path, or call {itself}"
+            remedy = f"Give the path of a file; td.{terms.routine.name} takes arrays"
             raise ArgumentError(text, remedy, "not-a-path")
     stored = {name: open_matrix(path) for name, path in paths.items()}
     sources = {name: matrix.path for name, matrix in stored.items()}
@@ -116,10 +107,9 @@ def open_job(
         (diag,), _ = adopt(diag=diag)
         diag = np.asarray(as_array(diag, "diag"))
     _check_output(output, sources)
-    given = {"A": stored["A"], "B": stored.get("B"), "C": stored.get("C0")}
-    posed = of_headers(terms, **given, diag=diag)
+    b, c = stored.get("B"), stored.get("C0")
     return Job(
-        **vars(posed),
+        **vars(of_headers(terms, stored["A"], b, c, diag=diag)),
         output=output,
         overwrite=as_flag("overwrite", overwrite),
         refuse_missing=as_flag("refuse_missing", refuse_missing),
@@ -153,14 +143,12 @@ def _check_output(output: Path, inputs: dict[str, str]) -> None:
         # Through another mount a file has another path.
         local = "://" not in source + target and os.path.exists(target)
         if nested or (local and os.path.samefile(target, source)):
-            problem = (
+            raise PlanError(
                 f"the output {target!r} is the file of {name}, or one is in the other, "
-                "and inputs are never written to"
+                "and inputs are never written to",
+                "Choose another name; of a sum of many products, one for each step",
+                "output-is-input",
             )
-            remedy = "Choose another name"
-            if name == "C0":
-                remedy = "Write each sum to a file of its own, and name it as next C0"
-            raise PlanError(problem, remedy, "output-is-input")
 
 
 # For each input, by letter, a text that changes when any of its files does.

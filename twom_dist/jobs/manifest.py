@@ -19,7 +19,6 @@ from ..store import Place
 from ..tiles.grid import Grid
 from ..tiles.interpreter import Found, Line
 from ..tiles.spec import SIDES, Spec
-from ..typing import Array
 from .job import Identity, Job
 
 # Fields of a spec that determine the bits, beside routine, shape, dtype and method.
@@ -50,7 +49,9 @@ def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
         "method": spec.method,
     }
     if job.diag is not None:
-        made["diag"] = _hash(job.diag)
+        # A job reads it before it begins.
+        digest = sha256(job.diag.tobytes()).hexdigest()[:16]
+        made["diag"] = f"{job.diag.dtype} {digest}"
     if system is None:
         library = "CuPy" if job.engine == "cuda" else "NumPy"
         made["engine"] = job.engine
@@ -82,17 +83,10 @@ def describe_run(job: Job, place: Place) -> Manifest:
     }
 
 
-def _hash(diag: Array) -> str:
-    """Identify the entries of a diagonal, which a job has read before it begins."""
-    return f"{diag.dtype} {sha256(diag.tobytes()).hexdigest()[:16]}"
-
-
 def explain_job(job: Job, found: Found | None = None) -> Explanation:
     """Explain the accuracy of a job, with the findings of a look at its matrices."""
     known = explain_spec(job.spec, job.choice.by_entries, job.choice.asked)
-    if found is None:
-        return known
-    return add_findings(known, found)
+    return known if found is None else add_findings(known, found)
 
 
 def describe_layout(layout: Layout) -> Manifest:
@@ -135,11 +129,10 @@ def check_same(output: str, then: Manifest, now: Manifest) -> None:
 
 def check_same_panels(output: str, then: Manifest, layout: Layout) -> None:
     """Refuse a layout that rounds a native product elsewhere than the first one."""
-    panels = describe_layout(layout)["panels"]
-    if then["panels"] != panels:
-        both = then["panels"], panels
-        counts = (f"{sum(map(len, x))} panels along k" for x in both)
-        raise _differ(output, *counts)
+    both = then["panels"], describe_layout(layout)["panels"]
+    if both[0] != both[1]:
+        old, new = (f"{sum(map(len, x))} panels along k" for x in both)
+        raise _differ(output, old, new)
 
 
 def _differ(output: str, old: str, new: str) -> StoreError:

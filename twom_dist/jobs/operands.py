@@ -1,10 +1,9 @@
 """Tiles of A, B and C: read by tasks of their own, or by whoever multiplies them."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from dask.base import DaskMethodsMixin, tokenize
@@ -52,87 +51,67 @@ class LazyTiles(DaskMethodsMixin):
         self.source = source
 
     def __dask_graph__(self) -> HighLevelGraph:
-        """Return the tasks."""
         return self.dask
 
     def __dask_layers__(self) -> tuple[str]:
-        """Name the tasks that are ours."""
         return (self.name,)
 
     def __dask_keys__(self) -> list[list[tuple[str, int, int]]]:
-        """List the keys, row of tiles by row of tiles."""
         rows, columns = (range(len(sizes)) for sizes in self.chunks)
         return [[(self.name, i, j) for j in columns] for i in rows]
 
     def __dask_tokenize__(self) -> str:
-        """Return the name, which is made of everything that defines the tiles."""
         return self.name
 
     @staticmethod
     def __dask_optimize__(graph: Any, keys: Any, **_: Any) -> Any:
-        """Leave out tasks that nobody has asked for."""
         return graph.cull(set(flatten(keys)))
 
     def __dask_postcompute__(self) -> tuple[Any, tuple[()]]:
-        """Return rows of tiles as they are; dask asks even where nobody computes."""
+        # dask asks even where nobody computes.
         return list, ()
 
     def __dask_postpersist__(self) -> tuple[Any, tuple[()]]:
-        """Keep the name, now that of results."""
-        return self._with_results, ()
+        def rebuild(results: Any, **_: Any) -> LazyTiles:
+            graph = HighLevelGraph.from_collections(self.name, results)
+            return LazyTiles(graph, self.name, self.chunks, self._meta)
 
-    def _with_results(self, results: Any, **_: Any) -> "LazyTiles":
-        graph = HighLevelGraph.from_collections(self.name, results)
-        return LazyTiles(graph, self.name, self.chunks, self._meta)
+        return rebuild, ()
 
 
 EVERY = slice(None)
 
 # Tile indices.
 Blocks = slice | list[int]
-Reader = Callable[[Any], str]
-
-
-class TilePair(NamedTuple):
-    """Tiles of A and B; of A twice for an update with one operand."""
-
-    a: LazyTiles
-    b: LazyTiles
+# Tiles of A and B; of A twice for an update with one operand.
+TilePair = tuple[LazyTiles, LazyTiles]
 
 
 @dataclass(frozen=True)
 class StoredTiles:
-    """The tiles of a stored matrix, or some of their rows and columns.
-
-    Attributes
-    ----------
-    stored : StoredMatrix
-    tile : (int, int)
-    blocks : (slice or list of int, slice or list of int)
-        The rows and columns of tiles that are taken.
-    dtype : dtype
-        Tiles are promoted to it.
-    on_device : bool
-    limit : int, optional
-        The largest magnitude of integers in floating point, which are looked at.
-    """
+    """The tiles of a stored matrix, or some of their rows and columns."""
 
     stored: StoredMatrix
     tile: Cell
+    # The rows and columns of tiles that are taken.
     blocks: tuple[Blocks, Blocks]
+    # Tiles are promoted to it.
     dtype: np.dtype[Any]
     on_device: bool
+    # The largest magnitude of integers in floating point, which are looked at.
     limit: int | None = None
 
-    def regions(self) -> list[list[slice]]:
-        """List the ranges of the rows of tiles, and of the columns."""
-        sizes = zip(self.stored.shape, self.tile, self.blocks, strict=True)
-        return [_regions(*given) for given in sizes]
+    def ranges(self, axis: int, n: int | None = None) -> list[slice]:
+        """List the rows, or the columns, of all tiles, or of one."""
+        size, each = self.stored.shape[axis], self.tile[axis]
+        blocks, starts = self.blocks[axis], range(0, max(1, size), each)
+        own = range(len(starts))[blocks] if isinstance(blocks, slice) else blocks
+        taken = own if n is None else [own[n]]
+        return [slice(starts[x], min(starts[x] + each, size)) for x in taken]
 
     def read(self, i: int, j: int) -> Array:
         """Read a tile, to the device if it is wanted there, and promote it."""
-        sizes = zip(self.stored.shape, self.tile, self.blocks, (i, j), strict=True)
-        rows, columns = (_region(*given) for given in sizes)
+        (rows,), (columns,) = self.ranges(0, i), self.ranges(1, j)
         return bring(self, (rows, columns), self.stored[rows, columns])
 
 
@@ -152,24 +131,17 @@ def read_inputs(
     (mb, nb, kb), spec = tile, job.spec
 
     def read(stored: StoredMatrix, size: Cell, blocks: Any, side: Side) -> LazyTiles:
-        reader = None
-        if readers is not None:
-            straight = is_straight(side, spec.op(side))
-            reader = partial(_find_reader, readers, side, straight)
-        given = job, stored, size, blocks, side
-        return read_tiles(*given, streams=streams, reader=reader)
+        straight = is_straight(side, spec.op(side))
+
+        def reader(key: Any) -> str:
+            _, i, s = key if straight else (key[0], key[2], key[1])
+            return (readers or {})[(side, i), s]
+
+        notes = None if readers is None else {READER: reader}
+        return read_tiles(job, stored, size, blocks, side, streams=streams, notes=notes)
 
     a = read(job.a, (mb, kb), (rows, EVERY), "left")
-    if spec.twins:
-        return TilePair(a, a)
-    return TilePair(a, read(job.b, (kb, nb), (EVERY, columns), "right"))
-
-
-def _find_reader(
-    readers: Mapping[tuple[Line, int], str], side: Side, straight: bool, key: Any
-) -> str:
-    _, i, s = key if straight else (key[0], key[2], key[1])
-    return readers[(side, i), s]
+    return a, a if spec.twins else read(job.b, (kb, nb), (EVERY, columns), "right")
 
 
 def read_tiles(
@@ -180,24 +152,22 @@ def read_tiles(
     side: Side | None = None,
     *,
     streams: bool = False,
-    reader: Reader | None = None,
+    notes: dict[str, Any] | None = None,
 ) -> LazyTiles:
     """Make the lazy blocks of op(stored), in the layout of the file.
 
     `side`: that of an operand; None for C. `streams`: tasks read them themselves.
-    `reader`: names the worker that reads the tile of a key.
     """
-    spec, dtype = job.spec, job.dtype
+    spec, dtype, limit = job.spec, job.dtype, None
+    on_device = job.engine == "cuda"
     if side is not None:
         dtype = spec.tile_dtype(side)
-    if side is not None and spec.op(side) != "N":
-        tile, blocks = tile[::-1], blocks[::-1]
-    on_device = job.engine == "cuda"
-    limit = None
-    if side is not None and spec.exact and is_floating(stored.dtype):
-        limit = job.limits[SIDES.index(side)]
+        if spec.op(side) != "N":
+            tile, blocks = tile[::-1], blocks[::-1]
+        if spec.exact and is_floating(stored.dtype):
+            limit = job.limits[SIDES.index(side)]
     source = StoredTiles(stored, tile, blocks, np.dtype(dtype), on_device, limit)
-    regions = source.regions()
+    regions = [source.ranges(0), source.ranges(1)]
     # Not the name of a stage: inputs are placed where they are needed.
     name = f"read-{tokenize(stored, regions, np.dtype(dtype), on_device)}"
     layer = {}
@@ -205,24 +175,11 @@ def read_tiles(
         for j, columns in enumerate(regions[1]):
             key = (name, i, j)
             layer[key] = Task(key, read_tile, source, (rows, columns))
-    notes = None if reader is None else {READER: reader}
     tasks = MaterializedLayer(layer, annotations=notes)
     graph = HighLevelGraph.from_collections(name, tasks)
     chunks = tuple(tuple(r.stop - r.start for r in side) for side in regions)
     meta = empty_block("cupy" if on_device else "numpy", dtype)
     return LazyTiles(graph, name, chunks, meta, source if streams else None)
-
-
-def _regions(size: int, each: int, blocks: Blocks) -> list[slice]:
-    own = range(0, max(1, size), each)[blocks] if isinstance(blocks, slice) else blocks
-    return [_region(size, each, blocks, n) for n in range(len(own))]
-
-
-def _region(size: int, each: int, blocks: Blocks, n: int) -> slice:
-    """Return the range of one of the rows, or columns, of tiles."""
-    starts = range(0, max(1, size), each)
-    start = starts[blocks][n] if isinstance(blocks, slice) else starts[blocks[n]]
-    return slice(start, min(start + each, size))
 
 
 def read_tile(source: StoredTiles, index: tuple[slice, slice]) -> Array:
@@ -246,7 +203,7 @@ def bring(source: StoredTiles, index: tuple[slice, slice], block: Array) -> Arra
     return cast(block, source.dtype)
 
 
-def hold_inputs(run: Run, client: Any) -> TilePair | None:
+def persist_inputs(run: Run, client: Any) -> TilePair | None:
     """Have all of A and B read where they will be multiplied, if they fit there.
 
     Without a look each tile is read by the wave alone.
@@ -256,15 +213,16 @@ def hold_inputs(run: Run, client: Any) -> TilePair | None:
     readers = None if client is None else _choose_readers(run, client)
     shape = run.layout.tile_shape
     inputs = read_inputs(run.job, shape, EVERY, EVERY, readers=readers)
-    return TilePair(*persist(inputs, client, run.cluster.threads))
+    a, b = persist(inputs, client, run.cluster.threads)
+    return a, b
 
 
-def release_inputs(held: TilePair | None, client: Any) -> None:
+def release_inputs(inputs: TilePair | None, client: Any) -> None:
     """Have the workers forget inputs, whoever may still refer to them."""
-    if held is not None and client is not None:
+    if inputs is not None and client is not None:
         from distributed import futures_of
 
-        for future in futures_of([*held]):
+        for future in futures_of([*inputs]):
             future.release()
 
 

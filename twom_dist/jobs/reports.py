@@ -182,41 +182,24 @@ _FRESH_SECONDS = 3 * BEAT_SECONDS
 class Status:
     """Status of a job at one moment.
 
-    Attributes
-    ----------
-    path : str
-        The output.
-    state : {"finished", "running", "stopped", "unknown"}
-        "unknown": an unfinished output at a URL, where no run holds a lock.
-    done, tiles : int
-        Tiles on disk, and all of them; 0 of 0 before a run has begun its output, and
-        once the output is finished.
-    host : str
-        Host of the latest run; empty if not known.
-    phase : str
-        What that run is doing; empty where it has not begun its output.
-    since, last : float or None
-        When that run began, and wrote its last tile, in seconds since 1970.
-    tiles_per_second : float or None
-        Mean speed of that run, if it has written a tile.
-    seconds_left : float or None
-        Time for the missing tiles at that speed.
-    command : str
-        What to type to continue; empty if a call in Python began the job.
-    routine, shape, tile_shape, dtype
-        Of the output; empty where a run has not begun it.
+    What is not known of the output, or of its latest run, is None or empty.
     """
 
+    # The output.
     path: str
+    # "finished", "running" or "stopped"; "unknown" at a URL, where no run holds a lock.
     state: str
+    # Tiles on disk, and all of them; 0 of 0 once the output is finished.
     done: int = 0
     tiles: int = 0
     host: str = ""
     phase: str = ""
+    # When the run began, and wrote its last tile, in seconds since 1970.
     since: float | None = None
     last: float | None = None
     tiles_per_second: float | None = None
     seconds_left: float | None = None
+    # What to type to continue; empty if a call in Python began the job.
     command: str = ""
     routine: str = ""
     shape: tuple[int, ...] = ()
@@ -245,18 +228,32 @@ def find_status(path: str | os.PathLike[str]) -> Status:
     with suppress(FileNotFoundError):
         if left is not None:
             return _describe(name, place, signs, *left)
-    if signs.locked and not _makes_another(place):
-        return Status(name, "running")
-    return _describe_finished(path, name)
-
-
-def _makes_another(place: Place) -> bool:
-    """Tell whether a run makes another member of the file than the one asked for."""
-    if place.location.format != "hdf5":
-        return False
+    # A run may be making another member of the file than the one asked for.
+    another = None
     with suppress(StoreError):
-        return find_unfinished(place.location.path).find() is not None
-    return False
+        if signs.locked and place.location.format == "hdf5":
+            another = find_unfinished(place.location.path).find()
+    if signs.locked and another is None:
+        return Status(name, "running")
+    try:
+        matrix = open_matrix(path)
+    except StoreError as error:
+        if error.code != "file-missing":
+            raise
+        raise StoreError(
+            f"{name!r} is not there, and no job has left a tile of it",
+            "Check its name and folder. A job that is queued, or failed at once, has "
+            "left nothing: see the log of its batch job",
+            "no-job",
+        ) from error
+    return Status(
+        path=name,
+        state="finished",
+        routine=matrix.provenance().get("made", {}).get("routine", ""),
+        shape=matrix.shape,
+        tile_shape=matrix.chunks or (),
+        dtype=matrix.dtype.name,
+    )
 
 
 def _describe(
@@ -323,26 +320,3 @@ def _judge(signs: Signs, host: str) -> str:
     elsewhere = signs.locked is None or host != gethostname()
     fresh = abs(time.time() - signs.beat) < _FRESH_SECONDS
     return "running" if elsewhere and fresh else "stopped"
-
-
-def _describe_finished(path: str | os.PathLike[str], name: str) -> Status:
-    try:
-        matrix = open_matrix(path)
-    except StoreError as error:
-        if error.code != "file-missing":
-            raise
-        raise StoreError(
-            f"{name!r} is not there, and no job has left a tile of it",
-            "Check its name and folder. A job that is queued, or failed at once, has "
-            "left nothing: see the log of its batch job",
-            "no-job",
-        ) from error
-    made = matrix.provenance().get("made", {})
-    return Status(
-        path=name,
-        state="finished",
-        routine=made.get("routine", ""),
-        shape=matrix.shape,
-        tile_shape=matrix.chunks or (),
-        dtype=matrix.dtype.name,
-    )

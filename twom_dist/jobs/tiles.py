@@ -32,20 +32,20 @@ STRIP_BYTES = 2**26
 
 
 def look_at_whole(
-    run: Run, compute: Callable[[Any], Any], held: TilePair | None = None
+    run: Run, compute: Callable[[Any], Any], inputs: TilePair | None = None
 ) -> Found:
     """Find shifts along k, and moduli, from whole matrices, larger than a wave or not.
 
     The findings do not depend on the tiling; whole rows take the fewest tasks. Where no
-    inputs are held, these read the tiles themselves, and hold one at a time.
+    inputs are given, these read the tiles themselves, and hold one at a time.
     """
     job, layout, spec = run.job, run.layout, run.layout.spec
     (mb, nb, kb), grid, (_, _, k) = layout.tile_shape, layout.grid, layout.shape
-    if held is None and max(mb, nb) * k * spec.input_itemsize <= STRIP_BYTES:
+    if inputs is None and max(mb, nb) * k * spec.input_itemsize <= STRIP_BYTES:
         grid, kb = replace(grid, k=(k,), layers=ONE_PANEL, strips=()), max(1, k)
     else:
         grid = share_look(grid, spec, run.cluster)
-    a, b = held or read_inputs(job, (mb, nb, kb), EVERY, EVERY, streams=True)
+    a, b = inputs or read_inputs(job, (mb, nb, kb), EVERY, EVERY, streams=True)
     found = look_at_arrays(a, b, grid, spec, compute, job.diag)
     if found.shifts is None:
         return found
@@ -59,7 +59,7 @@ def make_tasks(
     wave: Wave,
     cells: list[Cell],
     found: Found | None = None,
-    held: TilePair | None = None,
+    inputs: TilePair | None = None,
 ) -> LazyTiles:
     """Make the tasks that write some tiles of a wave, in their order."""
     job, layout, spec = run.job, run.layout, run.layout.spec
@@ -72,7 +72,7 @@ def make_tasks(
         rows = columns = layout.rows_of(wave)
         index = {row: n for n, row in enumerate(rows)}
         places = {(index[i], index[j]): (i, j) for i, j in cells}
-    a, b = held or read_inputs(job, (mb, nb, kb), rows, columns, streams=streams)
+    a, b = inputs or read_inputs(job, (mb, nb, kb), rows, columns, streams=streams)
     c = None if job.c is None else read_tiles(job, job.c, (mb, nb), (rows, columns))
     found = None if found is None else _of_wave(found, rows, columns, spec)
     grid = layout.grid_of(wave)

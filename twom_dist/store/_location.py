@@ -2,7 +2,6 @@
 
 import os
 import re
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,11 +18,6 @@ _MEMBER = re.compile(
 # zarr's own spelling for a member of a store: path.zarr/member.
 _INSIDE = re.compile(
     r"(?P<path>.*?\.zarr)/+(?P<member>.*[^/])/*", re.IGNORECASE | re.DOTALL
-)
-# Spellings of other programs: path.h5:member, path.h5:/member, path.h5/member.
-_MISSPELT = re.compile(
-    r"(?P<path>.*?\.(?:zarr|npz|h5|hdf5))(?::|:?/)(?P<member>[^:/].*)",
-    re.IGNORECASE | re.DOTALL,
 )
 _FILE_URL = re.compile(r"(?:file|local)://(?=/)", re.IGNORECASE)
 
@@ -54,14 +48,11 @@ def parse_location(path: str | os.PathLike[str]) -> Location:
         file, member = match["path"], match["member"]
     name = _find_format(file)
     if name not in _FORMATS:
-        meant = _MISSPELT.fullmatch(text)
         given = f"ends in '.{name}'" if name else "has no suffix"
         raise StoreError(
             f"{file.partition('::')[0]!r} {given}, but matrices are stored as .zarr, "
             ".npy, .npz, .h5 or .hdf5",
-            meant.expand(r"Write \g<path>::\g<member>")
-            if meant
-            else "Rename or convert it",
+            "Rename or convert it, or write path::member",
             "path-suffix",
         )
     if member is not None:
@@ -119,7 +110,8 @@ def _clean_member(text: str, format_name: str, member: str) -> str:
         format_name == "npy"
         or any(part in {"", ".", ".."} for part in parts)
         or "\0" in cleaned
-        or (format_name != "zarr" and not _is_text(cleaned))
+        # HDF5 and zip files hold names as UTF-8.
+        or (format_name != "zarr" and re.search("[\ud800-\udfff]", cleaned))
     ):
         raise StoreError(
             f"{text!r} names a member {member!r}, which no .{format_name} file has",
@@ -127,10 +119,3 @@ def _clean_member(text: str, format_name: str, member: str) -> str:
             "path-member",
         )
     return cleaned
-
-
-def _is_text(member: str) -> bool:
-    """Tell whether HDF5 and zip files can hold a name: as UTF-8."""
-    with suppress(UnicodeEncodeError):
-        return bool(member.encode())
-    return False

@@ -58,31 +58,19 @@ class StoredMatrix(ABC):
     `open_matrix` makes it. It holds no open file, so it can be pickled and read in any
     process that sees the same file system. Its methods raise StoreError if the file is
     gone. Each format has a subclass.
-
-    Attributes
-    ----------
-    location : Location
-        Absolute path, member (None if the file is the array) and format: 'zarr', 'npy',
-        'npz' or 'hdf5'.
-    shape : tuple of int
-        Rows and columns.
-    dtype : numpy.dtype
-        Dtype of the values as read, in native byte order.
-    chunks : tuple of int or None
-        Rows and columns of the pieces it is stored in; None if it is stored whole.
-    fingerprint : str
-        Size and modification time of the file, which a copy may keep; for zarr those
-        of the metadata file, with shape and dtype.
-    changed : str
-        Time when the file, its name, owner or permissions last changed, which no copy
-        keeps. Empty at a URL.
     """
 
     location: Location
     shape: tuple[int, int]
+    # That of the values as read, in native byte order.
     dtype: np.dtype[Any]
+    # Rows and columns of the pieces it is stored in; None if it is stored whole.
     chunks: tuple[int, int] | None
+    # Size and modification time of the file, which a copy may keep; for zarr those of
+    # the metadata file, with shape and dtype.
     fingerprint: str
+    # When the file, its name, owner or permissions last changed, which no copy keeps.
+    # Empty at a URL.
     changed: str
     ndim: ClassVar = 2
 
@@ -92,10 +80,7 @@ class StoredMatrix(ABC):
         return self.location.path
 
     def __getitem__(self, index: tuple[slice, slice]) -> NDArray[Any]:
-        """Read one region, of rows and columns with any steps, into a new array.
-
-        Raises StoreError if the file is gone or damaged, or holds another matrix now.
-        """
+        """Read one region, of rows and columns with any steps, into a new array."""
         region, within = split_index(index, self.shape)
         rows, columns = (f"{x.start}:{x.stop}" for x in region)
         name = f"{self.location} [{rows}, {columns}]"
@@ -126,10 +111,9 @@ class StoredMatrix(ABC):
         return
 
     def provenance(self) -> dict[str, Any]:
-        """Return the notes that `multiply_files` and `update_files` keep in an output.
+        """Return the notes that jobs keep in an output; empty for other matrices.
 
-        Routine, arguments, moduli, bound, inputs, versions, and whether it is complete.
-        Empty for other matrices, and for .npy and .npz files, which hold no notes.
+        .npy and .npz files hold none.
         """
         return {}
 

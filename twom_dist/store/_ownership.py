@@ -89,7 +89,7 @@ def find_stranger(folder: str, output: str) -> str:
     """
     name = os.path.basename(output)
     # An .npz is made from an .npy file.
-    files = ("lock", "room", "look", "look.draft", name, f"{name}.npy")
+    files = ("lock", "look", "look.draft", name, f"{name}.npy")
     for path in sorted(Path(folder).glob("*")):
         # Removing a link leaves what it leads to, so a link counts as a file.
         whole = path.is_dir() and not path.is_symlink()

@@ -19,18 +19,11 @@ Commit = Callable[[], None]
 
 
 class Signs(NamedTuple):
-    """Signs that a run is at work on an output.
+    """Signs that a run is at work on an output; None where they are not known."""
 
-    Attributes
-    ----------
-    locked : bool or None
-        Whether a run holds the lock; None where there are no locks.
-    beat : float or None
-        When a run last showed that it is alive, in seconds since 1970; None where none
-        has.
-    """
-
+    # Whether a run holds the lock.
     locked: bool | None
+    # When a run last showed that it is alive, in seconds since 1970.
     beat: float | None
 
 

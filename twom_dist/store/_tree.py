@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ..errors import StoreError, spell_install
 
@@ -37,14 +37,12 @@ _OWN = re.compile(
 class Stamp(NamedTuple):
     """Marks that tell a file from another one."""
 
+    # Size and modification time, which a copy may keep.
     content: str
-    """Size and modification time, which a copy may keep."""
+    # When content, name, owner or permissions changed, which nobody can set; empty for
+    # objects. The inode's number would not do: exFAT, sshfs and others give a file a
+    # new one now and then.
     change: str
-    """Time when content, name, owner or permissions changed, which nobody can set.
-
-    The inode's number would not do: exFAT, sshfs and others give a file a new one now
-    and then. Empty for objects, whose modification time or digest nobody can set.
-    """
 
 
 class Seen(NamedTuple):
@@ -52,10 +50,10 @@ class Seen(NamedTuple):
 
     name: str
     size: int
+    # Times or digest, as text.
     mark: str
-    """Times or digest, as text."""
+    # Seconds since 1970, if known.
     modified: float | None
-    """Seconds since 1970, if known."""
 
 
 def is_url(path: str) -> bool:
@@ -218,16 +216,6 @@ def sync_all(folder: str) -> None:
     for inner, _, names in os.walk(folder):
         for name in ("", *names):
             sync(os.path.join(inner, name))
-
-
-def reserve(file: IO[bytes], nbytes: int) -> None:
-    """Take disk space for a file, or raise; macOS has no call for it, so zeros do."""
-    if hasattr(os, "posix_fallocate"):
-        return os.posix_fallocate(file.fileno(), 0, nbytes)
-    block = bytes(2**20)
-    for done in range(0, nbytes, len(block)):
-        file.write(block[: nbytes - done])
-    file.flush()
 
 
 def remove(path: str) -> None:

@@ -4,11 +4,9 @@ import math
 import os
 import re
 import warnings
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Sequence
 from functools import lru_cache, partial
-from gzip import GzipFile
 from hashlib import sha256
-from io import BytesIO
 from itertools import islice, product
 from typing import Any, Self
 
@@ -70,14 +68,12 @@ class ZarrMatrix(StoredMatrix):
         array = _open_node(_folder(location))
         if not isinstance(array, zarr.Array):
             raise refuse_member(location, _find_arrays(location.path, VECTOR_AXES))
-        _limit(array)
         refuse_empty(location, *_count_chunks(location, array))
         _check_chunks(location, array, [slice(0, n) for n in array.shape])
         return array[...]
 
     @staticmethod
     def list_others(path: str) -> list[str]:
-        """List the first name beside those of an array at the root, if there is one."""
         is_store, names = tree.is_store(path), tree.list_files(path)
         names = (x for x in names if not (is_store and tree.is_own(x)))
         return [*islice(names, 1)]
@@ -112,41 +108,10 @@ def _folder(location: Location) -> str:
 
 
 def _open(location: Location, fingerprint: str = "") -> Any:
-    array = tree.open_array(_folder(location))
-    _limit(array)
-    return array
+    return tree.open_array(_folder(location))
 
 
 _open_once = lru_cache(maxsize=16)(_open)
-
-
-def _limit(array: Any) -> None:
-    """Let gzip unpack no more than a chunk may have: some kB can become GB."""
-    # A filter may have stored wider numbers.
-    most = 8 * math.prod(_chunk_shape(array)) * array.dtype.itemsize + 2**10
-    for codec in _list_codecs(array.metadata):
-        packer = getattr(codec, "_gzip_codec", codec)
-        if getattr(packer, "codec_id", "") == "gzip":
-            packer.decode = partial(_unpack, most)
-
-
-def _list_codecs(holder: Any) -> Iterator[Any]:
-    """List the codecs of an array, and those of its shards."""
-    yield from (
-        getattr(holder, "compressor", None),
-        *(getattr(holder, "filters", ()) or ()),
-    )
-    for codec in getattr(holder, "codecs", ()):
-        yield codec
-        yield from _list_codecs(codec)
-
-
-def _unpack(most: int, data: Any, out: None = None) -> bytes:
-    with GzipFile(fileobj=BytesIO(data)) as stream:
-        found = stream.read(most + 1)
-    if len(found) > most:
-        raise ValueError(f"a chunk unpacks to more than {most} bytes")
-    return found
 
 
 def _open_node(path: str) -> Any:
@@ -189,25 +154,7 @@ def _find_arrays(path: str, axes: Container[int] = MATRIX_AXES) -> list[str]:
         root = _open_node(path)
         if not isinstance(root, zarr.Group):
             return []
-        own = {os.path.realpath(path)}
-        nodes = root.members(None) if tree.is_url(path) else _walk(path, "", own)
-        found = [
-            name for name, x in nodes if isinstance(x, zarr.Array) and x.ndim in axes
-        ]
-    return sorted(found)
-
-
-def _walk(path: str, inside: str, seen: set[str]) -> Iterator[Any]:
-    """Yield the names and nodes below a group, each once.
-
-    zarr would wait for metadata in pipes, and go round where links lead to above.
-    """
-    for name in sorted(os.listdir(os.path.join(path, inside))):
-        member = os.path.join(inside, name)
-        place = os.path.realpath(os.path.join(path, member))
-        if os.path.isdir(place) and place not in seen:
-            seen.add(place)
-            node = _open_node(place)
-            yield member, node
-            if isinstance(node, zarr.Group):
-                yield from _walk(path, member, seen)
+        nodes = root.members(None)
+        return sorted(
+            x for x, y in nodes if isinstance(y, zarr.Array) and y.ndim in axes
+        )

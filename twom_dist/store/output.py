@@ -44,16 +44,16 @@ class Output:
     that sees the same file system or object store.
     """
 
+    # Path or URL of the zarr store.
     store: str
-    """Path or URL of the zarr store."""
+    # Name of the array in the store; empty if the store is the array.
     member: str
-    """Name of the array in the store; empty if the store is the array."""
     shape: tuple[int, int]
+    # Rows and columns, at most those of the matrix: chunks are stored whole.
     tile: tuple[int, int]
-    """Rows and columns, at most those of the matrix: chunks are stored whole."""
     dtype: np.dtype[Any]
+    # Name that differs from those of outputs that other runs make in this place.
     id: str
-    """Name that differs from those of outputs that other runs make in this place."""
 
     @property
     def array(self) -> str:

@@ -16,51 +16,36 @@ from ._matrix import StoredMatrix
 
 def matrix_class(format: str) -> type[StoredMatrix]:
     """Import the class of a format when it is needed: zarr and h5py load slowly."""
-    module = import_module(f"._{format}", __package__)
+    module = import_module({"npz": "._npy"}.get(format, f"._{format}"), __package__)
     return cast("type[StoredMatrix]", getattr(module, f"{format.title()}Matrix"))
 
 
 def open_matrix(path: str | os.PathLike[str]) -> StoredMatrix:
     """Open a matrix in a ``.zarr``, ``.npy``, ``.npz`` or HDF5 file.
 
-    Only headers are read and checked; elements are read when the matrix is indexed.
-
     Parameters
     ----------
     path : str or os.PathLike
         The file, or ``path::member`` for an array inside a container, such as
-        ``data.h5::A``, ``pair.npz::A`` or ``store.zarr::group/A``. The member may be
-        omitted if the container holds only one 2-D array.
+        ``data.h5::A`` or ``store.zarr::group/A``. The member may be omitted if the
+        container holds only one 2-D array.
 
     Returns
     -------
     StoredMatrix
-        The matrix, whose dtype is bool, an integer type, float32, float64, complex64 or
-        complex128.
+        Only its header is read; its elements are when it is indexed.
 
     Raises
     ------
     StoreError
         The file is missing, unreadable, damaged or truncated, its suffix is unknown,
-        or it does not hold a matrix of such a dtype.
+        or it does not hold a matrix of numbers.
 
     Notes
     -----
     Chunks that a zarr store or an HDF5 file lacks are read as its fill value; a damaged
     chunk is found when it is read. Nothing is ever unpickled. Every read of a
-    compressed ``.npz`` member unpacks all of it, piece by piece; jobs accept up to 64
-    MiB. Only jobs compare the checksum of an uncompressed member, and only once.
-
-    Examples
-    --------
-    >>> import numpy as np, os, tempfile
-    >>> from twom_dist.store import open_matrix
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = os.path.join(folder, "A.npy")
-    ...     np.save(path, np.arange(6).reshape(2, 3))
-    ...     A = open_matrix(path)
-    ...     A.shape, A[0:2, 1:3].tolist()
-    ((2, 3), [[1, 2], [4, 5]])
+    compressed ``.npz`` member unpacks all of it, piece by piece.
     """
     location = parse_location(path)
     with store_errors(location, "read"):

@@ -14,7 +14,7 @@ from . import _tree as tree
 from ._beside import MEMBER, check_member, holding, is_of_another
 from ._errors import store_errors
 from ._export import export, export_bytes, publish
-from ._location import parse_location
+from ._location import make_absolute, parse_location
 from ._locks import NO_LOCKS, beating, check_system, is_at, is_locked, lock
 from ._ownership import find_stranger, make_own_folder, open_own
 from ._place import Commit, Place, Signs
@@ -28,8 +28,7 @@ _ALL_RIGHTS = os.R_OK | os.W_OK | os.X_OK
 class Unfinished(Place):
     """The place of an output that is made in a hidden folder beside it.
 
-    The folder holds a lock file, the zarr array, what a look at the inputs has found
-    and, if the output is of another format, a file that reserves room for it.
+    The folder holds a lock file, the zarr array and the findings of a look.
     """
 
     @property
@@ -44,10 +43,6 @@ class Unfinished(Place):
         return os.path.join(self.folder, "lock")
 
     @property
-    def _room(self) -> str:
-        return os.path.join(self.folder, "room")
-
-    @property
     def _look(self) -> str:
         return os.path.join(self.folder, "look")
 
@@ -55,7 +50,7 @@ class Unfinished(Place):
         return os.path.join(self.folder, f"{id}.zarr")
 
     def find(self) -> tuple[Output, Manifest] | None:
-        """Return the output that an earlier run left, with its manifest, if any."""
+        """Return what an earlier run left, with its manifest."""
         with store_errors(self.folder, "read"):
             stores = sorted(Path(self.folder).glob("*.zarr"))
         for store in stores:
@@ -92,7 +87,7 @@ class Unfinished(Place):
             os.rename(draft, self._look)
 
     def find_look(self) -> bytes | None:
-        """Return the findings that an earlier run has kept, if any."""
+        """Return the findings that are kept."""
         with (
             store_errors(self.folder, "read"),
             suppress(FileNotFoundError),
@@ -209,12 +204,9 @@ class Unfinished(Place):
         return Signs(False, None)
 
     def start(self, output: Output, manifest: Manifest) -> None:
-        """Remove earlier files; create the array, and reserve room for its export."""
+        """Remove earlier files, and create the array."""
         self._clear()
         output.create(manifest | {MEMBER: self.location.member})
-        if room := export_bytes(output, self.location):
-            with store_errors(self.location, "written"), open(self._room, "wb") as file:
-                tree.reserve(file, room)
 
     def finish(
         self, output: Output, overwrite: bool, commit: Commit = lambda: None
@@ -229,7 +221,6 @@ class Unfinished(Place):
             store_errors(self.location, "written"),
             holding(self.location) as check_same,
         ):
-            tree.remove(self._room)
             # An earlier run may have left a file there, or somebody a link.
             tree.remove(path)
             finished = export(output, self.location, path)
@@ -291,3 +282,32 @@ def find_unfinished(path: str | os.PathLike[str]) -> Place:
         return Place(location)
     # A job replaces the target of a link, not the link.
     return Unfinished(replace(location, path=os.path.realpath(location.path)))
+
+
+def list_leftovers(folder: str) -> list[Unfinished]:
+    """List the unfinished outputs in a folder, but not in its subfolders."""
+    found = []
+    with store_errors(folder, "read"):
+        paths = sorted(Path(make_absolute(folder)).iterdir())
+    for path in paths:
+        output = path.name.removeprefix(".").removesuffix(".unfinished")
+        # Most names are not those of an output.
+        with suppress(StoreError):
+            place = Unfinished(parse_location(os.path.join(path.parent, output)))
+            if place.folder == str(path) and path.is_dir() and not path.is_symlink():
+                found.append(place)
+    return found
+
+
+def remove_leftover(place: Unfinished, *, dry: bool = False) -> None:
+    """Remove an unfinished output unless it must stay; `dry`: only check that."""
+    obstacle = "it has no lock file, so twom-dist did not make it"
+    # Locking would create the file.
+    if os.path.isfile(place.lock_path):
+        with place.lock(surely=True):
+            obstacle = place.find_obstacle()
+            if not (obstacle or dry):
+                place.remove()
+    if obstacle:
+        problem = f"{place.folder!r} stays: {obstacle}"
+        raise StoreError(problem, "Look inside it first", "not-removed")

@@ -166,50 +166,32 @@ def test_every_end_has_its_code(call, tmp_path, a, b, monkeypatch):
 # --- scripts --------------------------------------------------------------------------
 
 
-def executables(folder):
-    return {path.name: path.stat().st_mode & 0o111 for path in folder.iterdir()}
-
-
 def test_the_scripts_are_written_and_what_is_there_is_kept(call, here):
     """Unless told otherwise; a link is replaced and not followed."""
     code, out, err = call("scripts", "jobs/my scripts")
-    assert (code, err) == (0, "")
-    assert "jobs/my scripts/README.md" in out
+    assert (code, err, "jobs/my scripts/README.md" in out) == (0, "", True)
     written, precious = here / "jobs/my scripts", here / "precious"
     assert contents(written) == contents(CLUSTER)
-    assert executables(written) == executables(CLUSTER)
+    modes = (
+        {x.name: x.stat().st_mode for x in y.iterdir()} for y in (written, CLUSTER)
+    )
+    assert next(modes) == next(modes)
     precious.write_text("as it was")
     (written / "worker.sh").unlink()
     (written / "worker.sh").symlink_to(precious)
     before = contents(here)
     call.assert_refuses("scripts", written, why="scripts-exist")
     call.assert_refuses("scripts", precious, "--overwrite", why="scripts-not-written")
+    # As on a full disk.
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (999, limits[1]))
+        full = ("scripts", written, "--overwrite")
+        call.assert_refuses(*full, why="scripts-not-written")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert contents(here) == before
     assert call("scripts", written, "--overwrite")[0] == 0
     assert precious.read_text() == "as it was"
     assert contents(written) == contents(CLUSTER)
     assert not (written / "worker.sh").is_symlink()
-    (written / "worker.sh").unlink()
-    (written / "worker.sh").mkdir()
-    (written / "worker.sh" / "mine").touch()
-    before = contents(here)
-    call.assert_refuses("scripts", written, "--overwrite", why="scripts-exist")
-    assert contents(here) == before
-
-
-def test_scripts_of_which_one_cannot_be_written_are_not_replaced(call, here):
-    """As on a full disk."""
-    assert call("scripts", "jobs")[0] == 0
-    for path in (here / "jobs").iterdir():
-        path.write_text(f"{path.name}, as it was")
-    (here / "jobs" / "worker.sh").unlink()
-    before = contents(here)
-    largest = max(x.stat().st_size for x in CLUSTER.iterdir())
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (largest - 1, limits[1]))
-        why = "scripts-not-written"
-        call.assert_refuses("scripts", "jobs", "--overwrite", why=why)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert contents(here) == before

@@ -68,7 +68,7 @@ def test_a_folder_that_a_run_is_in_stays_and_a_damaged_one_goes(call, left):
 
 
 STRANGERS = [
-    *("notes.txt", "lock.zarr", "lock", "room/notes.txt", "C.npy/notes.txt"),
+    *("notes.txt", "lock.zarr", "lock", "look/notes.txt", "C.npy/notes.txt"),
     *("0123456789ab.zarr", "0123456789ab.zarr/notes.txt"),
     *("*.zarr/notes.txt", "*.zarr/c/0/notes.txt"),
 ]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.command import make, read
-from tests.support.expect import first_number, raises
-from twom_dist.errors import MemoryLimitError, PlanError
+from tests.support.expect import first_number
+from twom_dist.errors import MemoryLimitError
 from twom_dist.jobs import begin, budget_for_job, compute, open_job
 
 MIB = 2**20
@@ -60,13 +60,6 @@ def test_a_plan_fits_and_a_refusal_names_what_does(
         count, each = map(int, fewer.groups())
         assert count * each <= mib * workers
         assert plan(routine, shape, each, count, tile, **given)
-
-
-def test_too_many_tiles_are_refused():
-    for shape, tile in (((4096,) * 3, 1), ((1, 10**9, 1), 3)):
-        with raises(PlanError, "many-tiles") as caught:
-            plan("gemm", shape, 2000, chunks=tile)
-        assert first_number(caught.value.remedy) > tile
 
 
 def test_the_fullest_worker_and_the_earliest_pause_count():

@@ -190,24 +190,12 @@ def test_a_compressed_member_takes_little_memory(order):
 
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-@pytest.mark.parametrize("zeros", [True, False])
-def test_a_member_that_claims_more_than_it_has(compression, zeros):
-    """In its own header, and in the list of the archive as well."""
-    save("A.npy", np.zeros((200, 200)) if zeros else make_matrix((200, 200), "f8"))
-    data = Path("A.npy").read_bytes()
+def test_a_member_that_claims_more_than_it_has(compression):
+    save("A.npy", np.zeros((200, 200)))
     with zipfile.ZipFile("A.npz", "w", compression) as archive:
-        archive.writestr("A.npy", data[:30_000] if zeros else data[:-8])
+        archive.writestr("A.npy", Path("A.npy").read_bytes()[:30_000])
     with raises(StoreError, "file-truncated"):
         open_matrix("A.npz")
-    listed = bytearray(Path("A.npz").read_bytes())
-    size = listed.index(b"PK\1\2") + 24
-    listed[size : size + 4] = len(data).to_bytes(4, "little")
-    Path("A.npz").write_bytes(listed)
-    # What is compressed may be many times as long, but not any times.
-    seen = zeros or compression == zipfile.ZIP_STORED
-    matrix = None if seen else open_matrix("A.npz")
-    with raises(StoreError, "file-truncated"):
-        open_matrix("A.npz") if matrix is None else matrix[:, :]
 
 
 # --- what is missing, and where it comes from -----------------------------------------

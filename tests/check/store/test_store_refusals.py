@@ -67,7 +67,6 @@ def write_version(*version):
 def set_pipe(path, form):
     group = zarr.open_group("Z.zarr", mode="w", zarr_format=form)
     group.create_array("A", data=np.eye(3))
-    group.create_group("g")
     Path("Z.zarr", path).unlink(missing_ok=True)
     os.mkfifo(f"Z.zarr/{path}")
 
@@ -85,8 +84,7 @@ FOREIGN = [
     (x, y) for x in ("npy", "npz", "h5") for y in ("f2", "g", "G", "S3", "i4,f8")
 ]
 FOREIGN += [("npy", "M8[s]"), ("npz", "M8[s]"), ("zarr", "f2")]
-PIPES = [("A/zarr.json", "::A", 3), ("g/zarr.json", "", 3), ("g/.zgroup", "", 2)]
-PIPES += [(".zattrs", "::A", 2), ("A/.zattrs", "::A", 2)]
+PIPES = [("A/zarr.json", "::A", 3), (".zattrs", "::A", 2), ("A/.zattrs", "::A", 2)]
 # What is made, what is opened, and the code.
 REFUSED = [
     *((partial(Path(x).write_text, "no"), x, "file-damaged") for x in NAMES[1:]),
@@ -178,14 +176,6 @@ def test_a_matrix_of_any_claimed_size_is_refused_at_once():
     zarr.create_array("B.zarr", shape=(3000, 3000), chunks=chunks, dtype="f8")
     plan = td.plan(td.update_files, td.herk, "B.zarr", n_workers=2, num_moduli=8)
     assert max(plan.tile_shape) <= 3000
-
-
-def test_links_to_groups_above_are_not_followed_for_ever():
-    group = zarr.open_group("Z.zarr", mode="w")
-    group.create_group("g").create_array("A", data=np.eye(3))
-    for name in ("one", "two"):
-        os.symlink("..", f"Z.zarr/g/{name}")
-    assert open_matrix("Z.zarr").location.member == "g/A"
 
 
 def test_pickled_objects_are_refused_and_not_loaded():

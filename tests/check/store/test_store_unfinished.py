@@ -109,7 +109,7 @@ def test_all_is_on_disk_before_it_counts(name):
 
 
 @pytest.mark.parametrize(("name", "copies"), [("C.zarr", 1), ("C.h5", 2), ("C.npz", 3)])
-def test_room_is_asked_for_and_taken_first(name, copies):
+def test_room_is_asked_for_first(name, copies):
     """Tiles that are there need no more."""
 
     def assert_needs(nbytes):
@@ -124,12 +124,6 @@ def test_room_is_asked_for_and_taken_first(name, copies):
     output = place.output(values.shape, values.shape, values.dtype)
     assert_needs(copies * values.nbytes)
     assert os.listdir() == []
-    with place.lock():
-        place.start(output, {})
-        room = Path(place.folder, "room")
-        taken = room.stat().st_blocks * 512 if room.exists() else 0
-        assert copies - 1 <= taken / values.nbytes <= 2 * (copies - 1)
-        place.remove()
     output = place.output(values.shape, (32, 128), values.dtype)
     with place.lock():
         output.create({})
