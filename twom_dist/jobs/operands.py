@@ -210,9 +210,8 @@ def persist_inputs(run: Run, client: Any) -> TilePair | None:
     """
     if not (run.layout.reads_once and run.layout.spec.looks):
         return None
-    readers = None if client is None else _choose_readers(run, client)
-    shape = run.layout.tile_shape
-    inputs = read_inputs(run.job, shape, EVERY, EVERY, readers=readers)
+    readers, tile = _choose_readers(run, client), run.layout.tile_shape
+    inputs = read_inputs(run.job, tile, EVERY, EVERY, readers=readers)
     a, b = persist(inputs, client, run.cluster.threads)
     return a, b
 
@@ -229,7 +228,7 @@ def release_inputs(inputs: TilePair | None, client: Any) -> None:
 def _choose_readers(run: Run, client: Any) -> Mapping[tuple[Line, int], str] | None:
     """Choose the workers that read tiles, or leave it to dask."""
     layout, spec, cluster = run.layout, run.layout.spec, run.cluster
-    workers = sorted(x["address"] for x in list_workers(client))
+    workers = sorted(x["address"] for x in list_workers(client)) if client else []
     if not flag_setting("placement") or len(workers) < 2:
         return None
     (wave,) = layout.waves

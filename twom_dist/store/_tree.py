@@ -75,16 +75,11 @@ def exists(path: str) -> bool:
 
 def is_store(path: str) -> bool:
     """Return True if a folder or prefix is the root of a zarr array or group."""
-    if not is_url(path):
-        check_metadata(path)
     names = ("zarr.json", ".zarray", ".zgroup")
+    # zarr would wait for pipes.
+    for name in () if is_url(path) else (*names, ".zattrs", ".zmetadata"):
+        check_file(os.path.join(path, name))
     return any(exists(os.path.join(path, name)) for name in names)
-
-
-def check_metadata(folder: str) -> None:
-    """Refuse metadata of a zarr node that are not files: zarr would wait for pipes."""
-    for name in ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"):
-        check_file(os.path.join(folder, name))
 
 
 def is_own(name: str) -> bool:
