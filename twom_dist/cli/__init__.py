@@ -2,14 +2,13 @@
 
 import click
 
-from .clean import clean
 from .doctor import doctor
 from .failures import EPILOG, SentenceGroup
 from .info import info
 from .plan import plan
 from .products import products
 from .scripts import scripts
-from .status import status
+from .status import clean, status
 from .tune import tune
 
 __all__ = ["main"]

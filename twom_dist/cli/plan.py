@@ -7,21 +7,9 @@ from dask.system import CPU_COUNT
 
 from ..errors import TwomError
 from ..tiles.routine import ROUTINES
+from . import options as opt
 from .failures import show
-from .options import (
-    CHUNKS_OPTION,
-    COMMON_OPTIONS,
-    COUNT,
-    DIAG_OPTION,
-    EXACT_OPTION,
-    OP_OPTIONS,
-    SHARED_OPTIONS,
-    UPDATE_OPTIONS,
-    find_routine,
-    given,
-    option,
-    read_shape,
-)
+from .options import find_routine, given, option, read_shape
 
 _OPTIONS = [
     option(
@@ -34,17 +22,19 @@ _OPTIONS = [
     option(
         "--dtype", str, "Dtype of the result [default: of the files, or complex128]."
     ),
-    *UPDATE_OPTIONS,
-    *OP_OPTIONS,
-    *SHARED_OPTIONS,
-    DIAG_OPTION,
-    EXACT_OPTION,
+    *opt.UPDATE_OPTIONS,
+    *opt.OP_OPTIONS,
+    *opt.SHARED_OPTIONS,
+    opt.DIAG_OPTION,
+    opt.EXACT_OPTION,
     option(
-        "--n-workers", COUNT, "Number of workers [default: as gemm would start here]."
+        "--n-workers",
+        opt.COUNT,
+        "Number of workers [default: as for gemm here].",
     ),
     option(
         "--threads-per-worker",
-        COUNT,
+        opt.COUNT,
         "Threads of each [default: 2 on a GPU, else as gemm would start here].",
     ),
     option(
@@ -53,8 +43,8 @@ _OPTIONS = [
         "Memory limit of each worker, e.g. 16GiB [default: as gemm would set here, and "
         "none for given workers].",
     ),
-    CHUNKS_OPTION,
-    *COMMON_OPTIONS,
+    opt.CHUNKS_OPTION,
+    *opt.COMMON_OPTIONS,
 ]
 
 

@@ -8,22 +8,9 @@ from typing import Any
 import click
 
 from ..tiles.routine import ROUTINES, Routine
+from . import options as opt
 from .failures import ARGUMENTS, EPILOG, begin_work, say, show
-from .options import (
-    CHUNKS_OPTION,
-    COMMON_OPTIONS,
-    COUNT,
-    DIAG_OPTION,
-    EXACT_OPTION,
-    OP_OPTIONS,
-    SCHEDULER_OPTIONS,
-    SHARED_OPTIONS,
-    UPDATE_OPTIONS,
-    find_routine,
-    flag,
-    given,
-    option,
-)
+from .options import find_routine, flag, given, option
 
 _HELP = """Compute C = {formula} from matrices in files.
 
@@ -61,7 +48,7 @@ _WORKER_OPTIONS = [
     ),
     option(
         "--threads-per-worker",
-        COUNT,
+        opt.COUNT,
         "Threads per worker process [default: 2 on a GPU, else a share of the cores].",
     ),
     option(
@@ -73,22 +60,22 @@ _WORKER_OPTIONS = [
         "--insecure",
         "Do not encrypt: every user of this machine can then run programs as you.",
     ),
-    CHUNKS_OPTION,
+    opt.CHUNKS_OPTION,
 ]
 _RUN_OPTIONS = [
-    *SCHEDULER_OPTIONS,
+    *opt.SCHEDULER_OPTIONS,
     flag("--dashboard", "Serve dask's dashboard on port 8787."),
     flag("--verbose", "Say how accurate the result is, and why."),
     flag("--quiet", "Print nothing but errors and what --json prints."),
-    *COMMON_OPTIONS,
+    *opt.COMMON_OPTIONS,
 ]
 
 
 def _make_command(routine: Routine) -> click.Command:
     letters = ["a", "b"][: routine.matrices]
-    ops = UPDATE_OPTIONS if routine.triangle else OP_OPTIONS
-    more = [] if routine.sums else [DIAG_OPTION]
-    of_call = [*_SUM_OPTIONS, *ops, *SHARED_OPTIONS, *more]
+    ops = opt.UPDATE_OPTIONS if routine.triangle else opt.OP_OPTIONS
+    more = [] if routine.sums else [opt.DIAG_OPTION]
+    of_call = [*_SUM_OPTIONS, *ops, *opt.SHARED_OPTIONS, *more]
     of_call_names, of_job_names = (
         [str(option.name) for option in options] for options in (of_call, _FILE_OPTIONS)
     )
@@ -114,7 +101,7 @@ def _make_command(routine: Routine) -> click.Command:
             *(click.Argument([x]) for x in letters),
             _OUTPUT,
             *of_call,
-            EXACT_OPTION,
+            opt.EXACT_OPTION,
             *_FILE_OPTIONS,
             *_WORKER_OPTIONS,
             *_RUN_OPTIONS,

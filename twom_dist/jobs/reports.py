@@ -16,7 +16,7 @@ from ..errors import StoreError
 from ..plan.explanation import Explanation
 from ..plan.show import Rows, as_html, name_count
 from ..store import Output, Place, Signs, find_unfinished, open_matrix
-from ..store._locks import BEAT_SECONDS
+from ..store._guards import BEAT_SECONDS
 from ..store.output import RUN
 from ..tiles.routine import ROUTINES
 from ..typing import Cell

@@ -1,9 +1,8 @@
 """Matrices in .npy, .npz and HDF5 files, and in local or remote zarr stores."""
 
-from ._matrix import StoredMatrix
+from ._matrix import StoredMatrix, open_matrix, read_vector
 from ._place import Place, Signs
 from .output import Output
-from .reader import open_matrix, read_vector
 from .unfinished import Unfinished, find_unfinished
 
 __all__ = [

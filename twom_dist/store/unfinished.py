@@ -14,12 +14,21 @@ from . import _tree as tree
 from ._beside import MEMBER, check_member, holding, is_of_another
 from ._errors import store_errors
 from ._export import export, export_bytes, publish
+from ._guards import (
+    NO_LOCKS,
+    beating,
+    check_system,
+    find_stranger,
+    is_at,
+    is_locked,
+    lock,
+    make_own_folder,
+    open_own,
+)
 from ._location import make_absolute, parse_location
-from ._locks import NO_LOCKS, beating, check_system, is_at, is_locked, lock
-from ._ownership import find_stranger, make_own_folder, open_own
+from ._matrix import matrix_class
 from ._place import Commit, Place, Signs
 from .output import Manifest, Output, open_output
-from .reader import matrix_class
 
 # Publishing the output opens the folder in order to sync its list of names.
 _ALL_RIGHTS = os.R_OK | os.W_OK | os.X_OK
