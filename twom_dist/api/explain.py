@@ -7,8 +7,7 @@ from ..auto.choose import tell_choice
 from ..moduli.accuracy import AUTO_METHOD
 from ..plan import Cluster, make_plan
 from ..plan.explanation import Explanation, add_findings, explain_spec
-from ..problem import problem
-from ..problem.problem import Problem
+from ..problem.problem import Problem, of_arrays, of_headers
 from ..problem.sizes import check_known
 from ..run.align import op_chunks
 from ..run.collection import look_at_arrays
@@ -61,15 +60,13 @@ def explain(
     job = ask_job(routine, matrices, options)
     call = job or ask(routine, matrices, options, explain)
     call = take_matrices(call, dtype, reading=True)
-    (terms, A, B, C), diag = call[:4], call.diag
-    if C is None:
+    if call.C is None:
         # The accuracy is that of the product that is added to C.
-        terms = terms._replace(beta=None)
-    shapes = any(map(is_header, (A, B, C, diag)))
-    pose = problem.of_headers if shapes else problem.of_arrays
-    posed = pose(terms, A, B, C, diag=diag)
+        call = call._replace(terms=call.terms._replace(beta=None))
+    shapes = any(map(is_header, call))
+    posed = (of_headers if shapes else of_arrays)(call)
     explained = _explain(posed) if shapes or posed.system is None else _look(posed)
-    choice = terms.choice
+    choice = call.terms.choice
     if choice.method != AUTO_METHOD:
         return explained
     spec, decisive = posed.spec, choice.decisive

@@ -11,13 +11,11 @@ from ..plan import LARGEST_TILE, Cluster, Plan, check_fit, make_plan, tile_sizes
 from ..plan.cluster import DEVICE_THREADS
 from ..plan.memory import MemoryBudget
 from ..problem.call import Call
-from ..problem.integer_valued import outline_integers
 from ..problem.matrices import Header, common_family, is_dask
-from ..problem.pairs import as_pairs, header_of
-from ..problem.problem import Problem, of_headers
+from ..problem.pairs import as_pairs
+from ..problem.problem import Problem, describe, of_headers
 from ..problem.scalars import as_number
 from ..problem.sizes import check_known
-from ..problem.target import Exact
 from ..tiles.grid import Chunks
 from ..workers.client import current_cluster
 from .files import ask_job
@@ -156,24 +154,17 @@ def _read_bytes(size: int | str | None) -> int | None:
 
 def _pose(call: Call) -> Problem:
     """Pose the problem of the headers; without C, beta adds one of zeros."""
-    (terms, a, b, c), diag = call[:4], call.diag
-    arrays = {x: y for x, y in (("A", a), ("B", b)) if y is not None}
-    arrays = {x: y for x, y in arrays.items() if not is_header(y)}
+    terms, a, b, c = call[:4]
+    named = {x: y for x, y in (("A", a), ("B", b)) if y is not None}
+    arrays = {x: y for x, y in named.items() if not is_header(y)}
     family = common_family(**arrays) if arrays else None
-    if terms.choice.pairs:
-        a, b = (
-            x if x is None or is_header(x) else header_of(x, y)
-            for x, y in ((a, "A"), (b, "B"))
-        )
-    elif isinstance(terms.choice.target, Exact):
-        a, b = (
-            x if x is None or is_header(x) else outline_integers(x, y)
-            for x, y in ((a, "A"), (b, "B"))
-        )
+    seen = {x: describe(terms.choice, y, x) for x, y in arrays.items()}
+    call = call._replace(**seen)
     if c is None and terms.beta is not None and as_number(terms.beta, "beta") != 0:
-        alone = of_headers(terms._replace(beta=None), a, b, None, family, diag)
-        c = Header((*alone.stack, *alone.shape[:2]), alone.dtype)
-    return of_headers(terms, a, b, c, family, diag)
+        alone = of_headers(call._replace(terms=terms._replace(beta=None)), family)
+        zeros = Header((*alone.stack, *alone.shape[:2]), alone.dtype)
+        call = call._replace(C=zeros)
+    return of_headers(call, family)
 
 
 def _is_cut(posed: Problem) -> bool:

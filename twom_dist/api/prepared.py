@@ -12,6 +12,7 @@ from ..interop.dlpack import adopt
 from ..kernels.device_memory import OwnMemory
 from ..kernels.family import family_of
 from ..kernels.graphs import Graphs
+from ..problem.call import Call
 from ..problem.integer_valued import is_floating
 from ..problem.matrices import as_matrix, is_dask, read_shape
 from ..problem.problem import of_headers
@@ -112,7 +113,7 @@ class Product:
             if shape is not None
         }
         left, right = (self._headers.get(name) for name in ("A", "B"))
-        posed = of_headers(terms._replace(beta=None), left, right)
+        posed = of_headers(Call(terms._replace(beta=None), left, right))
         self._graph = as_flag("graph", graph)
         looks = posed.spec.exact and is_floating(posed.a.dtype)
         if self._graph and (looks or posed.spec.looks):
@@ -142,7 +143,7 @@ class Product:
         """
         (A, B, C, out), give_back = adopt(A=A, B=B, C=C, out=out)
         A, B = self._check("A", A), self._check("B", B)
-        compute = partial(compute_arrays, self._terms, A, B, C, out)
+        compute = partial(compute_arrays, Call(self._terms, A, B, C, out))
         with self._memory(A):
             if not self._graph or out is None or family_of(out) == "numpy":
                 return give_back(compute())

@@ -62,7 +62,7 @@ def compute_call(call: Call) -> Any:
     if names is not None:
         return labelled.apply(compute_call, call)
     (A, B, C, out, diag), give_back = adopt(A=A, B=B, C=C, out=out, diag=diag)
-    return give_back(compute_arrays(terms, A, B, C, out, diag))
+    return give_back(compute_arrays(Call(terms, A, B, C, out, None, diag)))
 
 
 def _computing(ask: Callable[..., Call]) -> Any:

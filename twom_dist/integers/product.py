@@ -13,7 +13,7 @@ from ..errors import ArgumentError, PlanError, portable_errors, shown
 from ..interop.dlpack import adopt
 from ..kernels.family import Family, empty_block, family_of
 from ..problem.arguments import checked
-from ..problem.call import Terms
+from ..problem.call import Call, Terms
 from ..problem.choice import Choice
 from ..problem.exact import LARGEST_RESULT, describe_tiles, shortest_exact
 from ..problem.integer_valued import is_floating
@@ -208,7 +208,7 @@ def _pose(terms: Terms, a: Any, b: Any, family: Family) -> Problem:
             check_parts(x, name)
         return Header(x.shape[:-1] if pairs else x.shape, np.dtype(np.int8))
 
-    return of_headers(terms, outline(a, "A"), outline(b, "B"), family=family)
+    return of_headers(Call(terms, outline(a, "A"), outline(b, "B")), family)
 
 
 def _split(x: _Integers) -> list[_Integers]:

@@ -107,9 +107,9 @@ def open_job(
         (diag,), _ = adopt(diag=diag)
         diag = np.asarray(as_array(diag, "diag"))
     _check_output(output, sources)
-    b, c = stored.get("B"), stored.get("C0")
+    a, b, c = stored["A"], stored.get("B"), stored.get("C0")
     return Job(
-        **vars(of_headers(terms, stored["A"], b, c, diag=diag)),
+        **vars(of_headers(Call(terms, a, b, c, diag=diag))),
         output=output,
         overwrite=as_flag("overwrite", overwrite),
         refuse_missing=as_flag("refuse_missing", refuse_missing),

@@ -24,7 +24,7 @@ from ..moduli.accuracy import (
 from ..tiles.routine import Routine
 from ..tiles.spec import Spec
 from ..typing import Op, Uplo
-from .call import Terms
+from .call import Call, Terms
 from .choice import Choice, choose
 from .dtypes import result_dtype
 from .exact import Integers
@@ -107,40 +107,28 @@ class Problem:
         return replace(self, spec=replace(self.spec, engine=engine, stored=stored))
 
 
-def of_arrays(
-    terms: Terms,
-    A: Any,
-    B: Any = None,
-    C: Any = None,
-    out: Any = None,
-    diag: Any = None,
-) -> Problem:
+def of_arrays(call: Call) -> Problem:
     """Pose the problem of arrays in memory or of dask arrays, as `of_headers` does."""
+    choice, one, out = call.terms.choice, call.terms.routine.matrices == 1, call.out
     # On the host it serves all blocks.
-    family = common_family(A=A, B=B, C=C, diag=diag if is_on_device(diag) else None)
+    diag = call.diag if is_on_device(call.diag) else None
+    family = common_family(A=call.A, B=call.B, C=call.C, diag=diag)
     a, b, c = (
         None if x is None else as_matrix(x, name)
-        for x, name in ((A, "A"), (B, "B"), (C, "C"))
+        for x, name in ((call.A, "A"), (call.B, "B"), (call.C, "C"))
     )
-    diag = None if diag is None else as_array(diag, "diag")
-    left, right = a, b
-    if terms.choice.pairs:
-        # The problem is posed by the integers, before these are viewed as pairs.
-        left, right = (
-            x if x is None else header_of(x, y) for x, y in ((a, "A"), (b, "B"))
-        )
-        a, b = (x if x is None else as_pairs(x, y) for x, y in ((a, "A"), (b, "B")))
-    elif isinstance(terms.choice.target, Exact):
-        left, right = (
-            x if x is None else outline_integers(x, y) for x, y in ((a, "A"), (b, "B"))
-        )
-    posed = of_headers(terms, left, right, c, family, diag)
+    diag = None if call.diag is None else as_array(call.diag, "diag")
+    left, right = (describe(choice, x, y) for x, y in ((a, "A"), (b, "B")))
+    call = call._replace(A=left, B=right, C=c, diag=diag)
+    posed = of_headers(call, family)
     if posed.c is None and is_dask(c):
         # What beta = 0 leaves out decides all the same whether the result is lazy.
         posed = replace(posed, spec=replace(posed.spec, lazy=True))
     if left is a and right is b and out is None:
         return posed
-    if posed.spec.exact and not terms.choice.pairs:
+    if choice.pairs:
+        a, b = (x if x is None else as_pairs(x, y) for x, y in ((a, "A"), (b, "B")))
+    elif posed.spec.exact:
         limits = posed.limits
         a, b = (
             x if x is None else check_lazily(x, y, limit)
@@ -148,7 +136,14 @@ def of_arrays(
         )
     if out is not None:
         _check_out(out, (a, b, posed.c, diag), posed)
-    return replace(posed, a=a, b=a if terms.routine.matrices == 1 else b, out=out)
+    return replace(posed, a=a, b=a if one else b, out=out)
+
+
+def describe(choice: Choice, x: Any, name: str) -> Any:
+    """Return what an array is posed by: an exact product by its integers."""
+    if x is None or not isinstance(choice.target, Exact):
+        return x
+    return header_of(x, name) if choice.pairs else outline_integers(x, name)
 
 
 def _check_out(out: Any, matrices: Any, posed: Problem) -> None:
@@ -161,23 +156,16 @@ def _check_out(out: Any, matrices: Any, posed: Problem) -> None:
     check_out(out, matrices, (*posed.stack, *posed.shape[:2]), posed.dtype)
 
 
-def of_headers(
-    terms: Terms,
-    A: Any,
-    B: Any = None,
-    C: Any = None,
-    family: Family | None = None,
-    diag: Any = None,
-) -> Problem:
+def of_headers(call: Call, family: Family | None = None) -> Problem:
     """Pose the problem of anything that has a shape and a dtype.
 
     B is None for herk and syrk, C where nothing is added. `family`: that of the blocks
-    if it is known, which settles the engine; `diag`: the diagonal between op(A) and
-    op(B). Whatever does not fit together is refused.
+    if it is known, which settles the engine. Whatever does not fit together is refused.
     """
+    terms, A, B, C = call[:4]
     engine: str = terms.choice.engine
     engine = engine if family is None else engine_of(engine, family)
-    headers = [None if x is None else outline(x) for x in (A, B, C, diag)]
+    headers = [None if x is None else outline(x) for x in (A, B, C, call.diag)]
     choice = terms.choice
     if choice.method == AUTO_METHOD:
         terms = terms._replace(choice=choice.by_int8())
@@ -188,7 +176,7 @@ def of_headers(
         found = _look_up(terms, engine, *headers)
     right = A if terms.routine.matrices == 1 else B
     added = C if found.spec.beta != 0 else None
-    return Problem(A, right, added, *found[:3], stack=found.stack, diag=diag)
+    return Problem(A, right, added, *found[:3], stack=found.stack, diag=call.diag)
 
 
 class _Posed(NamedTuple):

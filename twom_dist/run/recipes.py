@@ -14,7 +14,7 @@ from ..errors import EngineUnavailableError, MemoryLimitError
 from ..kernels.device_memory import workspace_share
 from ..kernels.family import family_of
 from ..kernels.registry import engine_of
-from ..problem.call import Terms
+from ..problem.call import Call, Terms
 from ..problem.matrices import check_place, set_apart
 from ..problem.problem import Problem, of_arrays
 from ..problem.scalars import as_key
@@ -67,28 +67,24 @@ _SETTINGS = "workspace-bytes", "winograd-levels", "largest-tile"
 _recipes: dict[Hashable, Recipe | WeighedRecipe] = {}
 
 
-def compute_arrays(
-    terms: Terms,
-    A: Any,
-    B: Any = None,
-    C: Any = None,
-    out: Any = None,
-    diag: Any = None,
-) -> Any:
+def compute_arrays(call: Call) -> Any:
     """Compute a routine of arrays, or of dask arrays, as it was computed before."""
+    terms, A, B, C, out = call[:5]
     alpha, beta = as_key(terms.alpha, "alpha"), as_key(terms.beta, "beta")
     if alpha is not terms.alpha or beta is not terms.beta:
         terms = terms._replace(alpha=alpha, beta=beta)
+        call = call._replace(terms=terms)
     if C is not None and out is not None and beta != 0:
         C = set_apart(C, out)
-    key = None if diag is not None else _find_key(terms, A, B, C, out)
+        call = call._replace(C=C)
+    key = None if call.diag is not None else _find_key(terms, A, B, C, out)
     try:
         recipe = _recipes.get(key)
     except TypeError:
         key = recipe = None  # a scalar that is an array
     if key is None:
-        return compute(of_arrays(terms, A, B, C, out, diag))
-    pose = partial(of_arrays, terms, A, B, C, out)
+        return compute(of_arrays(call))
+    pose = partial(of_arrays, call)
     if recipe is None:
         posed = pose()
         recipe = Recipe.of(posed) or WeighedRecipe.of(posed)

@@ -19,7 +19,7 @@ from ..errors import INSTALL_CUDA, EngineUnavailableError, TwomError
 from ..kernels.family import convert
 from ..plan.show import Rows, as_html, as_text, name_count
 from ..problem.arguments import checked
-from ..problem.call import Terms
+from ..problem.call import Call, Terms
 from ..problem.choice import Choice
 from ..problem.problem import of_arrays
 from ..run.compute import compute
@@ -193,7 +193,7 @@ def check_amx() -> Iterator[Finding]:
 
 def _multiply(a: Any, b: Any, engine: EngineName) -> Any:
     terms = Terms(ROUTINES["gemm"], Choice.of(engine=engine))
-    return compute(of_arrays(terms, a, b))
+    return compute(of_arrays(Call(terms, a, b)))
 
 
 def check_sizes(engine: EngineName) -> Iterator[Finding]:

@@ -216,7 +216,7 @@ def test_tasks_of_several_pairs_find_the_same(kind):
     """As on GPUs, whose turns are of more than one tile."""
     a, b = pair_of(kind)
     expected = td.explain(td.gemm, a, b, equilibrate=False)
-    spec = of_arrays(*td.gemm.ask(a, b, equilibrate=False)[:3]).spec
+    spec = of_arrays(td.gemm.ask(a, b, equilibrate=False)).spec
     spec = replace(spec, lazy=True, turn=(2, 3))
     x, y = in_chunks((a, (11, 60)), (b, (60, 8)))
     layers = cut_inner(len(x.chunks[1]), 1, 1, 1)

@@ -50,7 +50,7 @@ def tiles_of_a_panel(steps, cache_bytes):
         [random_matrix(70, 40, "complex128", 1.0, 10 * side + i) for i in range(steps)]
         for side in (1, 2)
     )
-    posed = of_headers(*td.gemm.ask(left[0], right[0].T, num_moduli=3)[:3])
+    posed = of_headers(td.gemm.ask(left[0], right[0].T, num_moduli=3))
     spec = replace(posed.with_engine("cuda").spec, op_b="T", lazy=True)
     exponents, spec = np.full(70, 9, np.int32), replace(spec, cache_bytes=cache_bytes)
     return Row("left", left), Row("right", right), exponents, exponents, spec
