@@ -117,8 +117,8 @@ class Choice:
     @cached_property
     def by_size(self) -> bool:
         """True if the size of a product decides between int8 and the BLAS: "auto"."""
-        decided = self.decisive or self.engine == "reference"
-        return self.method == AUTO_METHOD and not decided
+        asked = self.method == AUTO_METHOD and self.engine != "reference"
+        return asked and not self.decisive
 
     def is_native(
         self, engine: str, routine: str, dtype: Any, shape: Shape, *, tell: bool = True
