@@ -189,11 +189,11 @@ def _check_native(choice: Choice) -> None:
 
 
 def _parse_accuracy(given: Options) -> Target:
-    both = given.accuracy, given.num_moduli
-    if given.method == NATIVE_METHOD and both != (None, None):
+    asked = given.accuracy is not None or given.num_moduli is not None
+    if asked and given.method == NATIVE_METHOD:
         raise AccuracyError(
             "method='blas' has the accuracy of the BLAS that it calls",
             "Leave accuracy and num_moduli out, or use another method",
             "native-accuracy",
         )
-    return parse_target(*both)
+    return parse_target(given.accuracy, given.num_moduli)
