@@ -88,7 +88,13 @@ def matmul(
            [14., 20.]])
     """
     plain = out is None and are_plain(x1, x2)
-    if plain and not options and is_small(x1.dtype, (*x1.shape, x2.shape[1])):
+    # Another text of these letters takes the longer way.
+    alone = len(options) == 1 and options.get("method") is AUTO_METHOD
+    if (
+        plain
+        and (alone or not options)
+        and is_small(x1.dtype, (*x1.shape, x2.shape[1]))
+    ):
         return np.matmul(x1, x2)
     choice = Choice.of(**_BY_SIZE | options)
     if plain and differ_first(x1, x2):
