@@ -11,7 +11,6 @@ CUDA = engine_or_skip()
 
 # After the skip: what is collected twice would be there without a device.
 from tests.support.contract.decode import *  # noqa: E402, F403
-from tests.support.contract.hexagonal import *  # noqa: E402, F403
 from tests.support.contract.products import *  # noqa: E402, F403
 from tests.support.contract.routines import *  # noqa: E402, F403
 from tests.support.contract.stages import *  # noqa: E402, F403

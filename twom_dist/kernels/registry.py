@@ -4,7 +4,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from ..errors import EngineUnavailableError, PlanError
+from ..errors import AccuracyError, EngineUnavailableError, PlanError
 from .family import Family
 from .protocol import Engine
 
@@ -32,6 +32,16 @@ def load_engine(name: str) -> Any:
             "Set the environment variable NUMBA_CACHE_DIR to a writable folder",
             "numba-cache",
         ) from error
+
+
+def check_method(engine: str, method: str) -> None:
+    """Refuse a method that an engine does not have."""
+    if engine == "cuda" and method == "eisenstein":
+        raise AccuracyError(
+            "method='eisenstein' does not multiply cupy arrays",
+            "Use method='2m', or move the arrays with cupy.asnumpy",
+            "method",
+        )
 
 
 def engine_of(name: str, family: Family = "numpy") -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import AccuracyError, ArgumentError, PlanError, TwomError
 from ..kernels.family import Family
-from ..kernels.registry import engine_of
+from ..kernels.registry import check_method, engine_of
 from ..moduli import ResidueSystem
 from ..moduli.accuracy import (
     AUTO_METHOD,
@@ -225,6 +225,8 @@ def _pose(terms: Terms, engine: str, A: Any, B: Any, C: Any, diag: Any) -> _Pose
         system = _choose_system(choice, dtype, max(k, 1))
     else:
         system = integers.choose_system(routine, choice.method, k)
+    method = NATIVE_METHOD if system is None else system.method
+    check_method(engine, method)
     empty = 0 in shape or alpha == 0
     equilibrate = choice.equilibrate
     if equilibrate and routine.matrices == 1 and diag is None:
@@ -238,7 +240,7 @@ def _pose(terms: Terms, engine: str, A: Any, B: Any, C: Any, diag: Any) -> _Pose
         routine,
         dtype=dtype.str,
         k=k,
-        method=NATIVE_METHOD if system is None else system.method,
+        method=method,
         moduli=() if system is None else system.choice,
         op_a=op_a,
         op_b=op_b,

@@ -14,11 +14,11 @@ from twom_dist.kernels.cuda.sources import FAMILIES, HOPPER_FAMILIES, module_for
 from twom_dist.kernels.cuda.tuning import BY_CAPABILITY
 from twom_dist.moduli import available_moduli, residue_system
 
-METHODS = ("2m", "3m", "4m", "hybrid", "eisenstein", "real")
+METHODS = ("2m", "3m", "4m", "hybrid", "real")
 # Those that are looked at.
 SYSTEMS = (
     *(("2m", 8), ("2m", 16), ("2m", 22), ("3m", 15), ("hybrid", 30)),
-    *(("eisenstein", 16), ("real", 14)),
+    ("real", 14),
 )
 
 
@@ -45,7 +45,7 @@ def every_module():
 
 @pytest.mark.parametrize("capability", BY_CAPABILITY)
 def test_modules_compile(kept, capability):
-    """Those of a default for all; hexagons and other dtypes add arithmetic alone."""
+    """Those of a default for all; other dtypes add arithmetic alone."""
     if f"sm_{capability}" == MAIN:
         compile_modules(kept, every_module())
         return

@@ -18,7 +18,7 @@ from twom_dist.kernels.cuda.tables import (
 )
 from twom_dist.moduli import Mirror, available_moduli, make_system, residue_system
 
-METHODS = ("2m", "3m", "4m", "hybrid", "eisenstein", "real")
+METHODS = ("2m", "3m", "4m", "hybrid", "real")
 MODULI = sorted({p for method in METHODS for p, _ in available_moduli(method)})
 
 # The first raw value below `count` whose low byte is not its symmetric residue, or

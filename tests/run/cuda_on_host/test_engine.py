@@ -13,6 +13,7 @@ from tests.support.cases import cases
 from tests.support.counts import assert_as_recorded, count_launches
 from tests.support.cuda import every_kernel
 from tests.support.cuda.host_device import EVERY_WAY
+from tests.support.expect import raises
 from tests.support.integers import random_integers
 from tests.support.strategies import (
     DTYPES,
@@ -20,6 +21,8 @@ from tests.support.strategies import (
     random_matrix,
     spread_pair,
 )
+from twom_dist.errors import AccuracyError, KernelError
+from twom_dist.moduli import residue_system
 
 
 @EVERY_WAY
@@ -70,6 +73,15 @@ def test_matrices_are_updated_where_they_lie(cuda, routine):
     expected = routine(*given, C=C.copy(), engine="cpu", **options)
     assert routine(*given, C=C, out=C, **options) is C
     assert same_bits(C, expected)
+
+
+def test_eisenstein_integers_are_refused(cuda):
+    A = random_matrix(4, 4)
+    with raises(AccuracyError, "method"):
+        td.gemm(A, A, method="eisenstein")
+    td.gemm(A.real, A.real, method="eisenstein")  # real moduli
+    with raises(KernelError, "order-of-moduli"):
+        cuda.encode(A, np.zeros(4, np.int32), residue_system("eisenstein", 2))
 
 
 @pytest.mark.parametrize("engine", [89], indirect=True)

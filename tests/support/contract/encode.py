@@ -120,7 +120,9 @@ def test_shifts_are_exact_in_every_stage(engine, dtype):
     """Compare with a matrix that was shifted before, stage by stage and bit by bit."""
     x, shifts = make_shifted(dtype)
     real = np.dtype(dtype).kind == "f"
-    methods = [("real", 9)] if real else [("2m", 8), ("eisenstein", 8), ("3m", 5)]
+    methods = [("real", 9)] if real else [("2m", 8), ("3m", 5)]
+    if not real and engine.name != "cuda":
+        methods.append(("eisenstein", 8))
     with np.errstate(over="ignore"):
         scaled = shift_columns(x, shifts)
     expected = find_stages(REFERENCE, scaled, None, methods)

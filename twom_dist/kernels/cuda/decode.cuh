@@ -129,8 +129,6 @@ __device__ __forceinline__ void add_moduli(Sums& d, Source& reader, int32 first,
   }
 }
 
-#include "hexagonal.cuh"
-
 // Steps 1 to 3, for neighbours.
 template <class Source>
 __device__ __forceinline__ void reconstruct(Source reader,
@@ -159,9 +157,6 @@ __device__ __forceinline__ void reconstruct(Source reader,
       subtract_multiple(d[e][part], divide_by_modulus(d[e][part]));
       carry_digits(d[e][part], halves);
     }
-#ifdef HEXAGONAL
-    lift_to_cell(d[e], halves);
-#endif
   }
   if (halves) {
 #pragma unroll
@@ -172,9 +167,6 @@ __device__ __forceinline__ void reconstruct(Source reader,
   }
 #pragma unroll
   for (int32 e = 0; e < ELEMENTS; ++e) {
-#ifdef HEXAGONAL
-    point_to_doubles(d[e], v[e]);
-#else
 #pragma unroll
     for (int32 part = 0; part < PARTS; ++part) {
       double own[RESULTS];
@@ -182,7 +174,6 @@ __device__ __forceinline__ void reconstruct(Source reader,
 #pragma unroll
       for (int32 word = 0; word < RESULTS; ++word) v[e][word][part] = own[word];
     }
-#endif
   }
 }
 

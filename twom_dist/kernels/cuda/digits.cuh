@@ -97,21 +97,14 @@ __device__ __forceinline__ Sum add_weighted(double weight, Combined value, Sum d
 __device__ __forceinline__ Sum first_sum(int32 part, int32 t) { return 0.0; }
 
 __device__ __forceinline__ double to_double(double x) { return x; }
-#endif
 
-// The two leading digits, over M.
-__device__ __forceinline__ double over_modulus(const Sum (&d)[DIGITS]) {
-  double q = __dmul_rn(to_double(d[DIGITS - 1]), TABLE[FACTORS]);
-#if DIGITS > 1
-  q = __dadd_rn(q, __dmul_rn(to_double(d[DIGITS - 2]), TABLE[FACTORS + 1]));
-#endif
-  return q;
-}
-
-#ifndef INTEGER_SUMS
-// Step 1.
+// Step 1: the two leading digits over M, rounded.
 __device__ __forceinline__ Quotient divide_by_modulus(const Sum (&d)[DIGITS]) {
-  return __dadd_rn(__dadd_rn(over_modulus(d), MAGIC), -MAGIC);
+  double q = __dmul_rn(d[DIGITS - 1], TABLE[FACTORS]);
+#if DIGITS > 1
+  q = __dadd_rn(q, __dmul_rn(d[DIGITS - 2], TABLE[FACTORS + 1]));
+#endif
+  return __dadd_rn(__dadd_rn(q, MAGIC), -MAGIC);
 }
 
 __device__ __forceinline__ void subtract_multiple(Sum (&d)[DIGITS], Quotient q) {

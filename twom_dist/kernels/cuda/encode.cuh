@@ -1,7 +1,6 @@
 // Integers of a row's entries and their int8 residue planes, four neighbours a thread.
 //
-// Macros: REAL, PARTS, SHIFTED, and WORDS, the 32-bit words of x' (|x'| < 2^(32 WORDS - 1));
-// HEXAGONAL where the parts of x' are those of Eisenstein integers, planes as of 2M.
+// Macros: REAL, PARTS, SHIFTED, and WORDS, the 32-bit words of x' (|x'| < 2^(32 WORDS - 1)).
 //
 // The residue system is part of the text, in front of it (`Constants` in tables.py):
 // TABLE, and the number of moduli of each kind, 2M first, then 3M, 4M and real. With all
@@ -53,8 +52,6 @@ __device__ __forceinline__ Integer quantise(double v) {
   x.word[WORDS - 1] ^= 0x80000000u;
   return x;
 }
-
-#include "hexagonal.cuh"
 
 // start + sum_i weight_i byte_i: below 4 WORDS 255 (p - 1) + p.
 __device__ __forceinline__ uint32 weigh(const Integer& x, const uint32* weights,
@@ -134,18 +131,11 @@ __device__ __forceinline__ void encode_group(const Element (&element)[4], int32 
   Integer re[4], im[4];
 #pragma unroll
   for (int32 c = 0; c < 4; ++c) {
-    double x = __dmul_rn(__dmul_rn(widen(element[c].part[0]), one), two);
+    re[c] = quantise(__dmul_rn(__dmul_rn(widen(element[c].part[0]), one), two));
 #if PARTS == 2
     double signed_one = conjugate ? -one : one;
     double y = __dmul_rn(__dmul_rn(widen(element[c].part[1]), signed_one), two);
-#endif
-#ifdef HEXAGONAL
-    nearest_point(x, y, re[c], im[c]);
-#else
-    re[c] = quantise(x);
-#if PARTS == 2
     im[c] = quantise(y);
-#endif
 #endif
   }
   int32 first = 0;

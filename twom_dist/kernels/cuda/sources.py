@@ -154,8 +154,6 @@ def module_for(
             macros["INTEGER_SUMS"] = "1"
     else:
         macros["WORDS"] = str(encode_words(system))
-    if system.hexagonal:
-        macros["HEXAGONAL"] = "1"
     return Module(family, tuple(macros.items()), system)
 
 

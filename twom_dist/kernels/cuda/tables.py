@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import KernelError
-from ...moduli import Mirror, ResidueSystem, combined_weights, form_of
+from ...moduli import Mirror, ResidueSystem, combined_weights
 
 UInt32Array = npt.NDArray[np.uint32]
 Float64Array = npt.NDArray[np.float64]
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
-# Forms of moduli in the order in which the kernels take them.
+# Kinds of moduli in the order in which the kernels take them.
 KINDS = ("2m", "3m", "4m", "real")
 
 # The contract's alpha and beta: not at all, by 1, by parts, as a complex number.
@@ -58,15 +58,15 @@ class Constants:
 
 def _count_kinds(system: ResidueSystem) -> tuple[tuple[str, int], ...]:
     """Count the 2M, 3M, 4M and real moduli, which come in this order."""
-    order = [KINDS.index(form_of(kind)) for kind in system.kinds]
-    if order != sorted(order):
+    kinds = system.kinds
+    if kinds != tuple(kind for kind in KINDS for _ in range(kinds.count(kind))):
         raise KernelError(
-            f"the CUDA kernels cannot take moduli in the order {system.kinds}",
+            f"the CUDA kernels cannot take moduli of these kinds: {', '.join(kinds)}",
             "Put 2M moduli first, then 3M, then 4M",
             "order-of-moduli",
         )
     names = "TWO_M_COUNT", "THREE_M_COUNT", "FOUR_M_COUNT", "REAL_COUNT"
-    return tuple((name, order.count(t)) for t, name in enumerate(names))
+    return tuple((name, kinds.count(x)) for name, x in zip(names, KINDS, strict=True))
 
 
 def reduction_constants(p: int) -> tuple[int, int]:
@@ -101,7 +101,7 @@ def own_products(system: ResidueSystem, hermitian: bool) -> tuple[int, ...]:
 @cache
 def is_paired(system: ResidueSystem) -> bool:
     """Tell whether of ``X X^H`` each modulus has two products, R and R^T."""
-    return {form_of(kind) for kind in system.kinds} == {"2m"}
+    return set(system.kinds) == {"2m"}
 
 
 # --- encode -----------------------------------------------------------------------
@@ -147,7 +147,7 @@ def encode_table(system: ResidueSystem) -> UInt32Array:
     im_weight = {"3m": 1, "4m": 1, "real": 0}
     first = 0
     entries = []
-    for p, kind in ((p, form_of(kind)) for p, kind in system.choice):
+    for p, kind in system.choice:
         own = [(t.re_weight, t.im_weight) for t in system.planes if t.p == p]
         im = own[0][1] if kind == "2m" else im_weight[kind]
         expected = {
@@ -258,8 +258,6 @@ def decode_elements(system: ResidueSystem) -> int:
     Compiled for sm_80, sm_90 and sm_100, no system needs more, or spills.
     """
     sums = system.parts * system.num_digits
-    if system.hexagonal and sums <= 6:
-        return 2  # with 4 it spills on sm_100
     return 4 if sums <= 6 else 2 if sums <= 10 else 1
 
 
