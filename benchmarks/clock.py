@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from twom_dist.kernels.cuda.launch import Parts, part_offsets
+from twom_dist.kernels.cuda.packing import flatten
 from twom_dist.kernels.cuda.tuning import tuning_for
 
 # Side of a block that stands for one 64 times as large, and what areas grow by.
@@ -153,7 +154,7 @@ class Clock:
     def map_planes(self, address: int, shape: tuple[int, int, int]) -> Any:
         """Remember the planes of the next product."""
         self._mapped.append(shape)
-        return np.void(bytes(128))
+        return bytes(128)
 
     def number(self) -> int:
         """Return the same for all: each worker has its own clock."""
@@ -197,6 +198,7 @@ class Clock:
         shared: int = 0,
     ) -> None:
         """Move the clock."""
+        args = [*flatten(args)]
         arrays = [x for x in args if isinstance(x, np.ndarray) and x.ndim > 1]
         nbytes = AREA * sum(x.nbytes for x in arrays)
         if module.family in ("products", "products_mma"):

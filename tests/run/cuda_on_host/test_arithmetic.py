@@ -101,10 +101,8 @@ def test_sums_at_every_boundary_are_requantised(host_kernels, p):
         (m, n), own = sums.shape, sums.astype(np.float32) if single else sums
         for old in (None, -(p // 2), (p - 1) // 2):
             out = np.full((m, n), old or 0, np.int8)
-            args = own.view(np.int32), np.int64(n), np.int64(m * n)
-            args += None if old is None else out, out, np.int64(n), np.int64(m * n)
-            args += np.int64(m), table, np.zeros(1, np.int32)
-            args += np.int32(single), np.int32(1), np.int64(0)
+            args = own.view(np.int32), n, m * n, None if old is None else out, out
+            args += n, m * n, m, table, np.zeros(1, np.int32), single, 1, 0
             given = (-(-n // 128), 2, 1), (32, 8, 1), args
             host_kernels.launch(module_for("requantise"), "requantise", *given)
             total = sums.astype(np.int64) + (old or 0)

@@ -79,7 +79,7 @@ class Fenced(HostDevice):
         start = (room - size) // 512 * 512
         return whole[start : start + size].view(dtype).reshape(shape)
 
-    def check_guards(self, args, name):
+    def check_guards(self):
         """Leave it to the processor."""
 
 
@@ -118,7 +118,7 @@ def test_a_map_puts_rows_at_the_slots_of_the_kernel(monkeypatch):
     monkeypatch.setattr(hopper, "_encode_tiled", lambda: encode)
     hopper.map_planes.cache_clear()
     seen["status"] = 0
-    assert isinstance(hopper.map_planes(4096, (3, 128, 48)), np.void)
+    assert len(hopper.map_planes(4096, (3, 128, 48))) == 128
     assert seen["lengths"] == [48, 2, 4, 8, 6]
     assert np.prod(seen["box"]) == 128 * 128
     strides = [1, *seen["distances"]]

@@ -1,14 +1,13 @@
 """Run the CUDA kernels on the host: the same text, built by the host's compiler.
 
-The grid is a loop over blocks and threads. Arguments are checked as strictly as a
-launch on a device would need them: every scalar of the parameter's own type.
+The grid is a loop over blocks and threads. Arrays are checked for the types that the
+parameters point to, which no device would do.
 """
 
 import ctypes
 import re
 import shutil
 import subprocess
-from collections import namedtuple
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -16,9 +15,8 @@ from threading import Lock
 
 import numpy as np
 
-from twom_dist.kernels.cuda.hopper import TENSOR_MAP
-from twom_dist.kernels.cuda.packing import pack
-from twom_dist.kernels.cuda.sources import source_of, text_of
+from twom_dist.kernels.cuda.packing import flatten, pack, parameters_of
+from twom_dist.kernels.cuda.sources import kernel_names, source_of, text_of
 
 COMPILER = shutil.which("g++")
 _SHIM = Path(__file__).with_name("host_shim.h")
@@ -38,33 +36,9 @@ _OPTIONS = (
     # Shared memory of templates belongs to one library, as all other memory does.
     "-fno-gnu-unique",
 )
-_SIGNATURE = re.compile(
-    r'extern "C" __global__ void\s+(?:__\w+__\([\w, ]+\)\s*)*(\w+)\(([^)]*)\)'
-)
 _DYNAMIC = re.compile(r"extern __shared__ (\w+) (\w+)\[\];")
-_QUALIFIERS = ("const", "*", "__grid_constant__")
 # Where the name is not NumPy's.
 _TYPES = {"uint4": "uint32", "float": "float32", "Job": "int32", "Mirror": "uint32"}
-_TYPES["TensorMap"] = TENSOR_MAP
-
-
-Parameter = namedtuple("Parameter", ["name", "dtype", "pointer", "constant"])
-
-
-@cache
-def parse_kernels(module):
-    real = dict(module.macros).get("REAL", "double")
-    kernels = {}
-    for name, text in _SIGNATURE.findall(text_of(module.family)):
-        parameters = []
-        for parameter in text.split(","):
-            *kind, own = parameter.replace("*", " * ").split()
-            (word,) = (t for t in kind if t not in _QUALIFIERS)
-            word = real if word == "REAL" else word
-            dtype = np.dtype(_TYPES.get(word, word))
-            parameters.append(Parameter(own, dtype, "*" in kind, "const" in kind))
-        kernels[name] = parameters
-    return kernels
 
 
 @cache
@@ -131,7 +105,7 @@ extern "C" void set_constants(const int* numbers, const {kind}* table) {{
 
 def host_text(module, extra="", specialised=False):
     """Write the text that the host's compiler builds, with constants or variables."""
-    kernels = parse_kernels(module).items()
+    kernels = {x: parameters_of(module.family, x) for x in kernel_names(module.family)}
     text = source_of(module) if specialised else text_of(module.family)
     for theirs, ours in _DEVICES_OWN.items():
         text = text.replace(theirs, ours)
@@ -142,7 +116,7 @@ def host_text(module, extra="", specialised=False):
     block, head = "run_alone", ""
     if "__syncthreads" in text:
         block, head = "run_together", f'#include "{_BARRIER}"\n'
-    wrappers = "".join(_wrapper(name, len(p), block) for name, p in kernels)
+    wrappers = "".join(_wrapper(name, len(p), block) for name, p in kernels.items())
     head = f'#include "{_SHIM}"\n{head}#line 1 "{module.family}"\n'
     return f"{head}{text}{extra}{_PRELUDE}{wrappers}"
 
@@ -164,13 +138,9 @@ class HostKernels:
         self._built, self._lock = {}, Lock()
 
     def launch(self, module, name, grid, block, args, shared=0):
-        """Run every thread of a launch, one after the other.
-
-        `args`: NumPy arrays for pointers, NumPy scalars otherwise, for null ones too.
-        """
-        for parameter, given in zip(parse_kernels(module)[name], args, strict=True):
-            _check(name, parameter, given)
-        packed = pack(args, lambda x: x.ctypes.data)
+        """Run every thread of a launch, one after the other, of NumPy arrays."""
+        check_arguments(module, name, args)
+        packed = pack(module.family, name, args, lambda x: x.ctypes.data)
         self.launch_packed(module, name, grid, block, *packed, shared)
 
     def launch_packed(self, module, name, grid, block, data, offsets, shared=0):
@@ -228,17 +198,18 @@ class HostKernels:
         return ctypes.CDLL(str(self._kept.get(".so", parts, make)))
 
 
-def _check(kernel, parameter, given):
-    where = f"{kernel}, {parameter.name}"
-    if not parameter.pointer:
-        assert np.ndim(given) == 0, f"{where}: {given!r} is no NumPy scalar"
-        assert given.dtype == parameter.dtype, f"{where}: {given.dtype} given"
-        assert isinstance(given, np.generic), f"{where}: {type(given)} given"
-        return
-    if given is None:
-        return
-    assert isinstance(given, np.ndarray), f"{where}: {type(given)} given"
-    real = given.real.dtype
-    assert real.itemsize == parameter.dtype.itemsize, f"{where}: {given.dtype} given"
-    assert (real.kind == "f") == (parameter.dtype.kind == "f"), where
-    assert parameter.constant or given.flags.writeable, f"{where} is read-only"
+def check_arguments(module, name, args):
+    """Check the types of arguments: those of arrays as well, which packing ignores."""
+    real = dict(module.macros).get("REAL", "double")
+    parameters = parameters_of(module.family, name)
+    for parameter, given in zip(parameters, flatten(args), strict=True):
+        where = f"{name}, {parameter.name}"
+        if not parameter.pointer:
+            assert np.ndim(given) == 0, f"{where}: {given!r} is no number"
+        elif given is not None:
+            assert isinstance(given, np.ndarray), f"{where}: {type(given)} given"
+            word = real if parameter.type == "REAL" else parameter.type
+            dtype, own = np.dtype(_TYPES.get(word, word)), given.real.dtype
+            assert own.itemsize == dtype.itemsize, f"{where}: {given.dtype} given"
+            assert (own.kind == "f") == (dtype.kind == "f"), where
+            assert parameter.constant or given.flags.writeable, f"{where} is read-only"

@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 from tests.support.cases import NIGHTLY
+from tests.support.cuda.host import check_arguments
 from twom_dist.errors import MemoryLimitError
 from twom_dist.kernels.cuda import engine as engine_module
-from twom_dist.kernels.cuda import tuning
+from twom_dist.kernels.cuda import scripts, tuning
 from twom_dist.kernels.cuda.engine import CudaEngine
 from twom_dist.kernels.cuda.hopper import TENSOR_MAP
 from twom_dist.kernels.cuda.launch import part_offsets
+from twom_dist.kernels.cuda.scripts import Recorder
 from twom_dist.kernels.cuda.sources import DYNAMIC_FAMILIES
 
 POISON = 0xA5
@@ -72,6 +74,17 @@ def _multiply(x, y, sums):
         out[...] = a.astype(np.float64) @ b.astype(np.float64).T
 
 
+class CheckedRecorder(Recorder):
+    """Checks what a script's launches are given, before it is only an address."""
+
+    def launch(self, module, name, grid, block, args, shared=0):
+        check_arguments(module, name, args)
+        super().launch(module, name, grid, block, args, shared)
+
+
+scripts.Recorder = CheckedRecorder
+
+
 def launches_of_products(device):
     """Name what a device has launched in order to multiply and reduce."""
     names = {"products", "products_mma", "multiply_int8", "requantise"}
@@ -87,8 +100,8 @@ class HostDevice:
         The calls, and those of them that scripts make.
     allocated : list of int
         Bytes of each allocation, of which none may have more than `room`.
-    guarded : dict of int
-        Bytes of the allocations that are alive, by their memory.
+    guarded : dict
+        Memory and bytes of the allocations that are alive.
     free : int, optional
         What it says of free memory when it is asked, of `total` bytes.
     """
@@ -106,18 +119,19 @@ class HostDevice:
             raise MemoryLimitError("full", "", "device-memory")
         self.allocated.append(size)
         whole = np.full(size + 1024, POISON, np.uint8)
-        self.guarded[id(whole)] = size
+        self.guarded[id(whole)] = weakref.ref(whole), size
         weakref.finalize(whole, self.guarded.pop, id(whole))
         start = _start(whole)
         return whole[start : start + size].view(dtype).reshape(shape)
 
-    def check_guards(self, args, name):
-        """See that a launch wrote to nothing beside its arrays."""
-        for whole in (_allocation(x) for x in args if isinstance(x, np.ndarray)):
-            if (size := self.guarded.get(id(whole))) is not None:
+    def check_guards(self):
+        """See that a launch wrote to nothing beside arrays that are alive."""
+        for whole, size in [*self.guarded.values()]:
+            if (whole := whole()) is not None:
                 start = _start(whole)
                 around = whole[start - _GUARD : start], whole[start + size :]
-                assert all((x == POISON).all() for x in around), f"{name}: beside"
+                beside = f"{self.launched[-1]}: beside"
+                assert all((x == POISON).all() for x in around), beside
 
     def filled(self, shape, dtype, byte=0):
         self.launched.append("memset")
@@ -169,13 +183,17 @@ class HostDevice:
         assert shared == 0 or module.family in DYNAMIC_FAMILIES
         assert shared <= self.shared_bytes()
         self.kernels.launch(module, name, grid, block, args, shared)
-        self.check_guards(args, name)
+        self.check_guards()
 
-    def launch_packed(self, module, name, *given):
-        """Run every thread of a launch that a script repeats."""
+    def launch_packed(self, module, name, grid, block, data, offsets, shared=0):
+        """Run every thread of a launch of a script."""
         self.launched.append(name)
         self.repeated.append(name)
-        self.kernels.launch_packed(module, name, *given)
+        assert shared == 0 or module.family in DYNAMIC_FAMILIES
+        assert shared <= self.shared_bytes()
+        own = module, name, grid, block, data, offsets, shared
+        self.kernels.launch_packed(*own)
+        self.check_guards()
 
     def multiply_int8(self, x, y, sums):
         self.launched.append("multiply_int8")
@@ -205,7 +223,7 @@ class HostDevice:
         assert rows % 64 == address % 128 == k % 128 == 0
         out = np.zeros(1, TENSOR_MAP)
         out["word"][0, :3] = address, count * rows, k
-        return out[0]
+        return out.tobytes()
 
     def total_bytes(self):
         return self.total

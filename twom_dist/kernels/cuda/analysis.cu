@@ -21,7 +21,8 @@ template <class T> __device__ __forceinline__ T read_again(const T* address) {
 }
 
 // The bits of the smallest cosine that a thread finds among the rows of a matrix, and of
-// 1; their totals lie `distance` beyond their squares. Bits of numbers that are not negative are in their order.
+// 1; their totals lie `distance` beyond their squares. Bits of numbers that are not
+// negative are in their order.
 __device__ __forceinline__ uint64 smallest_cosine(const int64* squares,
                                                   int64 distance, int64 rows,
                                                   int64 k) {

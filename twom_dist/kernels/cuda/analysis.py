@@ -6,6 +6,7 @@ small matrices waited for (1.2 ms of Python at any n up to 1024, an H100).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from math import prod
 from typing import Any
 
@@ -15,9 +16,19 @@ from ...moduli import ScalingRule
 from ...typing import Array
 from ..octaves import COUNTED
 from ..statistics import RowStatistics
-from . import norms
-from .launch import Device, Parts, count_matrices, remember
-from .scripts import Recorder, Scripts, outline_all
+from .device import CudaDevice
+from .launch import BLOCK, Parts, count_matrices, listed, remember
+from .norms import (
+    FILL,
+    Side,
+    find_largest,
+    find_statistics,
+    list_operands,
+    module_of,
+    pair,
+    rule_args,
+)
+from .scripts import Scripts
 
 
 @dataclass(frozen=True)
@@ -40,7 +51,7 @@ class CudaAnalysis:
     columns: Array | None
     errors: Array | None
     counted: Sequence[Array]
-    device: Device
+    device: CudaDevice
     arrays: Callable[[], "_Arrays"]
 
     def statistics(self) -> list[RowStatistics]:
@@ -87,7 +98,7 @@ class _Arrays:
 
 
 def analyse(
-    device: Device,
+    device: CudaDevice,
     scripts: Scripts,
     variant: Any,
     operands: Sequence[Array],
@@ -99,29 +110,22 @@ def analyse(
     meanwhile: Callable[[], object] | None,
 ) -> CudaAnalysis:
     """Launch all stages, and fetch what they end with; see `Analyses.analyse`."""
-    own = shifts or ()
-    (x, y), (e, f) = norms.pair(operands), norms.pair(own)
-    given = {"x": x, "y": y, "e": e, "f": f}
-    shapes = tuple(x.shape for x in operands)
-    parts, sides = _parts(shapes, columns, rule is not None), len(operands)
-    key = "analyse", variant, outline_all(given.values()), norm_bits, columns, rule
-    script = scripts.get(key)
-    count = 1 + columns + (rule is not None)
-    if script is None:
-        recorder = Recorder(device, given)
-        found = recorder.filled_together(parts, norms.FILL)
-        _launch(recorder, operands, own, _sort(found, count, sides), norm_bits, rule)
-        scripts.keep(key, recorder.script)
-        slab, ends = None, found[:count]
-    else:
-        slab = script.run(device, given)
-        ends = device.split(slab, parts[:count])
+    (x, y), (e, f) = pair(map(listed, operands)), pair(shifts or ())
+    parts = _parts(tuple(x.shape for x in operands), columns, rule is not None)
+    count, sides = 1 + columns + (rule is not None), len(operands)
+
+    def write(recorder: Any, x: Array, y: Array, e: Array, f: Array) -> None:
+        found = _sort(recorder.filled_together(parts, FILL), count, sides)
+        _launch(recorder, found, (x, y), (e, f), norm_bits, rule)
+
+    key = "analyse", variant, norm_bits, columns, rule
+    slab = scripts.run(device, key, {"x": x, "y": y, "e": e, "f": f}, write)
 
     def arrays() -> _Arrays:
-        every = found if slab is None else device.split(slab, parts)
-        return _sort(every, count, sides)
+        return _sort(device.split(slab, parts), count, sides)
 
     expected = arrays().counted() if octaves else []
+    ends = device.split(slab, parts[:count])
     cosines, *others = device.fetch([*ends, *expected], meanwhile)
     of_columns = others.pop(0) if columns else None
     errors = others.pop(0) if rule is not None else None
@@ -162,25 +166,28 @@ def _sort(arrays: Sequence[Array], count: int, sides: int) -> _Arrays:
 
 def _launch(
     device: Any,
-    operands: Sequence[Array],
-    shifts: Sequence[Array],
     found: _Arrays,
+    operands: Sequence[Array],
+    shifts: Sequence[Array | None],
     norm_bits: int,
     rule: ScalingRule | None,
 ) -> None:
-    given = device, operands, shifts, found.largest
-    norms.find_largest(*given, found.sums, found.counts)
-    sums, columns = [x[:2] for x in found.sums], len(found.extremes) > 0
-    cosines, of_columns = found.ends[0], found.ends[1] if columns else None
-    ends = found.done[0], cosines, of_columns
-    norms.find_statistics(*given, norm_bits, sums, found.counts, found.extremes, ends)
+    given = found.largest, found.sums, found.counts
+    sides = [Side(*x) for x in zip(operands, shifts, *given, strict=False)]
+    find_largest(device, sides)
+    looked = [
+        s._replace(sums=sums[:2], extremes=x)
+        for s, sums, x in zip_longest(sides, found.sums, found.extremes)
+    ]
+    columns = found.ends[1] if found.extremes else None
+    find_statistics(device, looked, norm_bits, (found.done[0], found.ends[0], columns))
     if rule is None:
         return
-    blocks, block, args = norms.list_operands(operands)
+    blocks, both = list_operands(sides)
     squares, errors = ([x[i] for x in found.sums] for i in (0, 2))
-    args = *args, *norms.pair(shifts), *norms.pair(found.largest), *norms.pair(squares)
-    args = *args, *norms.rule_args(rule), np.float64(2.0**norm_bits)
-    args = *args, *norms.pair(errors), found.done[1], found.ends[-1]
-    module = norms.module_of("analysis", operands[0], shifts)
+    args = (
+        *(*both, pair(shifts), pair(found.largest), pair(squares), rule_args(rule)),
+        *(2.0**norm_bits, pair(errors), found.done[1], found.ends[-1]),
+    )
     grid = blocks, 1, count_matrices(operands[0])
-    device.launch(module, "find_errors", grid, block, args)
+    device.launch(module_of("analysis", sides), "find_errors", grid, BLOCK, args)

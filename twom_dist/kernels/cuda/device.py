@@ -5,7 +5,7 @@ here waits for them but `synchronize` and `fetch`.
 """
 
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -186,8 +186,11 @@ class CudaDevice(Streams):
         args: Sequence[Any],
         shared: int = 0,
     ) -> None:
-        """Launch a kernel; scalars come as NumPy scalars of the parameters' types."""
-        packed = pack(args, partial(_address, device=current_device()))
+        """Launch a kernel: arrays, None and numbers, in tuples for structures.
+
+        `shared`: bytes of shared memory that a block takes beside its kernel's own.
+        """
+        packed = pack(module.family, name, args, self.address)
         self.launch_packed(module, name, grid, block, *packed, shared)
 
     def launch_packed(

@@ -6,15 +6,13 @@ from typing import Any
 import numpy as np
 
 from ...typing import Array
+from .device import CudaDevice
 from .launch import (
-    Device,
     count_matrices,
     fill_grid,
-    flag_args,
     listed,
-    over_stack,
-    scalar_args,
-    size_args,
+    matrix,
+    scalar,
     stack_stride,
     strides,
 )
@@ -49,59 +47,52 @@ class CudaFill:
         return replace(self, marks=marks)
 
 
-def mark_nonfinite(
-    device: Device,
-    x: Array,
-    y: Array,
-    rows: Array,
-    columns: Array,
-    conjugate: tuple[bool, bool],
-) -> CudaFill:
-    """Mark the elements of ``X Y^T`` that a NaN or an Inf reaches."""
-    (*stack, m, k), n = x.shape, y.shape[-2]
-    marks = device.empty((*stack, m, n), np.uint8)
-    if marks.size:
-        x, y = listed(x), listed(y)
+class CudaFills:
+    """Launches of fill.cu."""
+
+    device: CudaDevice
+
+    def find_nonfinite(
+        self,
+        x: Array,
+        y: Array,
+        rows: Array,
+        columns: Array,
+        conjugate: tuple[bool, bool],
+    ) -> CudaFill:
+        """Mark the elements of ``X Y^T`` that a NaN or an Inf reaches."""
+        (*stack, m, k), n = x.shape, y.shape[-2]
+        marks = self.device.empty((*stack, m, n), np.uint8)
+        if marks.size:
+            x, y = listed(x), listed(y)
+            args = (
+                *(pair(x, y, conjugate), m, n, k, rows, columns, marks),
+                *(stack_stride(x), stack_stride(y)),
+            )
+            grid = fill_grid(m, n, count_matrices(x))
+            self.device.launch(
+                module_for("fill", x.dtype), "mark_nonfinite", *grid, args
+            )
+        return CudaFill(marks, rows, columns)
+
+    def apply_nonfinite(
+        self, fill: CudaFill, out: Array, alpha: complex, beta: complex, c: Array | None
+    ) -> None:
+        """Overwrite the marked elements of ``alpha X Y^T + beta c``."""
+        m, n = fill.marks.shape[-2:]
+        if fill.marks.size == 0:
+            return
+        out, c = listed(out), None if c is None else listed(c)
         args = (
-            *pair_args(x, y, conjugate),
-            *(*size_args(m, n, k), rows, columns, marks),
-            *(stack_stride(x), stack_stride(y)),
+            *(fill.marks, m, n, fill.rows, fill.columns, scalar(alpha), scalar(beta)),
+            *(matrix(c), out, strides(out)[0], stack_stride(c), stack_stride(out)),
         )
-        module = module_for("fill", x.dtype)
-        grid, block = fill_grid(m, n)
-        grid = over_stack(grid, count_matrices(x))
-        device.launch(module, "mark_nonfinite", grid, block, args)
-    return CudaFill(marks, rows, columns)
-
-
-def fill_nonfinite(
-    device: Device,
-    fill: CudaFill,
-    out: Array,
-    alpha: complex,
-    beta: complex,
-    c: Array | None,
-) -> None:
-    """Overwrite the marked elements of ``alpha X Y^T + beta c``."""
-    m, n = fill.marks.shape[-2:]
-    if fill.marks.size == 0:
-        return
-    out, c = listed(out), None if c is None else listed(c)
-    beside = out if c is None else c
-    args: tuple[Any, ...] = (
-        *(fill.marks, np.int64(m), np.int64(n), fill.rows, fill.columns),
-        *(*scalar_args(alpha), *scalar_args(beta)),
-        *(c, *strides(beside), out, strides(out)[0]),
-        *(stack_stride(beside), stack_stride(out)),
-    )
-    module = module_for("fill", out.dtype)
-    grid, block = fill_grid(m, n)
-    grid = over_stack(grid, count_matrices(out))
-    device.launch(module, "fill_nonfinite", grid, block, args)
+        grid = fill_grid(m, n, count_matrices(out))
+        self.device.launch(module_for("fill", out.dtype), "fill_nonfinite", *grid, args)
 
 
 def fill_product(
-    device: Device,
+    device: CudaDevice,
     x: Array,
     y: Array,
     rows: Array,
@@ -114,20 +105,15 @@ def fill_product(
 ) -> None:
     """Mark and overwrite at once, for operands that hold all of k."""
     (m, k), n = x.shape[-2:], y.shape[-2]
-    beside = out if c is None else c
     args = (
-        *pair_args(x, y, conjugate),
-        *(*size_args(m, n, k), rows, columns),
-        *(*scalar_args(alpha), *scalar_args(beta)),
-        *(c, *strides(beside), out, *map(stack_stride, (x, y, beside))),
+        *(pair(x, y, conjugate), m, n, k, rows, columns, scalar(alpha), scalar(beta)),
+        *(matrix(c), out, *map(stack_stride, (x, y, c))),
     )
-    module = module_for("fill", x.dtype)
-    grid, block = fill_grid(m, n)
-    grid = over_stack(grid, count_matrices(x))
-    device.launch(module, "fill_product", grid, block, args)
+    grid = fill_grid(m, n, count_matrices(x))
+    device.launch(module_for("fill", x.dtype), "fill_product", *grid, args)
 
 
-def pair_args(x: Array, y: Array, conjugate: tuple[bool, bool]) -> tuple[Any, ...]:
-    """List the arguments that describe both operands."""
-    first, second = flag_args(*conjugate)
+def pair(x: Array, y: Array, conjugate: tuple[bool, bool]) -> tuple[Any, ...]:
+    """Describe both operands."""
+    first, second = conjugate
     return x, *strides(x), first, y, *strides(y), second

@@ -1,81 +1,74 @@
 """Passes over finished tiles: scalars, mirrors, diagonals; see tile.cu."""
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from ...typing import Array, Uplo
+from .device import CudaDevice
 from .launch import (
-    Device,
-    closing_args,
     count_matrices,
     listed,
-    operand_args,
-    over_stack,
-    scalar_args,
+    matrix,
+    scalar,
     square_grid,
     stack_stride,
     strides,
-    tall,
     tile_grid,
 )
 from .sources import module_for
 
 
-def scale_and_add(
-    device: Device,
-    x: Array | None,
-    alpha: complex,
-    beta: complex,
-    c: Array | None,
-    dtype: Any,
-) -> Array:
-    """Return alpha x + beta c; a matrix times 0 is not read."""
-    some = c if x is None else x
-    assert some is not None
-    given = np.dtype(dtype)
-    # The arguments are of the result's dtype, as the drivers make them.
-    assert all(t is None or t.dtype == given for t in (x, c))
-    out = device.empty(some.shape, given)
-    if out.size:
-        some, x, c = tall(some), *(None if t is None else tall(t) for t in (x, c))
-        m, n = some.shape
-        alpha, beta = (0 if x is None else alpha), (0 if c is None else beta)
-        args = (
-            *(x, *strides(some if x is None else x), *scalar_args(alpha)),
-            *(c, *strides(some if c is None else c), *scalar_args(beta)),
-            *(np.int64(m), np.int64(n), out),
-        )
-        module = module_for("tile", given)
-        device.launch(module, "scale_and_add", *tile_grid(m, n), args)
-    return out
+class CudaFinish:
+    """Launches of tile.cu."""
 
+    device: CudaDevice
 
-def mirror_tile(
-    device: Device, tile: Array, conjugate: bool, out: Array | None = None
-) -> Array:
-    """Conjugate-transpose, or transpose."""
-    *stack, m, n = tile.shape
-    out = device.empty((*stack, n, m), tile.dtype) if out is None else out
-    if out.size:
-        tile = listed(tile)
-        last = np.int32(conjugate), out, stack_stride(tile)
-        module = module_for("tile", tile.dtype)
-        grid, block = square_grid(m, n)
-        grid = over_stack(grid, count_matrices(tile))
-        device.launch(module, "mirror_tile", grid, block, (*operand_args(tile), *last))
-    return out
+    def scale_and_add(
+        self,
+        x: Array | None,
+        alpha: complex,
+        beta: complex,
+        c: Array | None,
+        dtype: Any,
+    ) -> Array:
+        """Return alpha x + beta c by one kernel; a matrix times 0 is not read."""
+        some = c if x is None else x
+        assert some is not None
+        given = np.dtype(dtype)
+        # The arguments are of the result's dtype, as the drivers make them.
+        assert all(t is None or t.dtype == given for t in (x, c))
+        out = self.device.empty(some.shape, given)
+        if out.size:
+            m, n = prod(some.shape[:-1]), some.shape[-1]
+            # A stack is the rows of all its matrices: a view, or a copy.
+            x, c = (None if t is None else t.reshape(m, n) for t in (x, c))
+            alpha, beta = (0 if x is None else alpha), (0 if c is None else beta)
+            args = matrix(x), scalar(alpha), matrix(c), scalar(beta), m, n, out
+            module = module_for("tile", given)
+            self.device.launch(module, "scale_and_add", *tile_grid(m, n), args)
+        return out
 
+    def mirror_tile(
+        self, tile: Array, *, conjugate: bool, out: Array | None = None
+    ) -> Array:
+        """Conjugate-transpose, or transpose, by one kernel."""
+        *stack, m, n = tile.shape
+        out = self.device.empty((*stack, n, m), tile.dtype) if out is None else out
+        if out.size:
+            tile = listed(tile)
+            args = tile, m, n, *strides(tile), conjugate, out, stack_stride(tile)
+            grid, module = square_grid(m, n, prod(stack)), module_for("tile", out.dtype)
+            self.device.launch(module, "mirror_tile", *grid, args)
+        return out
 
-def symmetrise_diagonal_tile(
-    device: Device, tile: Array, conjugate: bool, uplo: Uplo
-) -> Array:
-    """Mirror or clear the triangle that is not computed, in place."""
-    n = tile.shape[-1]
-    if tile.size:
-        module = module_for("tile", tile.dtype)
-        args = (tile, np.int64(n), *closing_args(conjugate, uplo))
-        grid, block = square_grid(n, n)
-        grid = over_stack(grid, tile.size // (n * n))
-        device.launch(module, "symmetrise_diagonal_tile", grid, block, args)
-    return tile
+    def symmetrise_diagonal_tile(self, tile: Array, *, conjugate: bool, uplo: Uplo) -> Array:
+        """Mirror or clear the triangle that is not computed, in place."""
+        n = tile.shape[-1]
+        if tile.size:
+            args = tile, n, conjugate, uplo == "upper", uplo == "full"
+            grid = square_grid(n, n, count_matrices(tile))
+            module = module_for("tile", tile.dtype)
+            self.device.launch(module, "symmetrise_diagonal_tile", *grid, args)
+        return tile

@@ -12,14 +12,16 @@ import numpy as np
 
 from ...moduli import ResidueSystem, ScalingRule
 from ...typing import Array, Uplo
+from ..statistics import RowStatistics
 from . import tables, tuning
 from .decode import decode_and_close, decode_residues
+from .device import CudaDevice
 from .encoded import CudaEncoded
 from .fill import fill_product
 from .hopper import LINE, ROW_GROUP
 from .int8_gemm import align
 from .launch import (
-    Device,
+    LINE_BLOCK,
     Parts,
     count_matrices,
     lies_across,
@@ -27,71 +29,92 @@ from .launch import (
     stack_stride,
     strides,
 )
+from .norms import rule_args
 from .products import multiply_fused
 from .residues import multiply_planes
+from .scripts import Scripts
 from .sources import module_for
 
 # What the threads of a block of scale_and_encode.cu read at a time; bytes of shared
 # memory that a block takes beside: two words a thread, and what CUDA reserves.
 _GROUPS, _BESIDE = 4 * 256, 2 * 8 * 256 + 1024
 _SECTOR = 32
-
-_ABSENT = (
-    None,
-    None,
-    *map(np.int64, (0, 0, 0)),
-    *map(np.int32, (0, 0, 1)),
-    np.int64(0),
-)
+# The operand y of a product of x alone.
+_NO_ROWS = None, None, 0, 0, 0, False, False, 1, 0, None, None
 
 
-def gemm_fused(
-    device: Device,
-    x: Array,
-    y: Array,
-    conjugate: tuple[bool, bool],
-    system: ResidueSystem,
-    rule: ScalingRule,
-    dtype: Any,
-    alpha: complex,
-    beta: complex,
-    c: Array | None,
-    twin: tuple[int, ...] | None,
-    uplo: Uplo | None,
-    hermitian: bool,
-    out: Array | None,
-    shifts: Sequence[Array] | None,
-) -> Array:
-    """Compute ``alpha X Y^T + beta c``; see `kernels.fused_gemm`."""
-    (*stack, m, k), n = x.shape, y.shape[-2]
-    given = tuple(stack), m, n, k
-    fused = tuning.tuning_for(device.capability()).fused
-    halved = hermitian and fused and tables.is_paired(system)
-    products = tables.own_products(system, halved)
-    parts = _parts(system, *given, twin is None, len(products))
-    residues, *own = device.empty_together(parts)
-    rows, columns = own[1], own[-1]
-    _scale_and_encode(device, (x, y), shifts, conjugate, system, rule, own)
-    order = tuple(range(len(system.planes)))
-    left = CudaEncoded(m, k, own[0], order, given[0])
-    right = CudaEncoded(n, k, own[-2], order if twin is None else twin, given[0])
-    triangle: Uplo = "full"
-    if uplo is not None and not halved:
-        triangle = "upper" if uplo == "upper" else "lower"
-    planes = left, right, system, residues
-    if halved:
-        multiply_fused(device, *planes, products, None, triangle)
-    else:
-        multiply_planes(device, *planes, None, hermitian, triangle)
-    if out is None:
-        out = device.empty((*stack, m, n), dtype)
-    decoded = residues, rows, columns, system, out, alpha, beta, c
-    if uplo is None:
-        decode_residues(device, *decoded)
-        fill_product(device, x, y, rows, columns, conjugate, out, alpha, beta, c)
-    else:
-        decode_and_close(device, x, y, conjugate, *decoded, uplo, hermitian)
-    return out
+class CudaFusedGemm:
+    """Products by one allocation beside the result, and no wait."""
+
+    device: CudaDevice
+    scripts: Scripts
+
+    def gemm_fused(
+        self,
+        x: Array,
+        y: Array,
+        conjugate: tuple[bool, bool],
+        system: ResidueSystem,
+        rule: ScalingRule,
+        dtype: Any,
+        *,
+        alpha: complex = 1,
+        beta: complex = 0,
+        c: Array | None = None,
+        twin: tuple[int, ...] | None = None,
+        uplo: Uplo | None = None,
+        hermitian: bool = False,
+        out: Array | None = None,
+        shifts: Sequence[Array] | None = None,
+        known: Sequence[RowStatistics] | None = None,
+    ) -> Array:
+        """Compute ``alpha X Y^T + beta c``, by a script where one kernel multiplies."""
+        tuned = tuning.tuning_for(self.device.capability())
+        halved = hermitian and tuned.fused and tables.is_paired(system)
+
+        def write(
+            device: Any,
+            x: Array,
+            y: Array,
+            c: Array | None,
+            out: Array | None,
+            e: Array | None,
+            f: Array | None,
+        ) -> Array:
+            (*stack, m, k), n = x.shape, y.shape[-2]
+            products = tables.own_products(system, halved)
+            sizes = tuple(stack), m, n, k
+            parts = _parts(system, *sizes, twin is None, len(products))
+            residues, *own = device.empty_together(parts)
+            rows, columns = own[1], own[-1]
+            sides = (x, e, conjugate[0]), (y, f, conjugate[1])
+            _scale_and_encode(device, sides, system, rule, own)
+            order = tuple(range(len(system.planes)))
+            left = CudaEncoded(m, k, own[0], order, sizes[0])
+            right = CudaEncoded(n, k, own[-2], twin or order, sizes[0])
+            planes = left, right, system, residues
+            if halved:
+                multiply_fused(device, *planes, products, None, "full")
+            else:
+                triangle = "lower" if uplo == "full" else uplo or "full"
+                multiply_planes(device, *planes, None, hermitian, triangle, 0)
+            out = device.empty((*stack, m, n), dtype) if out is None else out
+            decoded = residues, rows, columns, system, out, alpha, beta, c
+            if uplo is None:
+                decode_residues(device, *decoded)
+                filled = x, y, rows, columns, conjugate, out, alpha, beta, c
+                fill_product(device, *filled)
+            else:
+                decode_and_close(device, x, y, conjugate, *decoded, uplo, hermitian)
+            return out
+
+        e, f = shifts or (None, None)
+        given = {"x": x, "y": y, "c": c, "out": out, "e": e, "f": f}
+        if not tuned.fused:
+            return write(self.device, **given)
+        options = conjugate, system, rule, dtype, alpha, beta, twin, uplo, hermitian
+        key = self.device.number(), tuned, options
+        return self.scripts.run(self.device, key, given, write)
 
 
 @remember
@@ -115,57 +138,31 @@ def _parts(
 
 
 def _scale_and_encode(
-    device: Device,
-    operands: tuple[Array, Array],
-    shifts: Sequence[Array] | None,
-    conjugate: tuple[bool, bool],
+    device: Any,
+    sides: Sequence[tuple[Array, Array | None, bool]],
     system: ResidueSystem,
     rule: ScalingRule,
     own: list[Array],
 ) -> None:
     """Fill the planes and exponents of `own`, of both operands or of x alone."""
-    (x, y), (e, f) = operands, shifts or (None, None)
+    (x, shifts, _), k_padded = sides[0], own[0].shape[2]
+    blocks, shared, described = [], 0, []
+    outs = zip(own[::2], own[1::2], strict=True)
+    for (t, e, conjugated), (out, exponents) in zip(sides, outs, strict=False):
+        across, limit = lies_across(t), device.shared_bytes()
+        rows, kept = rows_of_block(across, k_padded, t.itemsize, limit)
+        sizes = (*strides(t), conjugated, across, rows, out.shape[1] * k_padded)
+        described.append((t, e, t.shape[-2], *sizes, out, exponents))
+        blocks.append(align(t.shape[-2], ROW_GROUP) // rows)
+        shared = max(shared, kept)
+    args = (
+        *(*[*described, _NO_ROWS][:2], blocks[0], x.shape[-1], k_padded),
+        *(rule_args(rule), stack_stride(x), stack_stride(sides[1][0])),
+    )
     shifted = shifts is not None
     module = module_for("scale_and_encode", x.dtype, system, shifted=shifted)
-    k, k_padded = x.shape[-1], own[0].shape[2]
-    limit = device.shared_bytes()
-    blocks, kept, first = _operand(x, e, conjugate[0], own[0], limit)
-    count, shared, second, outs = blocks, kept, _ABSENT, (None, None)
-    if len(own) == 4:
-        more, kept, second = _operand(y, f, conjugate[1], own[2], limit)
-        count, shared, outs = blocks + more, max(shared, kept), (own[2], own[3])
-    args = (
-        *(*first, own[0], own[1], *second, *outs),
-        *(*_rule_args(blocks, k, k_padded, rule), stack_stride(x), stack_stride(y)),
-    )
-    grid, block = (count, 1, count_matrices(x)), (256, 1, 1)
-    device.launch(module, "scale_and_encode", grid, block, args, shared)
-
-
-def _operand(
-    x: Array, shifts: Array | None, conjugate: bool, planes: Array, limit: int
-) -> tuple[int, int, tuple[Any, ...]]:
-    """Count an operand's blocks and what one keeps; list arguments except outputs."""
-    across, (_, height, k_padded) = lies_across(x), planes.shape
-    sizes = height * k_padded, k_padded, x.itemsize, limit
-    given = x.shape[-2], across, conjugate, *sizes
-    blocks, kept, args = _operand_args(*given)
-    return blocks, kept, (x, shifts, args[0], *strides(x), *args[1:])
-
-
-@remember
-def _operand_args(
-    rows: int,
-    across: bool,
-    conjugate: bool,
-    plane: int,
-    k_padded: int,
-    itemsize: int,
-    limit: int,
-) -> tuple[int, int, tuple[Any, ...]]:
-    own, kept = rows_of_block(across, k_padded, itemsize, limit)
-    sizes = np.int64(rows), *map(np.int32, (conjugate, across, own))
-    return align(rows, ROW_GROUP) // own, kept, (*sizes, np.int64(plane))
+    grid = sum(blocks), 1, count_matrices(x)
+    device.launch(module, "scale_and_encode", grid, LINE_BLOCK, args, shared)
 
 
 @remember
@@ -188,7 +185,7 @@ def rows_of_block(
         rows //= 2
 
 
-def fits(device: Device, system: ResidueSystem, k: int) -> bool:
+def fits(device: CudaDevice, system: ResidueSystem, k: int) -> bool:
     """Tell whether two blocks can keep a row each, in double precision.
 
     With one a multiprocessor reads or writes, but not both: of n = 8192 on an H200 both
@@ -197,12 +194,3 @@ def fits(device: Device, system: ResidueSystem, k: int) -> bool:
     """
     itemsize = 8 * len(system.weights)
     return 2 * (itemsize * align(k, LINE) + _BESIDE) <= device.shared_bytes()
-
-
-@remember
-def _rule_args(
-    blocks: int, k: int, k_padded: int, rule: ScalingRule
-) -> tuple[Any, ...]:
-    sizes = np.uint32(blocks), np.int64(k), np.int64(k_padded)
-    power, bits = np.int32(rule.power), np.int32(rule.norm_bits)
-    return *sizes, power, np.uint64(rule.leading), bits

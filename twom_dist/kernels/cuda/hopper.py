@@ -100,7 +100,7 @@ def _array(kind: Any, *values: int) -> Any:
 
 # The pool gives the same addresses again and again; a call took 35 us in a profile.
 @lru_cache(maxsize=256)
-def map_planes(address: int, shape: tuple[int, int, int]) -> Any:
+def map_planes(address: int, shape: tuple[int, int, int]) -> bytes:
     """Describe planes to the copy engine.
 
     A copy moves 128 rows x 128 bytes. Of 64 rows, row ``16 t + 2 j + b`` comes at place
@@ -115,8 +115,8 @@ def map_planes(address: int, shape: tuple[int, int, int]) -> Any:
 
     Returns
     -------
-    scalar of TENSOR_MAP
-        The argument of a kernel.
+    bytes
+        Of a `TENSOR_MAP`, the argument of a kernel.
     """
     count, rows, k = shape
     lengths = _array(ctypes.c_uint64, k, 2, 4, 8, count * rows // ROW_GROUP)
@@ -138,4 +138,4 @@ def map_planes(address: int, shape: tuple[int, int, int]) -> Any:
             "Update the NVIDIA driver",
             "tensor-map",
         )
-    return out[0]
+    return out.tobytes()

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from .launch import Device
+from .device import CudaDevice
 
 # Planes of others that a task may keep before it waits: those of two products.
 MOST_KEPT = 4
@@ -28,7 +28,7 @@ class _Task(threading.local):
 class SharedPlanes:
     """Planes that the threads of a device share: tasks, as an engine has them."""
 
-    device: Device
+    device: CudaDevice
     _task = _Task()
 
     def publish(self, encoded: Any) -> Any:

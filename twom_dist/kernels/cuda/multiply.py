@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from ...moduli import ResidueSystem
-from ...typing import Array, Uplo
+from ...typing import Array
 from . import tables
+from .device import CudaDevice
 from .encoded import CudaEncoded
 from .int8_gemm import (
     ALIGNMENT,
@@ -22,16 +22,7 @@ from .int8_gemm import (
     group_products,
     largest_k,
 )
-from .launch import (
-    Device,
-    flag_args,
-    line_grid,
-    over_stack,
-    size_args,
-    square_grid,
-    tile_grid,
-    triangle_arg,
-)
+from .launch import tile_grid
 from .sources import module_for
 from .tuning import Element
 from .workspace import sums_bytes
@@ -52,7 +43,7 @@ class _Buffers:
 
 
 def multiply_products(
-    device: Device,
+    device: CudaDevice,
     left: CudaEncoded,
     right: CudaEncoded,
     system: ResidueSystem,
@@ -85,7 +76,7 @@ def multiply_products(
 
 
 def _multiply_batch(
-    device: Device,
+    device: CudaDevice,
     left: CudaEncoded,
     right: CudaEncoded,
     system: ResidueSystem,
@@ -119,7 +110,7 @@ def _multiply_batch(
 
 
 def _requantise(
-    device: Device,
+    device: CudaDevice,
     system: ResidueSystem,
     buffers: _Buffers,
     old: Array | None,
@@ -128,20 +119,18 @@ def _requantise(
 ) -> None:
     """Reduce the sums of rows of a batch of products, with the old residues."""
     sums, (_, count, m, width) = buffers.sums, own.shape
-    args: tuple[Any, ...] = (
-        *(sums, np.int64(sums.shape[2]), np.int64(sums.strides[0] // 4)),
-        *(old, own, np.int64(own.strides[2])),
-        *(np.int64(own.strides[0]), np.int64(m)),
+    args = (
+        *(sums, sums.shape[2], sums.strides[0] // 4, old, own),
+        *(own.strides[2], own.strides[0], m),
         device.constant(tables.requantise_table(system)),
         device.constant(product_indices(batch.products)),
-        *(*flag_args(buffers.element == "float16"), np.int32(count)),
-        np.int64(own.strides[1]),
+        *(buffers.element == "float16", count, own.strides[1]),
     )
     grid = tile_grid(m, width, 4, count * len(batch.products))
     device.launch(module_for("requantise"), "requantise", *grid, args)
 
 
-def _widen(device: Device, planes: Array, out: Array | None) -> Array:
+def _widen(device: CudaDevice, planes: Array, out: Array | None) -> Array:
     """Convert planes (count, rows, k) to float16 where there is memory for it.
 
     All else that holds planes keeps them in int8. Made as they are needed, those of a
@@ -151,7 +140,7 @@ def _widen(device: Device, planes: Array, out: Array | None) -> Array:
     if out is None:
         return planes
     (count, rows, k), (plane_stride, row_stride, _) = planes.shape, planes.strides
-    given = planes, *size_args(plane_stride, row_stride), out, *size_args(rows, k)
+    given = planes, plane_stride, row_stride, out, rows, k
     grid = tile_grid(rows, k, ALIGNMENT, count)
     device.launch(module_for("requantise"), "widen", *grid, given)
     return out[: count * rows * k].reshape(planes.shape)
@@ -173,29 +162,3 @@ def _list_planes(side: CudaEncoded, first: int, batch: Batch, matrices: slice) -
     planes = slice(first, first + (len(batch.products) - 1) * step + 1, step)
     x = side.by_matrix()[planes, matrices]
     return x.reshape(-1, *x.shape[2:])  # at constant distances: no copy
-
-
-def add_residues(device: Device, x: Array, y: Array, system: ResidueSystem) -> Array:
-    """Add the residues of two parts along k."""
-    out = device.empty(x.shape, np.int8)
-    if out.size:
-        lines = out[0].size // 16
-        (grid, *_), block = line_grid(lines)
-        table = device.constant(tables.addition_table(system))
-        given = (grid, len(out), 1), block, (x, y, out, *size_args(lines), table)
-        device.launch(module_for("combine"), "add_residues", *given)
-    return out
-
-
-def combine_mirrors(
-    device: Device, system: ResidueSystem, residues: Array, triangle: Uplo
-) -> None:
-    """Derive a triangle of the products of ``X X^H`` that follow from others."""
-    (_, *stack, n, width), table = residues.shape, tables.mirror_table(system)
-    if len(table) == 0:  # real moduli have one product each
-        return
-    grid, block = square_grid(-(-n // 4), -(-n // 4), len(table))
-    mirrors = device.constant(table)
-    args = residues, *size_args(n, width), mirrors, triangle_arg(triangle)
-    module = module_for("combine")
-    device.launch(module, "combine", over_stack(grid, prod(stack)), block, args)

@@ -13,9 +13,10 @@ import numpy as np
 from ...moduli import ResidueSystem
 from ...typing import Array, Uplo
 from . import tables, tuning
+from .device import CudaDevice
 from .encoded import CudaEncoded
 from .hopper import LINE, ROW_GROUP
-from .launch import Device, remember, size_args, triangle_arg
+from .launch import remember, triangle_arg
 from .sources import Module, module_for
 
 _PARTS: tuple[Uplo, Uplo] = ("full", "lower")
@@ -67,7 +68,7 @@ def choose_squares(
 
 
 def _squares_of(
-    device: Device, shape: tuple[int, int], triangle: Uplo, products: int
+    device: CudaDevice, shape: tuple[int, int], triangle: Uplo, products: int
 ) -> Squares:
     """Choose those of so many products on a device."""
     kernels = tuning.tuning_for(device.capability()).products
@@ -76,7 +77,7 @@ def _squares_of(
 
 
 def multiply_fused(
-    device: Device,
+    device: CudaDevice,
     left: CudaEncoded,
     right: CudaEncoded,
     system: ResidueSystem,
@@ -98,7 +99,7 @@ def multiply_fused(
 
 
 def launch_products(
-    device: Device,
+    device: CudaDevice,
     x: Array,
     y: Array,
     jobs: Array,
@@ -116,27 +117,25 @@ def launch_products(
     squares = _squares_of(device, shape, triangle, count * len(jobs))
     rows = x.shape[1] // count, y.shape[1] // count
     total = count * len(jobs) * count_squares(*shape, triangle, squares.side)
-    planes: tuple[Any, ...] = x, y
+    given: tuple[Any, ...] = x, y, *rows, x.shape[2]
     if squares is _WGMMA:
-        planes = tuple(device.map_planes(device.address(t), t.shape) for t in planes)
-        sizes = _count_args(*rows, x.shape[2])
-    else:
-        sizes = size_args(*rows, x.shape[2])
+        planes = (device.map_planes(device.address(t), t.shape) for t in (x, y))
+        groups = (t // ROW_GROUP for t in rows)
+        given = *planes, *groups, x.shape[2] // LINE
     args = (
-        *(*planes, *sizes, device.constant(jobs), np.int32(len(jobs))),
-        *(device.constant(tables.requantise_table(system)), *size_args(*shape)),
-        *(before, residues, *size_args(residues.strides[-2], residues.strides[0])),
-        *(triangle_arg(triangle), np.int32(count)),
+        *(*given, device.constant(jobs), len(jobs)),
+        *(device.constant(tables.requantise_table(system)), *shape, before, residues),
+        *(residues.strides[-2], residues.strides[0], triangle_arg(triangle), count),
     )
     wave = max(1, int(device.multiprocessors() * squares.resident))
     waves = _count_waves(squares, x.shape[2])
     for first in range(0, total, waves * wave):
         end = min(total, first + waves * wave)
-        blocks, part = end - first, size_args(first)
+        blocks, part = end - first, [first]
         if squares is _WGMMA:
-            blocks, part = 2 * min(blocks, wave), size_args(first, end)
-        given = (blocks, 1, 1), (squares.threads, 1, 1), (*args, *part), squares.shared
-        device.launch(squares.module, squares.module.family, *given)
+            blocks, part = 2 * min(blocks, wave), [first, end]
+        own = (blocks, 1, 1), (squares.threads, 1, 1), (*args, *part), squares.shared
+        device.launch(squares.module, squares.module.family, *own)
 
 
 def _count_waves(squares: Squares, k_padded: int) -> int:
@@ -146,20 +145,13 @@ def _count_waves(squares: Squares, k_padded: int) -> int:
     return max(1, int(tuning.LAUNCH_OPERATIONS[kind] / each))
 
 
-@remember
-def _count_args(x_rows: int, y_rows: int, k_padded: int) -> tuple[Any, ...]:
-    """Count groups of rows of both operands, and steps along k, for products.cu."""
-    counts = x_rows // ROW_GROUP, y_rows // ROW_GROUP, k_padded // LINE
-    return tuple(map(np.int32, counts))
-
-
 def count_squares(m: int, n: int, triangle: Uplo, side: int) -> int:
     """Count the squares that are made of one product."""
     rows, columns = -(-m // side), -(-n // side)
     return rows * columns if triangle == "full" else rows * (rows + 1) // 2
 
 
-def deriving_pays(device: Device, system: ResidueSystem, n: int, k: int) -> bool:
+def deriving_pays(device: CudaDevice, system: ResidueSystem, n: int, k: int) -> bool:
     """Tell whether deriving products of ``X X^H`` from others pays.
 
     Instead of one triangle of all products the others are multiplied in full: where

@@ -15,10 +15,11 @@ from .. import winograd
 from ..limits import Shape
 from ..winograd import LEFT, RESULT, RIGHT
 from . import tables, tuning
+from .device import CudaDevice
 from .encoded import CudaEncoded
 from .hopper import LINE, ROW_GROUP
 from .int8_gemm import align
-from .launch import Device, flag_args, size_args, tile_grid
+from .launch import tile_grid
 from .multiply import product_indices
 from .products import launch_products
 from .sources import module_for
@@ -50,7 +51,7 @@ def group_bytes(shape: Shape, levels: int, products: int) -> int:
     return each * min(most, products)
 
 
-def choose_levels(device: Device, system: ResidueSystem, shape: Shape) -> int:
+def choose_levels(device: CudaDevice, system: ResidueSystem, shape: Shape) -> int:
     """Choose levels of Winograd's algorithm whose quarters fit the workspace."""
     grain = (ROW_GROUP, ROW_GROUP, LINE)
     tuned = tuning.tuning_for(device.capability())
@@ -72,7 +73,7 @@ def choose_levels(device: Device, system: ResidueSystem, shape: Shape) -> int:
 
 
 def multiply_in_quarters(
-    device: Device,
+    device: CudaDevice,
     left: CudaEncoded,
     right: CudaEncoded,
     system: ResidueSystem,
@@ -108,7 +109,7 @@ def _tabulate(own: tuple[int, ...], levels: int) -> Array:
 
 
 def _spread(
-    device: Device,
+    device: CudaDevice,
     operand: CudaEncoded,
     system: ResidueSystem,
     own: tuple[int, ...],
@@ -121,10 +122,9 @@ def _spread(
     given = [operand.order[getattr(system.products[q], side)] for q in own]
     out = device.empty((len(own) * 7**levels, *quarter), np.int8)
     args = (
-        *(operand.planes, *size_args(*operand.planes.shape[1:])),
-        *(device.constant(product_indices(tuple(given))), out, *size_args(*quarter)),
-        device.constant(_table(system, own, side, levels)),
-        *flag_args(right),
+        *(operand.planes, *operand.planes.shape[1:]),
+        *(device.constant(product_indices(tuple(given))), out, *quarter),
+        *(device.constant(_table(system, own, side, levels)), right),
     )
     grid, block = tile_grid(*quarter, 4 * _LANES[levels], len(own))
     device.launch(module_for("winograd", levels=levels), "spread", grid, block, args)
@@ -132,7 +132,7 @@ def _spread(
 
 
 def _join(
-    device: Device,
+    device: CudaDevice,
     products: Array,
     system: ResidueSystem,
     own: tuple[int, ...],
@@ -144,9 +144,8 @@ def _join(
     """Write the sums of products of quarters, and of what was there before."""
     _, height, width = products.shape
     args = (
-        *(products, *size_args(height, width)),
-        *(device.constant(product_indices(own)), before, residues),
-        *size_args(m, residues.strides[-2], residues.strides[0]),
+        *(products, height, width, device.constant(product_indices(own))),
+        *(before, residues, m, residues.strides[-2], residues.strides[0]),
         device.constant(_table(system, own, "result", levels)),
     )
     grid, block = tile_grid(height, width, 4 * _LANES[levels], len(own))

@@ -2,20 +2,45 @@
 
 from collections.abc import Callable, Collection, Hashable, Sequence
 
+import numpy as np
+
 from ...moduli import ScalingRule
 from ...typing import Array
+from ..octaves import COUNTED, NONE
 from ..statistics import Ask, RowStatistics
-from . import norms, octaves
 from .analysis import CudaAnalysis, analyse
-from .launch import Device
+from .device import CudaDevice
+from .launch import (
+    BLOCK,
+    LINE_BLOCK,
+    count_matrices,
+    line_grid,
+    listed,
+    stack_stride,
+    strides,
+    tile_grid,
+)
+from .norms import (
+    FILL,
+    Side,
+    add_sums,
+    find_largest,
+    find_statistics,
+    list_operands,
+    module_of,
+    rule_args,
+)
 from .scripts import Scripts
+from .sources import module_for
 from .tuning import tuning_for
+
+_SIDE = 64  # of the squares of pairs that a block of octaves.cu takes
 
 
 class CudaRows:
     """Launches of norms.cu, analysis.cu and octaves.cu."""
 
-    device: Device
+    device: CudaDevice
     scripts: Scripts
     waits = True
 
@@ -33,8 +58,29 @@ class CudaRows:
         largest: Array | None = None,
         shifts: Array | None = None,
     ) -> RowStatistics:
-        """Find what is asked for in two launches, or one."""
-        return norms.measure(self.device, x, norm_bits, asks, largest, shifts)
+        """Find largest exponents by one launch, all else by another."""
+        device, rows, k = self.device, x.shape[:-1], x.shape[-1]
+        kinds = 2 if "totals" in asks else int("squares" in asks)
+        if largest is None:
+            largest = device.filled(rows, np.int32, FILL)
+            if x.size:
+                find_largest(device, [Side(x, shifts, largest)])
+        sums = counts = extremes = None
+        if "octaves" in asks:
+            # Which one pass finds with both sums.
+            parts = ((2, *rows), np.int64), ((*rows, len(COUNTED)), np.int32)
+            sums, counts = device.filled_together(parts, 0)
+        elif kinds:
+            sums = device.filled((kinds, *rows), np.int64)
+        if "columns" in asks:
+            extremes = device.filled((*x.shape[:-2], 3, k), np.int32, FILL)
+        side = Side(x, shifts, largest, sums, counts, extremes)
+        if x.size and counts is not None:
+            find_statistics(device, [side], norm_bits)
+        elif x.size and asks:
+            add_sums(device, side, norm_bits)
+        own = [None, None] if sums is None else [*sums[:kinds], None, None]
+        return RowStatistics(largest, own[0], own[1], extremes, counts)
 
     def analyse(
         self,
@@ -55,18 +101,45 @@ class CudaRows:
         self, largest: Array, squares: Array, rule: ScalingRule
     ) -> Array:
         """Apply the rule to each row."""
-        return norms.choose_exponents(self.device, largest, squares, rule)
+        rows, out = largest.size, self.device.empty(largest.shape, np.int32)
+        if rows > 0:
+            args = largest, squares, rows, rule_args(rule), out
+            module = module_for("norms", np.float64)
+            self.device.launch(module, "choose_exponents", *line_grid(rows), args)
+        return out
 
     def error_sums(
         self, x: Array, exponents: Array, bits: int, shifts: Array | None = None
     ) -> Array:
         """Sum the squares of what `encode` rounds away."""
-        return norms.error_sums(self.device, x, exponents, bits, shifts)
+        sums = self.device.filled(x.shape[:-1], np.int64)
+        if x.size:
+            sides = [Side(x, shifts, exponents)]
+            blocks, operands = list_operands(sides)
+            args = operands[0], shifts, exponents, 2.0**bits, sums
+            grid, module = (blocks, 1, count_matrices(x)), module_of("norms", sides)
+            self.device.launch(module, "error_sums", grid, BLOCK, args)
+        return sums
 
     def octaves(self, x: Array, largest: Array, shifts: Array | None = None) -> Array:
         """Find the octaves of entries below the largest of their rows."""
-        return norms.octaves(self.device, x, largest, shifts)
+        out = self.device.empty(x.shape, np.uint8)
+        if x.size:
+            x = listed(x)
+            sizes = *x.shape[-2:], *strides(x), stack_stride(x)
+            args = x, *sizes, largest, shifts, out
+            grid, block = tile_grid(*x.shape[-2:], batch=count_matrices(x))
+            module = module_of("norms", [Side(x, shifts, largest)])
+            self.device.launch(module, "octaves", grid, block, args)
+        return out
 
     def multiply_octaves(self, x: Array, y: Array) -> Array:
-        """Find the least sum of octaves of each pair of rows."""
-        return octaves.multiply_octaves(self.device, x, y)
+        """Find the least sum of octaves of each pair of rows, by squares of pairs."""
+        (m, k), n = x.shape, len(y)
+        if 0 in (m, n, k):
+            return self.device.filled((m, n), np.uint8, NONE)
+        out = self.device.empty((m, n), np.uint8)
+        grid, args = (-(-m // _SIDE) * -(-n // _SIDE), 1, 1), (x, y, m, n, k, out)
+        module = module_for("octaves")
+        self.device.launch(module, "multiply_octaves", grid, LINE_BLOCK, args)
+        return out

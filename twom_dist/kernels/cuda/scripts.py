@@ -4,7 +4,7 @@ All else in the arguments depends on shapes, strides and options alone. A script
 one allocation for all but the result, and no Python for each argument.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from struct import pack_into
 from threading import Lock
@@ -13,12 +13,15 @@ from typing import Any
 import numpy as np
 
 from ...typing import Array
-from .launch import Device, Parts, Triple, part_offsets
-from .packing import pack
+from .launch import Parts, Triple, part_offsets
+from .packing import flatten, packing_of
 from .sources import Module
 
 # Memory of the script's own, and the result, beside the names of operands.
 _SLAB, _OUT = "slab", "out"
+# Where the arrays that stand in for others begin, each so far from the next: nothing
+# that is real lies there.
+_APART = 1 << 56
 
 
 @dataclass(frozen=True)
@@ -66,10 +69,8 @@ class Script:
     # What every byte of the slab is before, if that matters.
     fill: int | None = None
     made: tuple[tuple[int, ...], Any] | None = None
-    # What lies at constant addresses stays.
-    kept: list[Array] = field(default_factory=list)
 
-    def run(self, device: Device, given: Mapping[str, Array | None]) -> Array:
+    def run(self, device: Any, given: Mapping[str, Array | None]) -> Array:
         """Launch it all, and return the result, or the slab if there is none."""
         size = ((self.slab_bytes,), np.uint8)
         slab = (
@@ -89,85 +90,85 @@ class Script:
                 if hole.planes is None:
                     pack_into("<Q", data, hole.at, address)
                 else:
-                    found = device.map_planes(address, hole.planes).tobytes()
+                    found = device.map_planes(address, hole.planes)
                     data[hole.at : hole.at + len(found)] = found
             of = launch.module, launch.name, launch.grid, launch.block
             device.launch_packed(*of, data, launch.offsets, launch.shared)
         return slab if out is None else out
 
 
-class Recorder:
-    """A device that passes everything on, and writes the script of it.
+@dataclass(frozen=True)
+class _Planes:
+    """What stands in for a tensor map."""
 
-    Attributes
-    ----------
-    script : Script or None
-        None once anything has happened that a script cannot repeat.
+    address: int
+    shape: tuple[int, int, int]
+
+
+@dataclass
+class _Nowhere:
+    """The header of an array that has no memory."""
+
+    __array_interface__: dict[str, Any]
+
+
+class Recorder:
+    """What stands in for a device while a script is written: nothing is launched.
+
+    So do NumPy's arrays, which nobody reads, for those that a script is run with.
     """
 
-    def __init__(self, device: Device, given: Mapping[str, Array | None]) -> None:
-        self._device = device
-        self.script: Script | None = Script()
-        # By identity: arrays may share memory in this call, and not in the next.
-        self._known: dict[int, tuple[Any, ...]] = {
-            id(x): (name, 0) for name, x in given.items() if x is not None
-        }
-        # What is known stays until the script is written, or another takes its place.
-        self._alive: list[Any] = []
-        # Where the slab lies: nothing else can.
-        self._slab = range(0)
+    def __init__(self, device: Any, given: Mapping[str, Array | None]) -> None:
+        self._device, self.script = device, Script()
+        self._names: list[str] = []
+        made: dict[int, Array] = {}
+        for name, x in given.items():
+            # Arrays that are one, are one to the script.
+            if x is not None and id(x) not in made:
+                made[id(x)] = self._stand_in(name, x.shape, x.dtype, x.strides)
+        self.given = {k: None if x is None else made[id(x)] for k, x in given.items()}
 
     def __getattr__(self, name: str) -> Any:
-        """Let the device answer what it is asked; whatever else it does is lost."""
-        if name not in _QUESTIONS:
-            self.script = None
+        """Ask the device what it is like."""
         return getattr(self._device, name)
 
-    def empty_together(self, parts: Parts) -> list[Array]:
-        """Allocate the slab."""
-        return self._take_slab(self._device.empty_together(parts), parts, None)
+    def _stand_in(
+        self, name: str, shape: tuple[int, ...], dtype: Any, strides: Any = None
+    ) -> Array:
+        self._names.append(name)
+        address, kind = len(self._names) * _APART, np.dtype(dtype).str
+        header = {"shape": shape, "typestr": kind, "strides": strides, "version": 3}
+        return np.asarray(_Nowhere({**header, "data": (address, False)}))
+
+    def empty_together(self, parts: Parts, fill: int | None = None) -> list[Array]:
+        """View the slab."""
+        assert self.script.slab_bytes == 0
+        offsets, size = part_offsets(parts)
+        self.script.slab_bytes, self.script.fill = size, fill
+        slab = self._stand_in(_SLAB, (size,), np.uint8)
+        return [
+            np.ndarray(shape, dtype, slab, offset)
+            for (shape, dtype), offset in zip(parts, offsets, strict=True)
+        ]
 
     def filled_together(self, parts: Parts, byte: int) -> list[Array]:
-        """Allocate a slab whose bytes are alike."""
-        return self._take_slab(self._device.filled_together(parts, byte), parts, byte)
-
-    def _take_slab(
-        self, found: list[Array], parts: Parts, fill: int | None
-    ) -> list[Array]:
-        if self.script is None or self.script.slab_bytes:
-            self.script = None
-            return found
-        _, size = part_offsets(parts)
-        self.script.slab_bytes, self.script.fill = size, fill
-        start = self._device.address(found[0])
-        self._slab = range(start, start + size)
-        self._alive += found
-        return found
+        """View a slab whose bytes are alike."""
+        return self.empty_together(parts, byte)
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
-        """Allocate the result; a script has nothing else."""
-        found = self._device.empty(shape, dtype)
-        if self.script is not None and self.script.made is not None:
-            self.script = None
-        if self.script is not None:
-            self.script.made = shape, dtype
-            self._alive.append(found)
-            self._known[id(found)] = _OUT, 0
-        return found
+        """Name the result; a script makes nothing else."""
+        assert self.script.made is None
+        self.script.made = shape, dtype
+        return self._stand_in(_OUT, shape, dtype)
 
-    def constant(self, table: Array) -> Array:
-        """Copy a table, once; it has an address for good."""
-        found = self._device.constant(table)
-        if self.script is not None:
-            self.script.kept.append(found)
-        return found
+    def address(self, x: Array) -> int:
+        """Return where an array begins: a constant is where it is."""
+        own = isinstance(x, np.ndarray) and x.ctypes.data >= _APART
+        return int(x.ctypes.data) if own else int(self._device.address(x))
 
     def map_planes(self, address: int, shape: tuple[int, int, int]) -> Any:
-        """Describe planes of the slab."""
-        found = self._device.map_planes(address, shape)
-        self._alive.append(found)
-        self._known[id(found)] = _SLAB, address - self._slab.start, shape
-        return found
+        """Stand in for a map of planes of the slab."""
+        return _Planes(address, shape)
 
     def launch(
         self,
@@ -175,38 +176,24 @@ class Recorder:
         name: str,
         grid: Triple,
         block: Triple,
-        args: Sequence[Any],
+        args: Iterable[Any],
         shared: int = 0,
     ) -> None:
-        """Launch, and write down where addresses belong."""
-        self._device.launch(module, name, grid, block, args, shared)
-        script = self.script
-        if script is None:
-            return
-        data, offsets = pack(args, self._device.address)
-        constant, holes = {id(x) for x in script.kept}, []
-        for x, at in zip(args, offsets, strict=True):
-            if id(x) in self._known:
-                holes.append(Hole(at, *self._known[id(x)]))
-            elif x is None or isinstance(x, np.generic) or id(x) in constant:
-                continue
-            elif (address := self._device.address(x)) in self._slab:
-                holes.append(Hole(at, _SLAB, address - self._slab.start))
-            else:
-                self.script = None
-                return
-        packed = data, offsets, tuple(holes)
-        script.launches.append(Launch(module, name, grid, block, *packed, shared))
-
-
-_QUESTIONS = (
-    "capability",
-    "multiprocessors",
-    "element",
-    "total_bytes",
-    "address",
-    "shared_bytes",
-)
+        """Write down a launch, and where addresses belong."""
+        packing, values, holes = packing_of(module.family, name), [], []
+        for x, at in zip(flatten(args), packing.offsets, strict=True):
+            value, address, planes = x, 0, None
+            if isinstance(x, _Planes):
+                value, address, planes = b"", x.address, x.shape
+            elif x is not None and not isinstance(x, int | float):
+                value = address = self.address(x)
+            number, beyond = divmod(address, _APART)
+            if number > 0:
+                holes.append(Hole(at, self._names[number - 1], beyond, planes))
+            values.append(0 if x is None else value)
+        own = module, name, grid, block, packing.packer.pack(*values)
+        launch = Launch(*own, packing.offsets, tuple(holes), shared)
+        self.script.launches.append(launch)
 
 
 def outline_all(arrays: Iterable[Array | None]) -> Hashable:
@@ -230,18 +217,25 @@ class Scripts:
         self._found: dict[Hashable, Script] = {}
         self._lock = Lock()
 
-    def __len__(self) -> int:
-        return len(self._found)
+    def run(
+        self,
+        device: Any,
+        key: Hashable,
+        given: Mapping[str, Array | None],
+        write: Callable[..., object],
+    ) -> Array:
+        """Run the script that `write` writes: it is given a `Recorder`, and arrays.
 
-    def get(self, key: Hashable) -> Script | None:
-        """Find a script."""
-        return self._found.get(key)
-
-    def keep(self, key: Hashable, script: Script | None) -> None:
-        """Keep a script; all others go when there are too many."""
+        All scripts go when there are too many.
+        """
+        key = key, outline_all(given.values())
+        script = self._found.get(key)
         if script is None:
-            return
-        with self._lock:
-            if len(self._found) >= self._MOST:
-                self._found.clear()
-            self._found[key] = script
+            recorder = Recorder(device, given)
+            write(recorder, **recorder.given)
+            script = recorder.script
+            with self._lock:
+                if len(self._found) >= self._MOST:
+                    self._found.clear()
+                self._found[key] = script
+        return script.run(device, given)

@@ -8,9 +8,10 @@ from ...moduli import ResidueSystem
 from ..device_memory import count_sharers, workspace_share
 from ..limits import Shape, TileLimits, Update
 from . import tuning
+from .device import CudaDevice
 from .hopper import LINE, ROW_GROUP
 from .int8_gemm import align, choose_widened_k, cut_sums, widened_bytes
-from .launch import Device, remember
+from .launch import remember
 
 _SMALLEST_TILE = 256
 
@@ -22,7 +23,7 @@ def workspace_bytes(total: int) -> int:
     return bytes_setting("workspace-bytes")
 
 
-def available_bytes(device: Device, needed: int) -> int:
+def available_bytes(device: CudaDevice, needed: int) -> int:
     """Limit the workspace of a product that would take `needed` bytes.
 
     A second attempt gets half of it, or half of `needed` if that is less, but larger
@@ -39,7 +40,7 @@ def available_bytes(device: Device, needed: int) -> int:
     return limit if second == 1 else int(second * min(limit, max(needed, unasked)))
 
 
-def unasked_bytes(device: Device) -> int:
+def unasked_bytes(device: CudaDevice) -> int:
     """Bytes that a product takes without asking for what is free."""
     return int(device.total_bytes() * tuning.UNASKED_SHARE)
 
