@@ -9,7 +9,7 @@ import numpy as np
 import twom_dist as td
 from tests.support.strategies import random_matrix
 from twom_dist.kernels.cuda.products import SQUARES
-from twom_dist.kernels.cuda.sources import FAMILIES, kernel_names
+from twom_dist.kernels.cuda.sources import FAMILIES, signatures
 from twom_dist.kernels.cuda.tuning import tuning_for
 from twom_dist.moduli import residue_system
 
@@ -24,7 +24,7 @@ def kernels_of(capability):
     others -= {s.module.family for name in own.products for s in SQUARES[name]}
     if own.element == "int8":
         others |= {"widen"}
-    return {name for family in FAMILIES for name in kernel_names(family)} - others
+    return {name for family in FAMILIES for name in signatures(family)} - others
 
 
 def multiply_by_seven(A, B, **engine):

@@ -16,7 +16,7 @@ from threading import Lock
 import numpy as np
 
 from twom_dist.kernels.cuda.packing import flatten, pack, parameters_of
-from twom_dist.kernels.cuda.sources import kernel_names, source_of, text_of
+from twom_dist.kernels.cuda.sources import signatures, source_of, text_of
 
 COMPILER = shutil.which("g++")
 _SHIM = Path(__file__).with_name("host_shim.h")
@@ -105,7 +105,7 @@ extern "C" void set_constants(const int* numbers, const {kind}* table) {{
 
 def host_text(module, extra="", specialised=False):
     """Write the text that the host's compiler builds, with constants or variables."""
-    kernels = {x: parameters_of(module.family, x) for x in kernel_names(module.family)}
+    kernels = {x: parameters_of(module.family, x) for x in signatures(module.family)}
     text = source_of(module) if specialised else text_of(module.family)
     for theirs, ours in _DEVICES_OWN.items():
         text = text.replace(theirs, ours)

@@ -4,11 +4,11 @@ Launches are written once, as a script: the host, not the device, was what the l
 small matrices waited for (1.2 ms of Python at any n up to 1024, an H100).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from .norms import (
     rule_args,
 )
 from .scripts import Scripts
+from .tuning import tuning_for
 
 
 @dataclass(frozen=True)
@@ -73,63 +74,78 @@ class CudaAnalysis:
         return found
 
 
-@dataclass(frozen=True)
-class _Arrays:
-    """The arrays of one allocation, by what they hold."""
+class _Arrays(NamedTuple):
+    """The arrays of one allocation: `rows` are largest exponents, sums and counts."""
 
     ends: Sequence[Array]
-    sums: Sequence[Array]
-    counts: Sequence[Array]
+    rows: Sequence[Sequence[Array]]
     done: Array
-    largest: Sequence[Array]
     extremes: Sequence[Array]
+
+    @classmethod
+    def sort(cls, arrays: Sequence[Array], count: int, sides: int) -> Self:
+        """Sort the arrays of `_parts`, `count` of which are fetched."""
+        rows = [arrays[i : i + 3] for i in range(count, count + 3 * sides, 3)]
+        done, *extremes = arrays[count + 3 * sides :]
+        return cls(arrays[:count], rows, done, extremes)
 
     def counted(self) -> list[Array]:
         """List exponents, sums and counts of each operand in turn."""
-        own = zip(self.largest, self.sums, self.counts, strict=True)
-        return [x for side in own for x in side]
+        return [x for own in self.rows for x in own]
 
     def statistics(self) -> list[RowStatistics]:
         """Return what has been found of each operand."""
         return [
-            RowStatistics(e, sums[0], sums[1], *self.extremes[i : i + 1])
-            for i, (e, sums) in enumerate(zip(self.largest, self.sums, strict=True))
+            RowStatistics(largest, sums[0], sums[1], *self.extremes[i : i + 1])
+            for i, (largest, sums, _) in enumerate(self.rows)
         ]
 
 
-def analyse(
-    device: CudaDevice,
-    scripts: Scripts,
-    variant: Any,
-    operands: Sequence[Array],
-    norm_bits: int,
-    columns: bool,
-    rule: ScalingRule | None,
-    octaves: bool,
-    shifts: Sequence[Array] | None,
-    meanwhile: Callable[[], object] | None,
-) -> CudaAnalysis:
-    """Launch all stages, and fetch what they end with; see `Analyses.analyse`."""
-    (x, y), (e, f) = pair(map(listed, operands)), pair(shifts or ())
-    parts = _parts(tuple(x.shape for x in operands), columns, rule is not None)
-    count, sides = 1 + columns + (rule is not None), len(operands)
+class CudaAnalyses:
+    """Launches of analysis.cu, and the first one of norms.cu."""
 
-    def write(recorder: Any, x: Array, y: Array, e: Array, f: Array) -> None:
-        found = _sort(recorder.filled_together(parts, FILL), count, sides)
-        _launch(recorder, found, (x, y), (e, f), norm_bits, rule)
+    device: CudaDevice
+    scripts: Scripts
+    waits = True
 
-    key = "analyse", variant, norm_bits, columns, rule
-    slab = scripts.run(device, key, {"x": x, "y": y, "e": e, "f": f}, write)
+    def variant(self) -> Hashable:
+        """Return the current device, and how it is tuned."""
+        device = self.device
+        return device.number(), tuning_for(device.capability())
 
-    def arrays() -> _Arrays:
-        return _sort(device.split(slab, parts), count, sides)
+    def analyse(
+        self,
+        operands: Sequence[Array],
+        norm_bits: int,
+        *,
+        columns: bool,
+        rule: ScalingRule | None,
+        octaves: bool = False,
+        shifts: Sequence[Array] | None = None,
+        meanwhile: Callable[[], object] | None = None,
+    ) -> CudaAnalysis:
+        """Find the numbers that decide by three launches and one wait."""
+        (x, y), (e, f) = pair(map(listed, operands)), pair(shifts or ())
+        parts = _parts(tuple(x.shape for x in operands), columns, rule is not None)
+        count, sides = 1 + columns + (rule is not None), len(operands)
 
-    expected = arrays().counted() if octaves else []
-    ends = device.split(slab, parts[:count])
-    cosines, *others = device.fetch([*ends, *expected], meanwhile)
-    of_columns = others.pop(0) if columns else None
-    errors = others.pop(0) if rule is not None else None
-    return CudaAnalysis(cosines, of_columns, errors, others, device, arrays)
+        def write(recorder: Any, x: Array, y: Array, e: Array, f: Array) -> None:
+            found = _Arrays.sort(recorder.filled_together(parts, FILL), count, sides)
+            _launch(recorder, found, (x, y), (e, f), norm_bits, rule)
+
+        key = "analyse", self.variant(), norm_bits, columns, rule
+        device = self.device
+        slab = self.scripts.run(device, key, {"x": x, "y": y, "e": e, "f": f}, write)
+
+        def arrays() -> _Arrays:
+            return _Arrays.sort(device.split(slab, parts), count, sides)
+
+        expected = arrays().counted() if octaves else []
+        ends = device.split(slab, parts[:count])
+        cosines, *others = device.fetch([*ends, *expected], meanwhile)
+        of_columns = others.pop(0) if columns else None
+        errors = others.pop(0) if rule is not None else None
+        return CudaAnalysis(cosines, of_columns, errors, others, device, arrays)
 
 
 @remember
@@ -141,27 +157,13 @@ def _parts(shapes: tuple[tuple[int, ...], ...], columns: bool, decides: bool) ->
     count, sides = prod(shapes[0][:-2]), len(shapes)
     parts: list[Any] = [((sides, count), np.float64)]
     parts += [((3, count), np.int64)] * columns + [((count,), np.int64)] * decides
-    parts += [((2 + decides, *shape[:-1]), np.int64) for shape in shapes]
-    parts += [((*shape[:-1], len(COUNTED)), np.int32) for shape in shapes]
+    for rows in (shape[:-1] for shape in shapes):
+        parts += [(rows, np.int32), ((2 + decides, *rows), np.int64)]
+        parts += [((*rows, len(COUNTED)), np.int32)]
     parts += [((2, count), np.uint32)]
-    parts += [(shape[:-1], np.int32) for shape in shapes]
     if columns:
         parts += [((*x[:-2], 3, x[-1]), np.int32) for x in shapes]
     return tuple(parts)
-
-
-def _sort(arrays: Sequence[Array], count: int, sides: int) -> _Arrays:
-    """Sort the arrays of `_parts`, `count` of which are fetched."""
-    sums, counts, rest = count, count + sides, count + 2 * sides
-    largest = rest + 1, rest + 1 + sides
-    return _Arrays(
-        arrays[:count],
-        arrays[sums:counts],
-        arrays[counts:rest],
-        arrays[rest],
-        arrays[slice(*largest)],
-        arrays[largest[1] :],
-    )
 
 
 def _launch(
@@ -172,21 +174,22 @@ def _launch(
     norm_bits: int,
     rule: ScalingRule | None,
 ) -> None:
-    given = found.largest, found.sums, found.counts
-    sides = [Side(*x) for x in zip(operands, shifts, *given, strict=False)]
+    given = zip(operands, shifts, found.rows, strict=False)
+    sides = [Side(x, shift, *own) for x, shift, own in given]
     find_largest(device, sides)
     looked = [
-        s._replace(sums=sums[:2], extremes=x)
-        for s, sums, x in zip_longest(sides, found.sums, found.extremes)
+        s._replace(sums=own[1][:2], extremes=x)
+        for s, own, x in zip_longest(sides, found.rows, found.extremes)
     ]
     columns = found.ends[1] if found.extremes else None
     find_statistics(device, looked, norm_bits, (found.done[0], found.ends[0], columns))
     if rule is None:
         return
     blocks, both = list_operands(sides)
-    squares, errors = ([x[i] for x in found.sums] for i in (0, 2))
+    largest, sums, _ = zip(*found.rows, strict=True)
+    squares, errors = ([x[i] for x in sums] for i in (0, 2))
     args = (
-        *(*both, pair(shifts), pair(found.largest), pair(squares), rule_args(rule)),
+        *(*both, pair(shifts), pair(largest), pair(squares), rule_args(rule)),
         *(2.0**norm_bits, pair(errors), found.done[1], found.ends[-1]),
     )
     grid = blocks, 1, count_matrices(operands[0])

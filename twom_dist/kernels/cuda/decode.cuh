@@ -33,26 +33,22 @@ __device__ __forceinline__ constexpr int32 product_count(int kind) {
   return kind == TWO_M ? 2 : kind == THREE_M ? 3 : kind == FOUR_M ? 4 : 1;
 }
 
-// ELEMENTS residues in the low bytes of a word, by one aligned load.
-__device__ __forceinline__ uint32 load_whole(const int8* source) {
 #if ELEMENTS == 4
-  return __ldg(reinterpret_cast<const uint32*>(source));
+typedef uint32 Whole;
 #elif ELEMENTS == 2
-  return __ldg(reinterpret_cast<const unsigned short*>(source));
+typedef uint16 Whole;
 #else
-  return (uint8)__ldg(source);
+typedef uint8 Whole;
 #endif
+
+// ELEMENTS residues in the low bytes of a word, by one aligned load, and the same from
+// memory of any kind.
+__device__ __forceinline__ uint32 load_whole(const int8* source) {
+  return __ldg(reinterpret_cast<const Whole*>(source));
 }
 
-// The same from memory of any kind.
 __device__ __forceinline__ uint32 read_whole(const int8* source) {
-#if ELEMENTS == 4
-  return *reinterpret_cast<const uint32*>(source);
-#elif ELEMENTS == 2
-  return *reinterpret_cast<const unsigned short*>(source);
-#else
-  return *reinterpret_cast<const uint8*>(source);
-#endif
+  return *reinterpret_cast<const Whole*>(source);
 }
 
 // Where a thread reads its residues, product after product.

@@ -21,7 +21,7 @@ from .sources import module_for
 from .tables import decode_elements
 from .tuning import tuning_for
 
-# Residues of a modulus in decode_and_close.cu: SIDE rows of PITCH components.
+# Residues of a modulus in decode_and_close.cu: SIDE rows of PITCH words.
 _SIDE, _PITCH = 32, 9
 
 
@@ -46,13 +46,15 @@ class CudaDecode:
         out: Array | None = None,
     ) -> Array:
         """Reconstruct the tile by one kernel."""
+        front = () if components == 1 else (components,)
         if out is None:
             shape = *rows.shape, columns.shape[-1]
-            out = self.device.empty(shape if components == 1 else (components, *shape), dtype)
+            out = self.device.empty(
+                shape if components == 1 else (components, *shape), dtype
+            )
         if out.size:
             c = None if c is None else listed(c)
             x = residues.reshape(len(residues), -1, *residues.shape[-2:])
-            front = (components,) if components > 1 else ()
             tall = out.reshape(*front, *x.shape[1:3], -1)
             given = x, rows, columns, system, tall, alpha, beta, c, triangle
             decode_residues(self.device, *given)

@@ -6,7 +6,6 @@
 // would read the triangle once more.
 #include "decode.cuh"
 #include "fill.cuh"
-#include "mirror.cuh"
 
 // A block's square. A warp has ELEMENTS rows at a time, so that what it writes along
 // columns fills sectors of 32 bytes, too: of 2 elements of complex128, or 4 of complex64.

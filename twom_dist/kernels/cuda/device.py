@@ -5,7 +5,7 @@ here waits for them but `synchronize` and `fetch`.
 """
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,7 @@ import numpy as np
 from ...errors import INSTALL_CUDA, EngineUnavailableError, KernelError
 from ...typing import Array
 from .. import device_memory
-from .check import choose_exact
-from .cublas import FLOAT16, INT8, multiply
+from .cublas import FLOAT16, INT8, choose_exact, multiply
 from .hopper import cubin_of, map_planes
 from .launch import Parts, Triple, part_offsets
 from .packing import Arguments, pack
@@ -190,7 +189,8 @@ class CudaDevice(Streams):
 
         `shared`: bytes of shared memory that a block takes beside its kernel's own.
         """
-        packed = pack(module.family, name, args, self.address)
+        address = partial(_address, device=current_device())
+        packed = pack(module.family, name, args, address)
         self.launch_packed(module, name, grid, block, *packed, shared)
 
     def launch_packed(
@@ -289,9 +289,8 @@ def open_device() -> CudaDevice:
     try:
         import cupy
     except ImportError as error:
-        raise EngineUnavailableError(
-            f"the CUDA engine needs CuPy ({error})", _INSTALL, "no-cupy"
-        ) from None
+        problem = f"the CUDA engine needs CuPy ({error})"
+        raise EngineUnavailableError(problem, _INSTALL, "no-cupy") from None
     runtime = cupy.cuda.runtime
     try:
         count = runtime.getDeviceCount()
@@ -318,10 +317,8 @@ def open_device() -> CudaDevice:
             "old-device",
         )
     try:
-        from cupy.cuda import cublas
+        from cupy.cuda import cublas  # noqa: F401
     except ImportError as error:
-        raise EngineUnavailableError(
-            f"the CUDA engine needs cuBLAS ({error})", _INSTALL, "no-cublas"
-        ) from None
-    del cublas
+        problem = f"the CUDA engine needs cuBLAS ({error})"
+        raise EngineUnavailableError(problem, _INSTALL, "no-cublas") from None
     return CudaDevice()

@@ -18,28 +18,18 @@ struct alignas(PARTS * sizeof(REAL)) Element {
   REAL part[PARTS];
 };
 
-// One access of the element's size, to which its address must be aligned.
+// One access of the element's size, to which its address must be aligned; WRITTEN where
+// the kernel writes there as well.
+template <bool WRITTEN = false>
 __device__ __forceinline__ Element load_element(const REAL* x, int64 offset) {
   Element element;
 #if PARTS == 2
-  Pair pair = __ldg(reinterpret_cast<const Pair*>(x) + offset);
+  const Pair* source = reinterpret_cast<const Pair*>(x) + offset;
+  Pair pair = WRITTEN ? *source : __ldg(source);
   element.part[0] = pair.x;
   element.part[1] = pair.y;
 #else
-  element.part[0] = __ldg(x + offset);
-#endif
-  return element;
-}
-
-// The same from memory that the kernel writes as well.
-__device__ __forceinline__ Element read_element(const REAL* x, int64 offset) {
-  Element element;
-#if PARTS == 2
-  Pair pair = reinterpret_cast<const Pair*>(x)[offset];
-  element.part[0] = pair.x;
-  element.part[1] = pair.y;
-#else
-  element.part[0] = x[offset];
+  element.part[0] = WRITTEN ? x[offset] : __ldg(x + offset);
 #endif
   return element;
 }

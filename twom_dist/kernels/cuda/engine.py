@@ -14,12 +14,12 @@ from ..defaults import Defaults
 from ..family import Family
 from ..limits import Shape, TileLimits, Update
 from . import tuning
-from .fused_gemm import CudaFusedGemm, fits
 from .decode import CudaDecode
 from .device import CudaDevice, open_device
 from .encoded import CudaEncoded
 from .fill import CudaFills
 from .finish import CudaFinish
+from .fused_gemm import CudaFusedGemm, fits
 from .hopper import LINE, ROW_GROUP
 from .int8_gemm import align
 from .kept import SharedPlanes

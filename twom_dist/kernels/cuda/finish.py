@@ -63,7 +63,9 @@ class CudaFinish:
             self.device.launch(module, "mirror_tile", *grid, args)
         return out
 
-    def symmetrise_diagonal_tile(self, tile: Array, *, conjugate: bool, uplo: Uplo) -> Array:
+    def symmetrise_diagonal_tile(
+        self, tile: Array, *, conjugate: bool, uplo: Uplo
+    ) -> Array:
         """Mirror or clear the triangle that is not computed, in place."""
         n = tile.shape[-1]
         if tile.size:

@@ -5,7 +5,6 @@ Updates take three: what decodes one triangle fills it, and closes the other one
 """
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from .hopper import LINE, ROW_GROUP
 from .int8_gemm import align
 from .launch import (
     LINE_BLOCK,
-    Parts,
     count_matrices,
     lies_across,
     remember,
@@ -70,28 +68,27 @@ class CudaFusedGemm:
     ) -> Array:
         """Compute ``alpha X Y^T + beta c``, by a script where one kernel multiplies."""
         tuned = tuning.tuning_for(self.device.capability())
-        halved = hermitian and tuned.fused and tables.is_paired(system)
 
         def write(
-            device: Any,
-            x: Array,
-            y: Array,
-            c: Array | None,
-            out: Array | None,
-            e: Array | None,
-            f: Array | None,
+            device: Any, x: Array, y: Array, c: Any, out: Any, e: Any, f: Any
         ) -> Array:
-            (*stack, m, k), n = x.shape, y.shape[-2]
+            (*stack, m, k), n, matrices = x.shape, y.shape[-2], count_matrices(x)
+            # In 2M alone each modulus has two products, R and R^T, of ``X X^H``.
+            halved = hermitian and tuned.fused and {*system.kinds} == {"2m"}
             products = tables.own_products(system, halved)
-            sizes = tuple(stack), m, n, k
-            parts = _parts(system, *sizes, twin is None, len(products))
-            residues, *own = device.empty_together(parts)
+            # Residues, and planes and exponents of each side.
+            parts: list[Any] = [((len(products), *stack, m, align(n)), np.int8)]
+            for rows in (m, n) if twin is None else (m,):
+                padded = matrices * align(rows, ROW_GROUP), align(k, LINE)
+                parts.append(((len(system.planes), *padded), np.int8))
+                parts.append(((*stack, rows), np.int32))
+            residues, *own = device.empty_together(tuple(parts))
             rows, columns = own[1], own[-1]
             sides = (x, e, conjugate[0]), (y, f, conjugate[1])
             _scale_and_encode(device, sides, system, rule, own)
             order = tuple(range(len(system.planes)))
-            left = CudaEncoded(m, k, own[0], order, sizes[0])
-            right = CudaEncoded(n, k, own[-2], twin or order, sizes[0])
+            left = CudaEncoded(m, k, own[0], order, tuple(stack))
+            right = CudaEncoded(n, k, own[-2], twin or order, tuple(stack))
             planes = left, right, system, residues
             if halved:
                 multiply_fused(device, *planes, products, None, "full")
@@ -115,26 +112,6 @@ class CudaFusedGemm:
         options = conjugate, system, rule, dtype, alpha, beta, twin, uplo, hermitian
         key = self.device.number(), tuned, options
         return self.scripts.run(self.device, key, given, write)
-
-
-@remember
-def _parts(
-    system: ResidueSystem,
-    stack: tuple[int, ...],
-    m: int,
-    n: int,
-    k: int,
-    both: bool,
-    products: int,
-) -> Parts:
-    """List what one allocation holds: residues, planes and exponents of each side."""
-    count, matrices, k_padded = len(system.planes), prod(stack), align(k, LINE)
-    parts: list[Any] = [((products, *stack, m, align(n)), np.int8)]
-    for rows in (m, n) if both else (m,):
-        padded = matrices * align(rows, ROW_GROUP)
-        parts.append(((count, padded, k_padded), np.int8))
-        parts.append(((*stack, rows), np.int32))
-    return tuple(parts)
 
 
 def _scale_and_encode(

@@ -7,6 +7,7 @@ column-major ``Y X^T``.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, takewhile
 
 from ...moduli import PlaneProduct, ResidueSystem
 from .tuning import Element
@@ -62,20 +63,12 @@ def group_products(
     left_order: Sequence[int],
     right_order: Sequence[int],
     largest: int,
-    step: int | None = None,
-) -> list[Batch]:
-    """Group products into strided batches of at most `largest`.
+    only: int | None = None,
+) -> Iterator[Batch]:
+    """Group the products `own` into strided batches of at most `largest`.
 
-    Parameters
-    ----------
-    products : sequence of PlaneProduct
-    own : sequence of int
-        Those that are multiplied.
-    left_order, right_order : sequence of int
-        Where the planes of each operand stand in its memory.
-    largest : int
-    step : int, optional
-        The only one that batches of several products may have.
+    The orders tell where the planes of each operand stand in its memory; `only` is the
+    one step that batches of several products may have.
 
     Examples
     --------
@@ -87,39 +80,19 @@ def group_products(
     >>> [batch.products for batch in group_products(products, six, six, swapped, 4)]
     [(0, 2, 4), (1, 3, 5)]
     """
-    apart: dict[int, list[tuple[int, int, int]]] = {}
+    apart: dict[int, list[tuple[int, int]]] = {}
     for q in own:
-        left = left_order[products[q].left]
-        right = right_order[products[q].right]
-        apart.setdefault(right - left, []).append((q, left, right))
-    return [
-        batch
-        for members in apart.values()
-        for batch in _cut_evenly(members, largest, step)
-    ]
-
-
-def _cut_evenly(
-    members: list[tuple[int, int, int]], largest: int, only: int | None
-) -> Iterator[Batch]:
-    """Cut where the distance of neighbours changes, and after `largest`."""
-    start = 0
-    while start < len(members):
-        stop, step = start + 1, 0
-        if stop < len(members):
-            step = members[stop][1] - members[start][1]
-        while (
-            stop < len(members)
-            and stop - start < largest
-            and step > 0
-            and only in (None, step)
-            and members[stop][1] - members[stop - 1][1] == step
-        ):
-            stop += 1
-        run = members[start:stop]
-        _, left, right = run[0]
-        yield Batch(tuple(q for q, _, _ in run), left, right, step)
-        start = stop
+        left, right = left_order[products[q].left], right_order[products[q].right]
+        apart.setdefault(right - left, []).append((q, left))
+    for distance, members in apart.items():
+        while members:
+            gaps = [b - a for (_, a), (_, b) in pairwise(members)]
+            step, count = gaps[0] if gaps else 0, 1
+            if step > 0 and only in (None, step):
+                count += sum(1 for _ in takewhile(step.__eq__, gaps))
+            batch, members = members[:largest][:count], members[min(count, largest) :]
+            (_, left), *_ = batch
+            yield Batch(tuple(q for q, _ in batch), left, left + distance, step)
 
 
 @dataclass(frozen=True)

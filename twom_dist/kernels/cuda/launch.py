@@ -9,7 +9,6 @@ import numpy as np
 from ...errors import KernelError
 from ...typing import Array, Uplo
 from . import tuning
-from .tables import scalar_mode
 
 Triple = tuple[int, int, int]
 # Blocks, and threads of a block.
@@ -40,9 +39,10 @@ NO_OPERAND = None, 0, 0, 0, 0, 1, False, 0
 
 
 def scalar(factor: complex) -> tuple[int, float, float]:
-    """Return the mode in which a scalar multiplies, and its parts."""
+    """Return how a scalar multiplies, see scalars.cuh, and its parts."""
     factor = complex(factor)
-    return scalar_mode(factor), factor.real, factor.imag
+    mode = 0 if factor == 0 else 1 if factor == 1 else 2 if factor.imag == 0 else 3
+    return mode, factor.real, factor.imag
 
 
 def matrix(x: Array | None) -> tuple[Any, ...]:

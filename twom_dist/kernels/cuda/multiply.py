@@ -1,7 +1,6 @@
 """The products of a tile's planes: cuBLAS calls, each followed by a requantisation."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from math import prod
 
@@ -15,7 +14,6 @@ from .encoded import CudaEncoded
 from .int8_gemm import (
     ALIGNMENT,
     Batch,
-    Cut,
     align,
     choose_widened_k,
     cut_sums,
@@ -24,22 +22,7 @@ from .int8_gemm import (
 )
 from .launch import tile_grid
 from .sources import module_for
-from .tuning import Element
 from .workspace import sums_bytes
-
-
-@dataclass(frozen=True)
-class _Buffers:
-    """Memory of one call: sums of 32 bits; planes in float16, or None for int8."""
-
-    sums: Array
-    left: Array | None = None
-    right: Array | None = None
-
-    @property
-    def element(self) -> Element:
-        """The operands of a product."""
-        return "int8" if self.left is None else "float16"
 
 
 def multiply_products(
@@ -51,80 +34,66 @@ def multiply_products(
     own: Sequence[int],
     before: Array | None,
 ) -> None:
-    """Multiply the products `own`, and add residues of their shape."""
-    m, n, count = left.rows, right.rows, prod(left.stack)
+    """Multiply the products `own`, and add residues of their shape.
+
+    By as many columns at a time as their sums allow.
+    """
+    m, n, k, count = left.rows, right.rows, align(left.k), prod(left.stack)
     residues = residues.reshape(len(residues), count, *residues.shape[-2:])
-    old = None if before is None else before.reshape(residues.shape)
+    before = None if before is None else before.reshape(residues.shape)
     element = device.element()
     widened_k = choose_widened_k(system, left.k, element)
     cut = cut_sums(m, n, sums_bytes(device.capability()), count, widened_k)
     # Planes of a stack lie at constant distances where they are neighbours.
-    orders = left.order, right.order
-    batches = group_products(
-        system.products, own, *orders, cut.products, 1 if count > 1 else None
-    )
+    orders, only = (left.order, right.order), 1 if count > 1 else None
+    batches = [*group_products(system.products, own, *orders, cut.products, only)]
     most = cut.matrices * max(len(batch.products) for batch in batches)
-    rows = align(min(m, cut.rows))
-    buffers = _Buffers(device.empty((most, rows, align(n)), np.int32))
-    if element == "float16":
-        sizes = most * rows * widened_k, most * align(n) * widened_k
-        planes = (device.empty((size,), np.float16) for size in sizes)
-        buffers = _Buffers(buffers.sums, *planes)
+    height, width = align(min(m, cut.rows)), align(n)
+    sums = device.empty((most, height, width), np.int32)
+    multiply, found, wide = device.multiply_int8, sums, [None, None]
+    floats = element == "float16"
+    if floats:
+        multiply, found = device.multiply_float16, sums.view(np.float32)
+        sizes = most * height * widened_k, most * width * widened_k
+        wide = [device.empty((size,), np.float16) for size in sizes]
     for batch in batches:
-        given = left, right, system, residues, batch, cut, buffers, old
-        _multiply_batch(device, *given)
-
-
-def _multiply_batch(
-    device: CudaDevice,
-    left: CudaEncoded,
-    right: CudaEncoded,
-    system: ResidueSystem,
-    residues: Array,
-    batch: Batch,
-    cut: Cut,
-    buffers: _Buffers,
-    before: Array | None,
-) -> None:
-    """Multiply by as many columns at a time as their sums allow."""
-    m, n, k = left.rows, right.rows, align(left.k)
-    multiply, sums = device.multiply_int8, buffers.sums
-    if buffers.element == "float16":
-        multiply, sums = device.multiply_float16, sums.view(np.float32)
-    moduli = (system.products[q].p for q in batch.products)
-    largest = largest_k(moduli, buffers.element)
-    for matrices in _slices(residues.shape[1], cut.matrices):
-        x = _list_planes(left, batch.left, batch, matrices)
-        y = _list_planes(right, batch.right, batch, matrices)
-        for columns in _slices(k, largest):
-            narrow = _widen(device, y[:, : align(n), columns], buffers.right)
-            for rows in _slices(m, cut.rows):
-                # With the zeros that pad them: tensor cores like multiples of 16.
-                stop = rows.start + align(rows.stop - rows.start)
-                tall = _widen(device, x[:, rows.start : stop, columns], buffers.left)
-                multiply(tall, narrow, sums[: len(tall), : tall.shape[1]])
-                own = residues[:, matrices, rows]
-                old = residues if columns.start > 0 else before
-                old = None if old is None else old[:, matrices, rows]
-                _requantise(device, system, buffers, old, own, batch)
+        largest = largest_k((system.products[q].p for q in batch.products), element)
+        for matrices in _slices(count, cut.matrices):
+            x = _list_planes(left, batch.left, batch, matrices)
+            y = _list_planes(right, batch.right, batch, matrices)
+            for columns in _slices(k, largest):
+                narrow = _widen(device, y[:, :width, columns], wide[1])
+                for rows in _slices(m, cut.rows):
+                    # With the zeros that pad them: tensor cores like multiples of 16.
+                    stop = rows.start + align(rows.stop - rows.start)
+                    tall = _widen(device, x[:, rows.start : stop, columns], wide[0])
+                    multiply(tall, narrow, found[: len(tall), : tall.shape[1]])
+                    old = residues if columns.start > 0 else before
+                    old = None if old is None else old[:, matrices, rows]
+                    new = residues[:, matrices, rows]
+                    _requantise(device, system, sums, floats, old, new, batch)
 
 
 def _requantise(
     device: CudaDevice,
     system: ResidueSystem,
-    buffers: _Buffers,
+    sums: Array,
+    floats: bool,
     old: Array | None,
     own: Array,
     batch: Batch,
 ) -> None:
-    """Reduce the sums of rows of a batch of products, with the old residues."""
-    sums, (_, count, m, width) = buffers.sums, own.shape
+    """Reduce the sums of rows of a batch of products, with the old residues.
+
+    `floats`: whether the sums, of 32 bits in any case, are float32.
+    """
+    _, count, m, width = own.shape
     args = (
         *(sums, sums.shape[2], sums.strides[0] // 4, old, own),
         *(own.strides[2], own.strides[0], m),
         device.constant(tables.requantise_table(system)),
         device.constant(product_indices(batch.products)),
-        *(buffers.element == "float16", count, own.strides[1]),
+        *(floats, count, own.strides[1]),
     )
     grid = tile_grid(m, width, 4, count * len(batch.products))
     device.launch(module_for("requantise"), "requantise", *grid, args)

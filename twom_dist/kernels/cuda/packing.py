@@ -5,7 +5,6 @@ an object of each: 0.3 us, of 87 in a small product.
 """
 
 import ctypes
-import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
@@ -13,7 +12,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from ...typing import Array
-from .sources import text_of
+from .sources import signatures
 
 # Format, size and alignment of parameters. Tensor maps come as bytes.
 _POINTER = "Q", 8, 8
@@ -25,9 +24,6 @@ _TYPES = {
     "double": ("d", 8, 8),
     "TensorMap": ("128s", 128, 64),
 }
-_KERNEL = re.compile(
-    r'extern "C" __global__ void\s+(?:__\w+__\([\w, ]+\)\s*)*(\w+)\(([^)]*)\)'
-)
 _QUALIFIERS = "const", "*", "__grid_constant__"
 
 
@@ -57,7 +53,7 @@ def parameters_of(family: str, name: str) -> list[Parameter]:
     Parameter(name='m', type='int64', pointer=False, constant=False)
     """
     found = []
-    for declared in dict(_KERNEL.findall(text_of(family)))[name].split(","):
+    for declared in signatures(family)[name].split(","):
         *words, own = declared.replace("*", " * ").split()
         (kind,) = (x for x in words if x not in _QUALIFIERS)
         found.append(Parameter(own, kind, "*" in words, "const" in words))

@@ -16,7 +16,7 @@ from . import tables, tuning
 from .device import CudaDevice
 from .encoded import CudaEncoded
 from .hopper import LINE, ROW_GROUP
-from .launch import remember, triangle_arg
+from .launch import triangle_arg
 from .sources import Module, module_for
 
 _PARTS: tuple[Uplo, Uplo] = ("full", "lower")
@@ -46,34 +46,21 @@ _MMA = [
 SQUARES: dict[tuning.Products, list[Squares]] = {"wgmma": [_WGMMA], "mma": _MMA}
 
 
-@remember
 def choose_squares(
-    kernels: tuple[tuning.Products, ...],
-    multiprocessors: int,
-    m: int,
-    n: int,
-    triangle: Uplo,
-    products: int,
+    device: CudaDevice, shape: tuple[int, int], triangle: Uplo, products: int
 ) -> Squares:
     """Choose the squares that take the least time: waves of blocks, and their times.
 
     Small ones where larger ones would be empty for the most part, or too few.
     """
+    kernels = tuning.tuning_for(device.capability()).products
+    multiprocessors = device.multiprocessors()
 
     def time(own: Squares) -> int:
-        blocks = own.blocks * products * count_squares(m, n, triangle, own.side)
+        blocks = own.blocks * products * count_squares(*shape, triangle, own.side)
         return -(-blocks // multiprocessors) * tuning.BLOCK_TIMES[own.side]
 
     return min((own for name in kernels for own in SQUARES[name]), key=time)
-
-
-def _squares_of(
-    device: CudaDevice, shape: tuple[int, int], triangle: Uplo, products: int
-) -> Squares:
-    """Choose those of so many products on a device."""
-    kernels = tuning.tuning_for(device.capability()).products
-    given = device.multiprocessors(), *shape, triangle, products
-    return choose_squares(kernels, *given)
 
 
 def multiply_fused(
@@ -90,12 +77,11 @@ def multiply_fused(
 
     `residues`: of all products of the system, or of `own` alone.
     """
-    packed = len(residues) == len(own)
-    jobs = _tabulate(system, own, left.order, right.order, packed)
-    shape, count = (left.rows, right.rows), prod(left.stack)
-    planes = left.planes, right.planes
+    places = range(len(own)) if len(residues) == len(own) else own
+    jobs = _tabulate(system, own, (*places,), left.order, right.order)
+    shape, planes = (left.rows, right.rows), (left.planes, right.planes)
     args = (device, *planes, jobs, system, shape, residues, before, triangle)
-    launch_products(*args, count)
+    launch_products(*args, prod(left.stack))
 
 
 def launch_products(
@@ -114,7 +100,7 @@ def launch_products(
 
     `count`: matrices of a stack, one below the other in each plane.
     """
-    squares = _squares_of(device, shape, triangle, count * len(jobs))
+    squares = choose_squares(device, shape, triangle, count * len(jobs))
     rows = x.shape[1] // count, y.shape[1] // count
     total = count * len(jobs) * count_squares(*shape, triangle, squares.side)
     given: tuple[Any, ...] = x, y, *rows, x.shape[2]
@@ -128,21 +114,17 @@ def launch_products(
         *(residues.strides[-2], residues.strides[0], triangle_arg(triangle), count),
     )
     wave = max(1, int(device.multiprocessors() * squares.resident))
-    waves = _count_waves(squares, x.shape[2])
-    for first in range(0, total, waves * wave):
-        end = min(total, first + waves * wave)
+    # Squares, one after the other, that a launch may take.
+    kind: tuning.Products = "wgmma" if squares is _WGMMA else "mma"
+    each = 2 * squares.side**2 * x.shape[2] * squares.resident
+    step = wave * max(1, int(tuning.LAUNCH_OPERATIONS[kind] / each))
+    for first in range(0, total, step):
+        end = min(total, first + step)
         blocks, part = end - first, [first]
         if squares is _WGMMA:
             blocks, part = 2 * min(blocks, wave), [first, end]
         own = (blocks, 1, 1), (squares.threads, 1, 1), (*args, *part), squares.shared
         device.launch(squares.module, squares.module.family, *own)
-
-
-def _count_waves(squares: Squares, k_padded: int) -> int:
-    """Count the squares, one after the other, that a launch may take."""
-    kind: tuning.Products = "wgmma" if squares is _WGMMA else "mma"
-    each = 2 * squares.side**2 * k_padded * squares.resident
-    return max(1, int(tuning.LAUNCH_OPERATIONS[kind] / each))
 
 
 def count_squares(m: int, n: int, triangle: Uplo, side: int) -> int:
@@ -158,7 +140,7 @@ def deriving_pays(device: CudaDevice, system: ResidueSystem, n: int, k: int) -> 
     2M needs no squares beyond half, a triangle has those of its diagonal.
     """
     own, count = system.num_hermitian_products, system.num_products
-    side = _squares_of(device, (n, n), "lower", count).side
+    side = choose_squares(device, (n, n), "lower", count).side
     whole, half = (count_squares(n, n, part, side) for part in _PARTS)
     derived = (count - own) * whole * tuning.DERIVED_K
     return derived + own * whole * k < count * half * k
@@ -168,15 +150,11 @@ def deriving_pays(device: CudaDevice, system: ResidueSystem, n: int, k: int) -> 
 def _tabulate(
     system: ResidueSystem,
     own: tuple[int, ...],
+    places: tuple[int, ...],
     left: tuple[int, ...],
     right: tuple[int, ...],
-    packed: bool,
 ) -> Array:
     """Tabulate planes, product and its reduction as the kernels read them."""
-    places = range(len(own)) if packed else own
-    given = [
-        (place, q, system.products[q]) for place, q in zip(places, own, strict=True)
-    ]
-    return np.array(
-        [(left[x.left], right[x.right], i, q) for i, q, x in given], np.int32
-    )
+    given = zip(places, own, (system.products[q] for q in own), strict=True)
+    jobs = [(left[x.left], right[x.right], i, q) for i, q, x in given]
+    return np.array(jobs, np.int32)

@@ -45,31 +45,21 @@ def _take_products(shape: Shape, levels: int) -> tuple[int, int]:
     return each, max(1, tuning.QUARTERS_BYTES // each)
 
 
-def group_bytes(shape: Shape, levels: int, products: int) -> int:
-    """Bytes that quarters of planes and residues take, of a few products at a time."""
-    each, most = _take_products(shape, levels)
-    return each * min(most, products)
-
-
 def choose_levels(device: CudaDevice, system: ResidueSystem, shape: Shape) -> int:
     """Choose levels of Winograd's algorithm whose quarters fit the workspace."""
-    grain = (ROW_GROUP, ROW_GROUP, LINE)
     tuned = tuning.tuning_for(device.capability())
-    levels = 0
-    if tuned.fused:
-        crossovers = tuning.CROSSOVERS[tuned.products[0]]
-        levels = winograd.choose_levels(shape, grain, crossovers)
-    if levels == 0:
+    if not tuned.fused:
         return 0
-    limit = workspace_bytes(device.total_bytes())
-    rest = limit - working_bytes(system, shape, 0)
-    while levels > 0:
-        quarters = group_bytes(shape, levels, system.num_products)
+    crossovers = tuning.CROSSOVERS[tuned.products[0]]
+    grain = (ROW_GROUP, ROW_GROUP, LINE)
+    for levels in range(winograd.choose_levels(shape, grain, crossovers), 0, -1):
+        each, most = _take_products(shape, levels)
+        quarters = each * min(most, system.num_products)
+        rest = workspace_bytes(device.total_bytes()) - working_bytes(system, shape, 0)
         # Planes and residues lie there already, beside what is free.
         if quarters <= min(rest, available_bytes(device, quarters)):
-            break
-        levels -= 1
-    return levels
+            return levels
+    return 0
 
 
 def multiply_in_quarters(

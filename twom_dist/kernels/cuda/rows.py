@@ -1,6 +1,6 @@
 """The stages of the CUDA engine that look at operands; see `kernels.analysis`."""
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Collection
 
 import numpy as np
 
@@ -8,8 +8,7 @@ from ...moduli import ScalingRule
 from ...typing import Array
 from ..octaves import COUNTED, NONE
 from ..statistics import Ask, RowStatistics
-from .analysis import CudaAnalysis, analyse
-from .device import CudaDevice
+from .analysis import CudaAnalyses
 from .launch import (
     BLOCK,
     LINE_BLOCK,
@@ -30,24 +29,13 @@ from .norms import (
     module_of,
     rule_args,
 )
-from .scripts import Scripts
 from .sources import module_for
-from .tuning import tuning_for
 
 _SIDE = 64  # of the squares of pairs that a block of octaves.cu takes
 
 
-class CudaRows:
-    """Launches of norms.cu, analysis.cu and octaves.cu."""
-
-    device: CudaDevice
-    scripts: Scripts
-    waits = True
-
-    def variant(self) -> Hashable:
-        """Return the current device, and how it is tuned."""
-        device = self.device
-        return device.number(), tuning_for(device.capability())
+class CudaRows(CudaAnalyses):
+    """Launches of norms.cu and octaves.cu."""
 
     def measure(
         self,
@@ -81,21 +69,6 @@ class CudaRows:
             add_sums(device, side, norm_bits)
         own = [None, None] if sums is None else [*sums[:kinds], None, None]
         return RowStatistics(largest, own[0], own[1], extremes, counts)
-
-    def analyse(
-        self,
-        operands: Sequence[Array],
-        norm_bits: int,
-        *,
-        columns: bool,
-        rule: ScalingRule | None,
-        octaves: bool = False,
-        shifts: Sequence[Array] | None = None,
-        meanwhile: Callable[[], object] | None = None,
-    ) -> CudaAnalysis:
-        """Find the numbers that decide by three launches and one wait."""
-        given = operands, norm_bits, columns, rule, octaves, shifts, meanwhile
-        return analyse(self.device, self.scripts, self.variant(), *given)
 
     def choose_exponents(
         self, largest: Array, squares: Array, rule: ScalingRule

@@ -1,7 +1,7 @@
 // alpha and beta c: steps 5 and 6 of Engine.decode.
 #include "elements.cuh"
 
-// How a scalar multiplies; the names of tables.py in the same order.
+// How a scalar multiplies: not at all, by 1, by parts, as a complex number.
 enum Scalar { NONE, ONE, REAL_SCALAR, COMPLEX_SCALAR };
 
 // v = factor v without fused operations; by parts where the factor is real.
@@ -54,4 +54,12 @@ __device__ __forceinline__ void store_element(double (&v)[PARTS], const REAL* c,
                                               REAL* out, int32 beta_mode,
                                               double beta_re, double beta_im) {
   write_element(out, 0, make_element(v, c, beta_mode, beta_re, beta_im));
+}
+
+// An element of a mirror image: the sign of the imaginary part changed, 0 - im, or not.
+__device__ __forceinline__ Element conjugate_element(Element x, int32 conjugate) {
+#if PARTS == 2
+  if (conjugate) x.part[1] = make_canonical(flip_sign(x.part[1]));
+#endif
+  return x;
 }

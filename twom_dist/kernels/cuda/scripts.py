@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from struct import pack_into
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,20 +24,10 @@ _SLAB, _OUT = "slab", "out"
 _APART = 1 << 56
 
 
-@dataclass(frozen=True)
-class Hole:
-    """Where an address belongs.
+class Hole(NamedTuple):
+    """Where an address belongs: `beyond` bytes from that of `of`, at an offset.
 
-    Attributes
-    ----------
-    at : int
-        Offset in the arguments.
-    of : str
-        Whose address; that of the slab where `planes` are described.
-    beyond : int
-        Bytes to be added to it.
-    planes : (int, int, int), optional
-        Shape of planes whose tensor map belongs here, in place of their address.
+    Or the tensor map of planes there, where `planes` is their shape.
     """
 
     at: int
@@ -99,7 +89,7 @@ class Script:
 
 @dataclass(frozen=True)
 class _Planes:
-    """What stands in for a tensor map."""
+    """A stand-in for a tensor map."""
 
     address: int
     shape: tuple[int, int, int]
@@ -113,7 +103,7 @@ class _Nowhere:
 
 
 class Recorder:
-    """What stands in for a device while a script is written: nothing is launched.
+    """A stand-in for a device, that writes a script: nothing is launched.
 
     So do NumPy's arrays, which nobody reads, for those that a script is run with.
     """

@@ -20,21 +20,9 @@ from .tables import (
 
 # Files of kernels; each name is that of a `.cu` beside this file.
 FAMILIES = (
-    "norms",
-    "analysis",
-    "octaves",
-    "encode",
-    "scale_and_encode",
-    "requantise",
-    "products",
-    "products_mma",
-    "combine",
-    "winograd",
-    "decode",
-    "decode_and_close",
-    "fingerprint",
-    "fill",
-    "tile",
+    *("norms", "analysis", "octaves", "encode", "scale_and_encode", "requantise"),
+    *("products", "products_mma", "combine", "winograd", "decode", "decode_and_close"),
+    *("fingerprint", "fill", "tile"),
 )
 # Those whose operands have one type: one module for all dtypes.
 INTEGER_FAMILIES = ("octaves", "requantise", "products", "combine")
@@ -53,21 +41,16 @@ HOPPER_FAMILIES = ("products",)
 DYNAMIC_FAMILIES = ("products", "scale_and_encode", "decode_and_close")
 
 _INCLUDE = re.compile(r'^#include "([\w.]+)"\n', re.MULTILINE)
-_KERNEL = re.compile(r'extern "C" __global__ void\s+(?:__\w+__\([\w, ]+\)\s*)*(\w+)\(')
+_KERNEL = re.compile(
+    r'extern "C" __global__ void\s+(?:__\w+__\([\w, ]+\)\s*)*(\w+)\(([^)]*)\)'
+)
 
 
 @dataclass(frozen=True)
 class Module:
-    """A family of kernels and what specialises it: the key of a cache.
+    """A family of kernels, macros, and the residue system that its text begins with.
 
-    Attributes
-    ----------
-    family : str
-        One of `FAMILIES`.
-    macros : tuple of (str, str)
-        Names and values.
-    system : ResidueSystem, optional
-        What the text begins with.
+    Equal for operands that share the compiled code: the key of a cache.
     """
 
     family: str
@@ -82,9 +65,7 @@ class Module:
     @property
     def constants(self) -> Constants | None:
         """The residue system as the kernels read it, where they do."""
-        if self.system is None:
-            return None
-        return _CONSTANTS[self.family](self.system)
+        return None if self.system is None else _CONSTANTS[self.family](self.system)
 
 
 @cache
@@ -98,31 +79,12 @@ def module_for(
     integer: bool = False,
     shifted: bool = False,
 ) -> Module:
-    """Choose the module of a family.
+    """Choose the module of a family, one of `FAMILIES`.
 
-    Parameters
-    ----------
-    family : str
-        One of `FAMILIES`.
-    dtype : float32, float64, complex64 or complex128, optional
-        Of the operand, or of what is decoded; unused by `INTEGER_FAMILIES`.
-    system : ResidueSystem, optional
-        Of the families whose text begins with one.
-    components : {1, 2}
-        Of a result; used by "decode" alone.
-    levels : {1, 2}
-        Of "winograd".
-    side : {64, 128}
-        Of the squares of "products_mma".
-    integer : bool
-        Whether the digits of "decode" are integers.
-    shifted : bool
-        Whether columns are shifted; of `SHIFTED_FAMILIES`.
-
-    Returns
-    -------
-    Module
-        Equal for operands that share the compiled code.
+    `dtype`: of the operand, or of what is decoded; unused by `INTEGER_FAMILIES`.
+    `system`: of `_CONSTANTS`. `components` of a result and `integer` digits: of decode.
+    `levels`: of winograd. `side` of squares: of products_mma. `shifted` columns: of
+    `SHIFTED_FAMILIES`.
 
     Examples
     --------
@@ -190,6 +152,6 @@ def text_of(family: str) -> str:
 
 
 @cache
-def kernel_names(family: str) -> tuple[str, ...]:
-    """List the kernels of a family."""
-    return tuple(_KERNEL.findall(text_of(family)))
+def signatures(family: str) -> dict[str, str]:
+    """Find the kernels of a family, and the text of their parameters."""
+    return dict(_KERNEL.findall(text_of(family)))

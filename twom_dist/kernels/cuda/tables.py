@@ -21,9 +21,6 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 # Kinds of moduli in the order in which the kernels take them.
 KINDS = ("2m", "3m", "4m", "real")
 
-# The contract's alpha and beta: not at all, by 1, by parts, as a complex number.
-NONE, ONE, REAL, COMPLEX = 0, 1, 2, 3
-
 _WORD_BITS = 32
 # `residue_bits` of arithmetic.cuh is exact below this.
 _LARGEST_RAW = 1 << 23
@@ -96,12 +93,6 @@ def own_products(system: ResidueSystem, hermitian: bool) -> tuple[int, ...]:
     """List the products that are multiplied: of ``X X^H`` some follow from others."""
     given = enumerate(system.products)
     return tuple(q for q, x in given if not hermitian or x.mirror is None)
-
-
-@cache
-def is_paired(system: ResidueSystem) -> bool:
-    """Tell whether of ``X X^H`` each modulus has two products, R and R^T."""
-    return set(system.kinds) == {"2m"}
 
 
 # --- encode -----------------------------------------------------------------------
@@ -259,12 +250,3 @@ def decode_elements(system: ResidueSystem) -> int:
     """
     sums = system.parts * system.num_digits
     return 4 if sums <= 6 else 2 if sums <= 10 else 1
-
-
-def scalar_mode(factor: complex) -> int:
-    """Say how a scalar multiplies: not at all, by 1, by parts, or as a complex."""
-    if factor == 0:
-        return NONE
-    if factor == 1:
-        return ONE
-    return REAL if complex(factor).imag == 0 else COMPLEX

@@ -2,7 +2,7 @@
 //
 // Macros: REAL, PARTS. CuPy's own functions would do, but for float32: it has NVRTC
 // flush subnormal floats to zero, in conversions, sums and conjugates too.
-#include "mirror.cuh"
+#include "scalars.cuh"
 
 // out[i, j] = alpha x + beta c, either of which may be missing (mode NONE, null). Blocks
 // of 32 x 8: x over columns, y over rows, any number of blocks in y. Must move three
@@ -55,10 +55,10 @@ symmetrise_diagonal_tile(REAL* tile, int64 n, int32 conjugate, int32 upper, int3
   if (i >= n || j >= n || (upper ? i > j : i < j)) return;
   if (i != j) {
     Element image = {};
-    if (full) image = conjugate_element(read_element(tile, i * n + j), conjugate);
+    if (full) image = conjugate_element(load_element<true>(tile, i * n + j), conjugate);
     write_element(tile, j * n + i, image);
   } else if (PARTS == 2 && conjugate) {
-    Element own = read_element(tile, i * n + i);
+    Element own = load_element<true>(tile, i * n + i);
     own.part[PARTS - 1] = 0;
     write_element(tile, i * n + i, own);
   }

@@ -72,9 +72,13 @@ def working_bytes(
     planes in float16 for one call. A rank-2k update has two of each, apart from those
     of a call, and every update has the tile itself.
     """
-    widened = _widened_bytes(system, shape, sums, element)
-    m, n = (align(size, ROW_GROUP) for size in shape[:2])
-    k = align(shape[2], LINE)
+    widened, (m, n, k) = 0, shape
+    if element == "float16":
+        widened_k = choose_widened_k(system, k, element)
+        cut = cut_sums(m, n, sums, 1, widened_k)
+        cut = replace(cut, products=min(cut.products, system.num_products))
+        widened = widened_bytes(cut, n, widened_k)
+    m, n, k = align(m, ROW_GROUP), align(n, ROW_GROUP), align(k, LINE)
     twice = 2 if update is not None and update.two else 1
     planes = twice * len(system.planes) * (m + n) * k
     sums = sums and max(sums, 4 * min(256, m) * n)
@@ -82,19 +86,6 @@ def working_bytes(
     tiles = 0 if update is None else 16 * (1 + twice) * m * n
     called = min(sums, 4 * residues) + widened
     return planes + twice * (residues + m * n) + called + tiles
-
-
-def _widened_bytes(
-    system: ResidueSystem, shape: Shape, sums: int, element: tuning.Element
-) -> int:
-    """Bytes of the planes of one call in float16."""
-    if element == "int8":
-        return 0
-    m, n, k = shape
-    widened_k = choose_widened_k(system, k, element)
-    cut = cut_sums(m, n, sums, 1, widened_k)
-    products = min(cut.products, system.num_products)
-    return widened_bytes(replace(cut, products=products), n, widened_k)
 
 
 @remember
@@ -108,24 +99,8 @@ def fit_tiles(
 ) -> TileLimits:
     """Choose the largest tiles that fit, halving what takes the most.
 
-    Parameters
-    ----------
-    system : ResidueSystem
-    shape : (m, n, k)
-    limit : int
-        Bytes of workspace; a quarter is for encoded tiles that wait for reuse, where
-        there is more than one tile.
-    sums : int
-        Bytes of the sums of one call.
-    update : Update, optional
-        Of a rank-k or rank-2k update.
-    element : {"int8", "float16"}
-        What is multiplied.
-
-    Returns
-    -------
-    TileLimits
-        One tile where all fits.
+    A quarter of `limit` is for encoded tiles that wait for reuse, where there is more
+    than one tile. `sums`: bytes of those of one call.
 
     Raises
     ------

@@ -5,7 +5,7 @@ import numpy as np
 from tests.support.cuda.host_device import HostDevice
 from tests.support.expect import raises
 from twom_dist.errors import KernelError
-from twom_dist.kernels.cuda.check import choose_exact
+from twom_dist.kernels.cuda.cublas import choose_exact
 
 
 class Chip(HostDevice):
