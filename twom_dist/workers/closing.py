@@ -7,6 +7,8 @@ from typing import Any
 
 from distributed.diagnostics.plugin import WorkerPlugin
 
+_CLOSING = ("closing", "closing_gracefully", "closed")
+
 
 class QuietEnd(WorkerPlugin):
     """Drop what a worker logs while it closes: tasks and connections that break off."""
@@ -19,7 +21,7 @@ class QuietEnd(WorkerPlugin):
         if worker.nanny:
             for name in ("distributed.worker", "distributed.worker.state_machine"):
                 logging.getLogger(name).addFilter(
-                    lambda _: not worker.status.name.startswith("clos")
+                    lambda _: worker.status.name not in _CLOSING
                 )
 
 
