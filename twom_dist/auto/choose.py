@@ -59,17 +59,8 @@ def prefers_native(
 ) -> bool:
     """Tell whether the native product is known to be faster, or nothing is known.
 
-    Parameters
-    ----------
-    engine : str
-        "auto" while it is unknown, which counts as that of NumPy arrays.
-    routine : str
-    dtype : numpy.dtype
-        Of the result.
-    shape : (m, n, k)
-        Of the whole product.
-    chip : Chip, optional
-        Default: that of this process, whoever multiplies.
+    An engine "auto" counts as that of NumPy arrays; `dtype`: that of the result;
+    `chip`: by default that of this process, whoever multiplies.
     """
     if engine == "reference":
         return False

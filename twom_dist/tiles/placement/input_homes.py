@@ -27,13 +27,8 @@ def choose_homes(
 ) -> dict[T, str]:
     """Choose for the tiles of each group the least loaded of the workers that need all.
 
-    Parameters
-    ----------
-    groups : iterable of collection of tiles
-        Each is looked at by one task. A tile that comes again stays where it is.
-    needed_by, held : mapping
-        For each tile the workers that need it, and those that hold it already, which
-        decide between equally loaded ones.
+    A group is looked at by one task; a tile that comes again stays where it is. `held`:
+    the workers that have a tile already decide between equally loaded ones.
     """
     shares: list[_Share[T]] = []
     known: set[T] = set()
