@@ -43,9 +43,9 @@ def compute(problem: Problem) -> Any:
         plan = plan_aligned(problem.spec, inputs, cluster, strict=False)
     else:
         _warn_of_results(plan)
+    ensure_plugins()
     if family_of(a._meta) == "numpy":
         warn_of_idle_gpus()
-    ensure_plugins()
     grid = follow_holders(_true_grid(plan, a, b), plan.spec, a, b)
     diag = align_diagonal(problem, plan.grid.k)
     if plan.streams and inputs.sources is not None:

@@ -6,6 +6,7 @@ at once; only jobs wait for it.
 """
 
 import asyncio
+import sys
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
@@ -31,14 +32,14 @@ class Answers:
     workers: list[dict[str, Any]] | None = None
     # A question that the scheduler has not answered yet.
     pending: Future[Any] | None = None
-    # Addresses of workers that have this package.
-    equipped: set[str] = field(default_factory=set)
+    # Addresses of workers that have this package, and whether each has its own GPU.
+    equipped: dict[str, bool] = field(default_factory=dict)
     # Addresses of workers that did not answer whether they have it.
     silent: set[str] = field(default_factory=set)
     # The workers whose devices were measured, and the budget of the smallest.
     devices: tuple[frozenset[str], MemoryBudget] = frozenset(), MemoryBudget()
-    # Whether products of NumPy blocks leave GPUs of workers idle; None before a look.
-    idle_gpus: bool | None = None
+    # Whether it was said that products of NumPy blocks leave GPUs of workers idle.
+    warned: bool = False
     # Names of the plugins that were registered, and what registers them.
     plugins: dict[str, Any] = field(default_factory=dict)
 
@@ -142,20 +143,23 @@ async def _gather(
 def check_equipped(client: Any, workers: Iterable[str]) -> None:
     """Raise if a worker lacks this package: tasks sent to it would never end."""
     known = answers_of(client)
-    new = set(workers) - known.equipped
+    new = set(workers) - known.equipped.keys()
     seconds = AGAIN_SECONDS if new <= known.silent else ANSWER_SECONDS
-    told = ask_workers(client, new, is_equipped, seconds)
+    told = ask_workers(client, new, has_own_gpu, seconds)
     known.silent = new - told.keys()
     for address, found in told.items():
         # Schedulers pass the text of a worker's error on, in an Exception.
         if isinstance(found, Exception) and "twom_dist" in str(found):
             raise _lacking(f"the worker at {address}", found)
-    known.equipped |= {address for address, found in told.items() if found is True}
+    known.equipped |= {x: found for x, found in told.items() if isinstance(found, bool)}
 
 
-def is_equipped() -> bool:
-    """Return True; only a process that has this package can find this function."""
-    return True
+def has_own_gpu() -> bool:
+    """Tell whether dask-cuda started this process, without opening its device.
+
+    Only a process that has this package can find this function.
+    """
+    return "dask_cuda" in sys.modules
 
 
 def _lacking(who: str, error: Exception) -> EngineUnavailableError:

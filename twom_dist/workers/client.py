@@ -15,11 +15,10 @@ from .answers import (
     ANSWER_SECONDS,
     answers_of,
     ask_scheduler,
-    ask_workers,
     check_equipped,
     is_silent,
 )
-from .devices import budget_for_products, has_own_gpu
+from .devices import budget_for_products
 from .machine import machine_memory
 
 
@@ -118,7 +117,6 @@ def describe_workers(dask_scheduler: Any) -> list[dict[str, Any]]:
             "address": ws.address,
             "nthreads": ws.nthreads,
             "memory_limit": int(ws.memory_limit or 0),
-            "sees_gpu": "gpu" in ws.extra,
         }
         for ws in dask_scheduler.workers.values()
     ]
@@ -127,19 +125,12 @@ def describe_workers(dask_scheduler: Any) -> list[dict[str, Any]]:
 def warn_of_idle_gpus() -> None:
     """Warn, once for each client, that NumPy blocks leave the GPUs of its workers idle.
 
-    dask tells which workers run where GPUs are; those that were given one are asked.
+    `ensure_plugins` has asked the workers whether they were given one.
     """
     client = current_client()
-    if client is None or client.asynchronous:
-        return
-    known = answers_of(client)
-    if known.idle_gpus is not None:
-        return
-    beside = [x["address"] for x in list_workers(client) if x["sees_gpu"]]
-    known.idle_gpus = any(
-        x is True for x in ask_workers(client, beside, has_own_gpu).values()
-    )
-    if known.idle_gpus:
+    known = None if client is None else answers_of(client)
+    if known is not None and any(known.equipped.values()) and not known.warned:
+        known.warned = True
         warn_caller(
             "a product of NumPy blocks runs on cores, though workers have GPUs; make "
             'CuPy blocks, such as A.map_blocks(cupy.asarray) or A.to_backend("cupy"), '

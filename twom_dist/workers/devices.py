@@ -1,6 +1,5 @@
 """The GPUs of the workers: what is free there, and what products have room for."""
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -40,11 +39,6 @@ class WorkerDevice:
     def room_beside(self, sharers: int) -> int:
         """Return the room that arrays leave, of which plans take only a share."""
         return max(1, self.room(sharers) - int(self.held_bytes / DEVICE_SHARE))
-
-
-def has_own_gpu() -> bool:
-    """Tell whether dask-cuda started this process, without opening its device."""
-    return "dask_cuda" in sys.modules
 
 
 def measure_device(dask_worker: Any = None) -> WorkerDevice:
