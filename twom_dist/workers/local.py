@@ -126,10 +126,7 @@ class RunningCluster:
 
     def close(self) -> None:
         """Stop the workers and disconnect the client."""
-        from .closing import quiet_end
-
-        with quiet_end():
-            self._running.close()
+        self._running.close()
 
     def __enter__(self) -> Any:
         return self.client
@@ -229,7 +226,6 @@ def local_cluster(
     """
     from distributed import Client, LocalCluster
 
-    from .closing import QuietEnd
     from .starting import close_pages, guarded_start, private_folder
 
     found = choose_gpus(gpus, n_workers)
@@ -271,7 +267,6 @@ def local_cluster(
             code = "workers-did-not-start"
             raise EngineUnavailableError(problem, _START, code) from None
         client = started.enter_context(Client(cluster))
-        client.register_plugin(QuietEnd())
         if not dashboard:
             close_pages(client)
         return RunningCluster(client, started.pop_all(), dashboard)
