@@ -4,7 +4,7 @@ import pytest
 
 from tests.gpu.ways import WAYS, engine_or_skip, take
 from tests.support.cuda.beside import Beside, Call
-from twom_dist.run import recipes
+from twom_dist.run import prepared
 
 pytestmark = pytest.mark.gpu
 CUDA = engine_or_skip()
@@ -25,7 +25,7 @@ def engine(request, monkeypatch):
 
 @pytest.fixture
 def compute(engine):
-    recipes._recipes.clear()
+    prepared._prepared.clear()
     return lambda routine, *given, **options: Call(engine.cupy, routine)(
         *given, **options
     )

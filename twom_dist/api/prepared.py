@@ -17,7 +17,7 @@ from ..problem.integer_valued import is_floating
 from ..problem.matrices import as_matrix, is_dask, read_shape
 from ..problem.problem import of_headers
 from ..problem.scalars import as_number
-from ..run.recipes import compute_arrays
+from ..run.prepared import compute_arrays
 from ..typing import as_flag
 from .gemm import gemm
 from .routine import ask

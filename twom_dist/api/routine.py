@@ -20,7 +20,7 @@ from ..problem.call import Call
 from ..problem.dtypes import DTYPES
 from ..problem.options import show_options
 from ..problem.pairs import check_told, is_stack
-from ..run.recipes import compute_arrays
+from ..run.prepared import compute_arrays
 from ..tiles.routine import ROUTINES, Routine
 from .types import (
     Askable,

@@ -83,8 +83,8 @@ def _multiply_fused(
     return multiply(x, y, c=c, out=out, shifts=shifts, known=known)
 
 
-def find_fused(problem: Problem) -> Callable[..., Array] | None:
-    """Return what computes a product at once, of any arrays like those it has now.
+def prepare_fused(problem: Problem) -> Callable[..., Array] | None:
+    """Return a function that computes this product of any arrays like those it has now.
 
     None where the data decide about anything, and where an array has to be converted.
     """

@@ -1,8 +1,9 @@
 """Stacks of NumPy and CuPy arrays: small matrices together, others one by one."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -14,15 +15,16 @@ from ..kernels.family import deliver, namespace
 from ..kernels.fused_gemm import FusedGemm
 from ..kernels.limits import Shape
 from ..kernels.statistics import RowStatistics
+from ..moduli import ResidueSystem
 from ..problem.problem import Problem
 from ..tiles.blocks import cast
 from ..tiles.diagonal import as_entries, scale_stored
 from ..tiles.grid import whole
 from ..tiles.integers import gather
-from ..tiles.interpreter import Found, Line
+from ..tiles.interpreter import Found
 from ..tiles.look.certain import certain_systems
 from ..tiles.look.in_memory import plan_analysis
-from ..tiles.spec import SIDES, Spec, as_rows, load_engine
+from ..tiles.spec import Spec, as_rows, load_engine, turned
 from ..tiles.tasks import call_fused
 from ..typing import Array, Side
 from . import eager
@@ -42,31 +44,41 @@ def compute(problem: Problem) -> Any:
     a = _as_stack(problem.a, "left", spec, stack)
     b = a if spec.twins else _as_stack(problem.b, "right", spec, stack)
     c = None if problem.c is None else _broadcast(cast(problem.c, dtype), stack)
-    left: Iterable[tuple[int, ...]] = np.ndindex(*stack)
-    together = _are_small(problem.shape, spec) or spec.native or spec.empty
-    if together and spec.components == 1:
+    if _are_small(problem.shape, spec):
         found = compute_stack(a, b, spec, c, problem.out, problem.diag)
-        results = [found.values]
-        left = (_place(i, stack) for i in found.alone)
+        results, left = [found.values], found.alone
     else:
         shape = *stack, *problem.shape[:2]
         results = [empty(namespace(a), shape, dtype) for _ in range(spec.components)]
         if problem.out is not None:
             results = [problem.out]
-    for place in left:
+        left = [*range(prod(stack))]
+    _compute_alone(replace(problem, a=a, b=b, c=c), left, results)
+    return tuple(results) if spec.components == 2 else results[0]
+
+
+def _compute_alone(
+    problem: Problem, places: Sequence[int], results: Sequence[Array]
+) -> None:
+    """Compute the matrices of some places, one by one, into the results."""
+    for index in places:
+        place = tuple(map(int, np.unravel_index(index, problem.stack)))
         # With two components the routine makes its own arrays.
-        out = results[0][place] if spec.components == 1 else None
-        beside = None if c is None else c[place]
-        one = replace(problem, a=a[place], b=b[place], c=beside, stack=(), out=out)
-        components = eager.compute(one)
-        if spec.components == 2:
+        out = results[0][place] if len(results) == 1 else None
+        c = None if problem.c is None else problem.c[place]
+        a, b = problem.a[place], problem.b[place]
+        components = eager.compute(replace(problem, a=a, b=b, c=c, stack=(), out=out))
+        if out is None:
             for result, component in zip(results, components, strict=True):
                 result[place] = component
-    return tuple(results) if spec.components == 2 else results[0]
 
 
 def _are_small(shape: Shape, spec: Spec) -> bool:
     """Tell whether matrices are computed together."""
+    if spec.components == 2:
+        return False
+    if spec.native or spec.empty:
+        return True
     m, n, k = shape
     longest = LARGEST
     if spec.exact:
@@ -83,10 +95,6 @@ def _as_stack(x: Array, side: Side, spec: Spec, stack: tuple[int, ...]) -> Array
 def _broadcast(x: Array, stack: tuple[int, ...]) -> Array:
     """View a stack with all the axes in front."""
     return namespace(x).broadcast_to(x, (*stack, *x.shape[-2:]))
-
-
-def _place(index: int, stack: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(map(int, np.unravel_index(index, stack)))
 
 
 class Stacked(NamedTuple):
@@ -125,117 +133,188 @@ def compute_stack(
         With the places, in the list of all matrices, of products whose moduli are
         uncertain; the values there mean nothing.
     """
-    stack, m, n = _check(a, b, c, spec, out)
-    found = out
-    if found is None or not found.flags.c_contiguous:
-        found = empty(namespace(a), (*stack, m, n), spec.dtype)
-    if found.size == 0 or (spec.empty and c is None):
-        found[...] = 0
-        return Stacked(deliver(found, out), [])
-    a, b, listed = (x.reshape(prod(stack), *x.shape[-2:]) for x in (a, b, found))
-    c = None if c is None else c.reshape(listed.shape)
-    entries = None if diag is None else as_entries(spec, diag)
-    alone: list[int] = []
-    gemm_fused: FusedGemm | None = None
-
-    def compute(own: slice) -> None:
-        left = a[own] if entries is None else scale_stored(a[own], entries, spec)
-        given = left, b[own], None if c is None else c[own]
-        missing = _compute_piece(*given, spec, listed[own], gemm_fused)
-        alone.extend(own.start + place for place in missing)
-
-    if spec.native:
-        compute(slice(0, len(listed)))
-    else:
-        engine, shape = load_engine(spec), (m, n, spec.k)
-        limits = engine.tile_limits(spec.system, shape)
-        spec = replace(spec, cache_bytes=limits.cache_bytes if spec.twins else 0)
-        mirrored = spec.routine.triangle and not spec.twins
-        gemm_fused = None if spec.exact or mirrored else limits.gemm_fused
-        engine.run_stack(compute, len(listed), spec.system, shape)
-    return Stacked(deliver(found, out), sorted(alone))
+    stack, shape = _check(a, b, c, spec, out)
+    return _Stack(spec, stack, shape).multiply(a, b, c, out, diag)
 
 
-def _compute_piece(
-    a: Array,
-    b: Array,
-    c: Array | None,
-    spec: Spec,
-    out: Array,
-    gemm_fused: FusedGemm | None,
-) -> list[int]:
-    """Compute products; return the places of those whose moduli are not certain."""
-    if spec.native or spec.empty or spec.exact:
-        _multiply(a, b, c, spec, None, out)
-        return []
-    if spec.equilibrate and not spec.by_entries:
-        # Each matrix takes shifts of its own.
-        return list(range(len(a)))
-    if gemm_fused is not None and not spec.by_entries:
-        _multiply_fused(gemm_fused, a, b, c, spec, out, {})
-        return []
-    if not spec.by_entries:
-        _multiply(a, b, c, spec, None, out)
-        return []
-    found = defaultdict(list)
-    sides = zip((a, b), spec.sides, strict=False)
-    analysis = plan_analysis(spec)([as_rows(x, s, spec.op(s)) for x, s in sides])
-    measured: dict[Line, RowStatistics] = {
-        (side, 0): x for side, x in zip(spec.sides, analysis.statistics(), strict=True)
-    }
-    for place, system in enumerate(certain_systems(analysis, spec)):
-        found[system].append(place)
-    alone = found.pop(None, [])
-    for system, places in found.items():
-        settled = replace(spec.settle(system), equilibrate=False)
-        own, given, tiles = measured, (a, b, c), out
-        if len(places) < len(a):
-            own = {x: y.take(places) for x, y in measured.items()}
-            left = a[places]
-            right = left if spec.twins else b[places]
-            given = left, right, None if c is None else c[places]
-            tiles = empty(namespace(out), (len(places), *out.shape[1:]), out.dtype)
-        if gemm_fused is None:
-            _multiply(*given, settled, own, tiles)
+class _Stack:
+    """Products of stacks of small matrices, without the arrays."""
+
+    def __init__(
+        self, spec: Spec, stack: tuple[int, ...], shape: tuple[int, int]
+    ) -> None:
+        self._stack, self._shape, self.steady = stack, shape, False
+        gemm_fused: FusedGemm | None = None
+        self._run: Callable[..., None] | None = None
+        if not spec.native:
+            engine, system, sizes = load_engine(spec), spec.system, (*shape, spec.k)
+            self._run = partial(
+                engine.run_stack, count=prod(stack), system=system, shape=sizes
+            )
+            limits = engine.tile_limits(system, sizes)
+            spec = replace(spec, cache_bytes=limits.cache_bytes if spec.twins else 0)
+            self.steady = limits.steady
+            if not (spec.exact or (spec.routine.triangle and not spec.twins)):
+                gemm_fused = limits.gemm_fused
+        self._spec, self._gemm_fused, self._turned = spec, gemm_fused, turned(spec)
+        self._operands = len(spec.sides)
+        # The data decide about moduli, or about shifts, which each matrix has alone.
+        self._looks = spec.looks and not (spec.native or spec.empty or spec.exact)
+        self._analyse = plan_analysis(spec) if spec.by_entries else None
+        # What multiplies by each residue system that has been asked for.
+        self._ways: dict[ResidueSystem | None, Callable[..., None]] = {}
+
+    def multiply(
+        self,
+        a: Array,
+        b: Array,
+        c: Array | None,
+        out: Array | None,
+        diag: Array | None = None,
+    ) -> Stacked:
+        """Multiply stacks; see `compute_stack`."""
+        spec, count = self._spec, prod(self._stack)
+        found = out
+        if found is None or not found.flags.c_contiguous:
+            found = empty(namespace(a), (*self._stack, *self._shape), spec.dtype)
+        if found.size == 0 or (spec.empty and c is None):
+            found[...] = 0
+            return Stacked(deliver(found, out), [])
+        listed = found.reshape(count, *self._shape)
+        a, b = a.reshape(count, *a.shape[-2:]), b.reshape(count, *b.shape[-2:])
+        c = None if c is None else c.reshape(listed.shape)
+        entries = None if diag is None else as_entries(spec, diag)
+        alone: list[int] = []
+
+        def compute(own: slice) -> None:
+            left = a[own] if entries is None else scale_stored(a[own], entries, spec)
+            added = None if c is None else c[own]
+            for place in self._compute(left, b[own], added, listed[own]):
+                alone.append(own.start + place)
+
+        if self._run is None:
+            compute(slice(0, count))
         else:
-            _multiply_fused(gemm_fused, *given, settled, tiles, own)
-        if tiles is not out:
+            self._run(compute)
+        return Stacked(deliver(found, out), sorted(alone))
+
+    def _compute(self, a: Array, b: Array, c: Array | None, out: Array) -> list[int]:
+        """Compute products; return the places of those whose moduli are uncertain."""
+        if not self._looks:
+            self._by(None)(a, b, c, out)
+            return []
+        if self._analyse is None:
+            return [*range(len(a))]
+        analysis = self._analyse(self._rows(a, b)[: self._operands])
+        known, found = analysis.statistics(), defaultdict[Any, list[int]](list)
+        for place, system in enumerate(certain_systems(analysis, self._spec)):
+            found[system].append(place)
+        alone = found.pop(None, [])
+        for system, places in found.items():
+            if len(places) == len(a):
+                self._by(system)(a, b, c, out, known)
+                continue
+            left = a[places]
+            right = left if self._spec.twins else b[places]
+            added = None if c is None else c[places]
+            tiles = empty(namespace(out), (len(places), *out.shape[1:]), out.dtype)
+            own = [x.take(places) for x in known]
+            self._by(system)(left, right, added, tiles, own)
             out[places] = tiles
-    return alone
+        return alone
 
+    def _by(self, system: ResidueSystem | None) -> Callable[..., None]:
+        """Return what multiplies by moduli that the data chose, or by those given."""
+        found = self._ways.get(system)
+        if found is None:
+            spec = self._spec
+            if system is not None:
+                spec = replace(spec.settle(system), equilibrate=False)
+            fused = self._gemm_fused is not None and not spec.empty
+            way = self._fused(spec) if fused else partial(_multiply, spec)
+            found = self._ways[system] = way
+        return found
 
-def _multiply_fused(
-    gemm_fused: FusedGemm,
-    a: Array,
-    b: Array,
-    c: Array | None,
-    spec: Spec,
-    out: Array,
-    measured: dict[Line, RowStatistics],
-) -> None:
-    """Compute products of one residue system by one call."""
-    x, y = (as_rows(t, s, spec.op(s)) for t, s in zip((a, b), SIDES, strict=True))
-    known = [*measured.values()] or None
-    call_fused(gemm_fused, spec)(x, y, c=c, out=out, known=known)
+    def _fused(self, spec: Spec) -> Callable[..., None]:
+        assert self._gemm_fused is not None
+        multiply = call_fused(self._gemm_fused, spec)
+
+        def call(a: Array, b: Array, c: Any, out: Array, known: Any = None) -> None:
+            multiply(*self._rows(a, b), c=c, out=out, known=known)
+
+        return call
+
+    def _rows(self, a: Array, b: Array) -> tuple[Array, Array]:
+        """View stacks as rows of op(A) and of op(B)^T."""
+        turn_a, turn_b = self._turned
+        x = a.swapaxes(-1, -2) if turn_a else a
+        return x, b.swapaxes(-1, -2) if turn_b else b
 
 
 def _multiply(
+    spec: Spec,
     a: Array,
     b: Array,
     c: Array | None,
-    spec: Spec,
-    measured: dict[Line, RowStatistics] | None,
     out: Array,
+    known: Sequence[RowStatistics] | None = None,
 ) -> None:
-    """Compute products of one residue system, or of the BLAS."""
+    """Compute products of one residue system, or of the BLAS, stage by stage."""
+    measured = known and {
+        (side, 0): x for side, x in zip(spec.sides, known, strict=True)
+    }
     grid = whole((*out.shape[1:], spec.k))
-    eager.Eager(a, b, c, grid, spec, out).run(Found(spec, None, measured))
+    eager.Eager(a, b, c, grid, spec, out).run(Found(spec, None, measured or None))
+
+
+class PreparedStack:
+    """Products of stacks that are prepared for all calls with arrays like the first."""
+
+    def __init__(self, problem: Problem, stack: _Stack) -> None:
+        self._stack, self._axes = stack, problem.stack
+        self.adds = problem.c is not None
+
+    @classmethod
+    def of(cls, problem: Problem) -> "PreparedStack | None":
+        """Prepare products; None where they are not computed together as they are."""
+        spec, given = problem.spec, (problem.a, problem.b, problem.c)
+        if (
+            spec.lazy
+            or spec.native
+            or spec.empty
+            or not _are_small(problem.shape, spec)
+        ):
+            return None
+        if any(x is not None and x.dtype != problem.dtype for x in given):
+            return None
+        stack = _Stack(spec, problem.stack, problem.shape[:2])
+        return cls(problem, stack) if stack.steady else None
+
+    def run(
+        self,
+        a: Array,
+        b: Array,
+        c: Array | None,
+        out: Array | None,
+        pose: Callable[[], Problem],
+    ) -> Any:
+        """Compute the products of stacks like those that they were prepared for.
+
+        `pose`: gives the problem of these, where some are computed one by one.
+        """
+        a, b = _broadcast(a, self._axes), _broadcast(b, self._axes)
+        c = None if c is None else _broadcast(c, self._axes)
+        found = self._stack.multiply(a, b, c, out)
+        if found.alone:
+            problem = replace(pose(), a=a, b=b, c=c)
+            _compute_alone(problem, found.alone, [found.values])
+        return found.values
 
 
 def _check(
     a: Array, b: Array, c: Array | None, spec: Spec, out: Array | None
-) -> tuple[tuple[int, ...], int, int]:
-    """Return the axes in front, m and n, or say what does not fit."""
+) -> tuple[tuple[int, ...], tuple[int, int]]:
+    """Return the axes in front, and m and n, or say what does not fit."""
     left, right = as_rows(a, "left", spec.op_a), as_rows(b, "right", spec.op_b)
     *stack, m, k = left.shape
     shape = *stack, m, right.shape[-2]
@@ -247,4 +326,4 @@ def _check(
             "Give all the same axes in front of matrices that fit",
             "stack-shapes",
         )
-    return tuple(stack), m, shape[-1]
+    return tuple(stack), (m, shape[-1])

@@ -1,6 +1,7 @@
 """The small picklable record that every task of a product is given."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -135,7 +136,7 @@ class Spec:
             return self.operand_dtype
         return np.dtype(self.stored[SIDES.index(side)])
 
-    @property
+    @cached_property
     def unit_roundoff(self) -> float:
         """u of the result."""
         return unit_roundoff(self.dtype, self.components)
@@ -216,12 +217,7 @@ class Spec:
 
 def load_engine(spec: Spec) -> Engine:
     """Load the engine of a spec in this process."""
-    return engine_named(spec.engine)
-
-
-def engine_named(name: str) -> Engine:
-    """Load an engine in this process."""
-    return get_engine(name)
+    return get_engine(spec.engine)
 
 
 def as_rows(block: Array, side: Side, op: Op) -> Array:

@@ -5,7 +5,7 @@ import pytest
 from tests.support.cuda.host import COMPILER, HostKernels
 from tests.support.cuda.host_device import host_engine
 from twom_dist.kernels import get_engine
-from twom_dist.run import recipes
+from twom_dist.run import prepared
 from twom_dist.tiles.cache import encoded_tiles
 
 
@@ -26,7 +26,7 @@ def engine(host_kernels, request):
 @pytest.fixture(autouse=True)
 def nothing_remembered():
     """Forget earlier products, whose moduli are guessed next time, and their tiles."""
-    recipes._recipes.clear()
+    prepared._prepared.clear()
     encoded_tiles.clear()
 
 

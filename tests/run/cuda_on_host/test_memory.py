@@ -25,7 +25,7 @@ from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda import workspace
 from twom_dist.kernels.cuda.tuning import tuning_for
 from twom_dist.moduli import residue_system
-from twom_dist.run import recipes
+from twom_dist.run import prepared
 
 SYSTEM = residue_system("2m", 2)
 
@@ -58,7 +58,7 @@ def test_a_product_takes_of_what_is_free(cuda):
     largest = max(device.allocated)
     device.allocated.clear()
     device.free, device.total = 400 << 10, 8 << 20
-    recipes._recipes.clear()  # as on another device
+    prepared._prepared.clear()  # as on another device
     assert same_bits(td.gemm(A, B, num_moduli=2), whole)
     assert max(device.allocated) <= largest // 4
 

@@ -31,7 +31,7 @@ def certain_systems(analysis: Analysis, spec: Spec) -> list[ResidueSystem | None
     for system, most in reversed(systems):
         for place in np.flatnonzero(fixed & (ratios <= most)).tolist():
             found[place] = system
-    asked = np.flatnonzero(fixed & may_save(ratios, spec))
+    asked = np.flatnonzero(fixed & may_save(ratios, *systems[0]))
     if len(asked):
         errors = analysis.largest_errors(asked).astype(np.float64)
         saved = suffice(spec, np.sqrt(ratios[asked]), errors)

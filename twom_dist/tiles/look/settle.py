@@ -30,12 +30,11 @@ _USUAL = 2.75
 _FEW = 6
 
 
-def may_save(ratios: Any, spec: Spec) -> Any:
-    """Tell for which bounds of rho^2 rounding errors may save the second modulus."""
-    return _may_save(ratios, *fewest_of(spec)[0])
+def may_save(ratios: Any, fewest: ResidueSystem, first: float) -> Any:
+    """Tell for which bounds of rho^2 rounding errors may save the second modulus.
 
-
-def _may_save(ratios: Any, fewest: ResidueSystem, first: float) -> Any:
+    `fewest`, `first`: the first of `fewest_of`.
+    """
     return (not fewest.hexagonal) & (ratios > first) & (ratios <= _USUAL * first)
 
 
@@ -62,7 +61,7 @@ def decide_by_angles(spec: Spec, ratio: float) -> Decision | None:
     systems = fewest_of(spec)
     for system, most in systems:
         if ratio <= most:
-            if _may_save(ratio, *systems[0]):
+            if may_save(ratio, *systems[0]):
                 return Decision(systems[0][0], sqrt(ratio), "")
             return Decision(system, sqrt(ratio), "sums")
     return None

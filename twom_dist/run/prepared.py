@@ -1,0 +1,193 @@
+"""Products of NumPy and CuPy arrays, prepared once for all calls like the first.
+
+The key is all that a call says, apart from the addresses of its arrays. Where the data
+decide about the moduli, similar matrices mostly take the same ones: the function that
+multiplies by the last ones is kept. Where the host waits for the few numbers that
+decide, it launches a small product by this function meanwhile, and by another one if
+other moduli come out: the bits are always those of the moduli that were decided.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from ..auto.choose import state as crossovers
+from ..config import setting
+from ..errors import EngineUnavailableError, MemoryLimitError
+from ..kernels.device_memory import workspace_share
+from ..kernels.family import family_of
+from ..kernels.registry import engine_of, get_engine
+from ..moduli import ResidueSystem
+from ..problem.call import Call, Terms
+from ..problem.matrices import check_place, set_apart
+from ..problem.problem import Problem, of_arrays
+from ..problem.scalars import as_key
+from ..tiles.look.in_memory import decide, may_shift, plan_analysis
+from ..tiles.spec import load_engine, turned
+from ..typing import Array
+from . import eager
+from .compute import compute
+from .stacks import PreparedStack
+
+# Products larger than this take so long that the wait is little beside them.
+_GUESSED_BELOW = 4096
+# Shapes in use at a time are few; the least recently used one is forgotten.
+_MOST = 256
+# Settings that plans of such products read.
+_SETTINGS = "workspace-bytes", "winograd-levels", "largest-tile"
+
+Multiply = Callable[..., Array]
+
+
+class Prepared:
+    """A product of one tile, or of small matrices of stacks, without its arrays."""
+
+    def __init__(self, problem: Problem, multiply: Multiply | None) -> None:
+        self._spec, self.adds = problem.spec, problem.c is not None
+        self._turned, self._multiply = turned(self._spec), multiply
+        self._operands = len(self._spec.sides)
+        # The moduli that `multiply` takes, where the data decide.
+        self._last: tuple[ResidueSystem | None, Multiply | None] = None, None
+        if multiply is None:
+            self._waits = load_engine(self._spec).waits
+            self._guesses = self._waits and max(problem.shape) < _GUESSED_BELOW
+            self._analyse = plan_analysis(self._spec)
+            # Whether octaves decided the last time: then they come with the numbers.
+            self._octaves = False
+
+    @classmethod
+    def of(cls, problem: Problem) -> "Prepared | PreparedStack | None":
+        """Prepare a product; None where it takes several tiles, or a conversion."""
+        spec = problem.spec
+        if problem.stack:
+            return PreparedStack.of(problem)
+        if not spec.by_entries:
+            multiply = eager.prepare_fused(problem)
+            return multiply and cls(problem, multiply)
+        # No guess is written to out, before it is known that it can be computed.
+        if problem.out is not None and load_engine(spec).waits:
+            return None
+        expected = replace(spec, by_entries=False, equilibrate=False)
+        fits = eager.prepare_fused(replace(problem, spec=expected)) is not None
+        return cls(problem, None) if fits else None
+
+    def run(
+        self,
+        a: Array,
+        b: Array,
+        c: Array | None,
+        out: Array | None,
+        pose: Callable[[], Problem],
+    ) -> Any:
+        """Compute the product of arrays like those that it was prepared for.
+
+        `pose`: gives the problem of these, where it is computed in another way.
+        """
+        turn_a, turn_b = self._turned
+        x, y = a.T if turn_a else a, b.T if turn_b else b
+        if self._multiply is not None:
+            return self._multiply(x, y, c=c, out=out)
+        last, multiply = self._last
+        found: Array | None = None
+
+        def launch() -> None:
+            nonlocal found
+            # Other moduli may need less memory.
+            if multiply is not None:
+                with suppress(MemoryLimitError, MemoryError):
+                    found = multiply(x, y, c=c)
+
+        operands = (x, y)[: self._operands]
+        meanwhile = launch if self._guesses else None
+        analysis = self._analyse(operands, octaves=self._octaves, meanwhile=meanwhile)
+        if may_shift(analysis, self._spec.k):
+            return eager.compute(pose(), analysis)
+        decision = decide(operands, analysis, self._spec)
+        self._octaves = decision.closed_by in ("octaves", "pairs")
+        if decision.system is None:
+            return eager.compute(pose(), analysis)
+        if decision.system is not last:
+            settled = replace(self._spec.settle(decision.system), equilibrate=False)
+            multiply = eager.prepare_fused(replace(pose(), spec=settled))
+            self._last, found = (decision.system, multiply), None
+        if multiply is None:
+            return eager.compute(pose(), analysis)
+        if found is not None:
+            return found
+        known = None if self._waits else analysis.statistics()
+        return multiply(x, y, c=c, out=out, known=known)
+
+
+_prepared: OrderedDict[Hashable, Prepared | PreparedStack] = OrderedDict()
+
+
+def compute_arrays(call: Call) -> Any:
+    """Compute a routine of arrays, or of dask arrays."""
+    terms, A, B, C, out = call[:5]
+    alpha, beta = as_key(terms.alpha, "alpha"), as_key(terms.beta, "beta")
+    if alpha is not terms.alpha or beta is not terms.beta:
+        terms = terms._replace(alpha=alpha, beta=beta)
+        call = call._replace(terms=terms)
+    if C is not None and out is not None and beta != 0:
+        C = set_apart(C, out)
+        call = call._replace(C=C)
+    key = None if call.diag is not None else _find_key(terms, A, B, C, out)
+    try:
+        found = _prepared.get(key)
+    except TypeError:
+        key = found = None  # a scalar that is an array
+    if key is None:
+        return compute(of_arrays(call))
+    pose = partial(of_arrays, call)
+    if found is None:
+        posed = pose()
+        found = Prepared.of(posed)
+        if found is None:
+            return compute(posed)
+        _prepared[key] = found
+        while len(_prepared) > _MOST:
+            _prepared.popitem(last=False)
+    else:
+        # Another thread may have dropped it since.
+        with suppress(KeyError):
+            _prepared.move_to_end(key)
+        if out is not None:
+            # Its shape, strides and dtype are those of the first call.
+            read = A, B, C if found.adds else None
+            check_place(out, [t for t in read if t is not None])
+    try:
+        b, c = A if B is None else B, C if found.adds else None
+        return found.run(A, b, c, out, pose)
+    except (MemoryLimitError, MemoryError):
+        # Planned anew, in less memory if need be.
+        return compute(pose())
+
+
+def _find_key(terms: Terms, *arrays: Any) -> Hashable:
+    """Return all that a prepared product depends on; None where there can be none."""
+    choice, kind, out = terms.choice, type(arrays[0]), arrays[-1]
+    if choice.pairs or workspace_share() < 1:
+        return None
+    if kind.__name__ != "ndarray":
+        return None
+    outlines: list[Hashable] = []
+    for x in arrays:
+        if x is None:
+            outlines.append(None)
+        elif type(x) is kind:
+            outlines.append((x.shape, x.dtype))
+        else:
+            return None
+    name, where = engine_of("auto", family_of(arrays[0])), None
+    if name == "cuda":
+        try:
+            engine = get_engine(name)
+        except EngineUnavailableError:
+            return None  # said where the problem is posed
+        where = engine, engine.variant()
+    strides = None if out is None else out.strides
+    chosen = crossovers() if choice.by_size else None
+    return terms, kind, *outlines, strides, where, chosen, *map(setting, _SETTINGS)
