@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from ..errors import TwomError
-from .signals import leaving_in_order
+from .signals import handle_signals
 
 DONE, FAILED, REFUSED = 0, 1, 2
 INTERRUPTED = 128 + signal.SIGINT
@@ -53,7 +53,7 @@ _CODES = {"interrupted": INTERRUPTED, "terminated": TERMINATED}
 ARGUMENTS, _AT_WORK = "twom_dist.arguments", "twom_dist.at_work"
 
 
-def plain(text: str) -> str:
+def escape(text: str) -> str:
     """Spell out what a terminal would obey, such as a sequence in a file's name."""
     return "".join(x if x.isprintable() else ascii(x)[1:-1] for x in text)
 
@@ -62,7 +62,7 @@ def say(*sentences: str) -> None:
     """Print lines on stderr; where that fails, nothing is shown from then on."""
     try:
         for sentence in sentences:
-            click.echo(f"twom-dist: {plain(sentence)}", err=True)
+            click.echo(f"twom-dist: {escape(sentence)}", err=True)
     except OSError:
         _discard(sys.stderr)
 
@@ -73,7 +73,7 @@ def show(answer: object, *, done: bool = False) -> None:
     `done`: after what was asked for, so that no error of printing is a failure.
     """
     try:
-        click.echo("\n".join(map(plain, str(answer).split("\n"))))
+        click.echo("\n".join(map(escape, str(answer).split("\n"))))
     except OSError as error:
         _discard(sys.stdout)
         if not done and not isinstance(error, BrokenPipeError):
@@ -139,7 +139,7 @@ def _end(ctx: click.Context, error: BaseException) -> int:
 class SentenceGroup(click.Group):
     """Commands whose errors are one line, and which signals end in order.
 
-    While one runs, the context's object is the function of `leaving_in_order`.
+    While one runs, the context's object is the function of `handle_signals`.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> Any:
@@ -154,7 +154,7 @@ class SentenceGroup(click.Group):
             # dask's: the command says what went wrong. Until the process has ended,
             # since asyncio tells of futures as they are thrown away.
             logging.disable(logging.CRITICAL)
-        with leaving_in_order() as ctx.obj:
+        with handle_signals() as ctx.obj:
             try:
                 return super().invoke(ctx)
             except click.exceptions.Exit:

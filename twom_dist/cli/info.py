@@ -7,7 +7,7 @@ from typing import Any
 import click
 from dask.utils import format_bytes
 
-from .failures import plain, show
+from .failures import escape, show
 from .options import COMMON_OPTIONS
 
 _ARGUMENTS = ("routine", "alpha", "beta", "op_a", "op_b", "uplo")
@@ -24,7 +24,7 @@ def info(path: str, as_json: bool) -> None:
         show(json.dumps(found))
         return
     width = max(map(len, found))
-    rows = {name: plain(_show(name, x)) for name, x in found.items()}
+    rows = {name: escape(_show(name, x)) for name, x in found.items()}
     show("\n".join(f"{name:<{width}}  {text}" for name, text in rows.items()))
 
 

@@ -35,7 +35,7 @@ def flag(names: str, about: str, **more: Any) -> click.Option:
     return click.Option(names.split(), is_flag=True, help=about, **more)
 
 
-def given(**options: Any) -> dict[str, Any]:
+def drop_none(**options: Any) -> dict[str, Any]:
     """Keep the options that were given: the library knows the defaults."""
     return {name: value for name, value in options.items() if value is not None}
 

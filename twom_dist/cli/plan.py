@@ -9,7 +9,7 @@ from ..errors import TwomError
 from ..tiles.routine import ROUTINES
 from . import options as opt
 from .failures import show
-from .options import find_routine, given, option, read_shape
+from .options import drop_none, find_routine, option, read_shape
 
 _OPTIONS = [
     option(
@@ -102,7 +102,7 @@ def plan(
         chunks=chunks,
         dtype=dtype,
         **asked,
-        **given(**options),
+        **drop_none(**options),
     )
     show(found.to_json() if as_json else found)
 

@@ -10,7 +10,7 @@ import click
 from ..tiles.routine import ROUTINES, Routine
 from . import options as opt
 from .failures import ARGUMENTS, EPILOG, begin_work, say, show
-from .options import find_routine, flag, given, option
+from .options import drop_none, find_routine, flag, option
 
 _HELP = """Compute C = {formula} from matrices in files.
 
@@ -86,7 +86,7 @@ def _make_command(routine: Routine) -> click.Command:
         from ..api.routine import ask
         from ..jobs import open_job
 
-        asked = given(**{name: options.pop(name) for name in of_call_names})
+        asked = drop_none(**{name: options.pop(name) for name in of_call_names})
         of_job = {name: options.pop(name) for name in of_job_names}
         if "c" in asked:
             asked["C"] = asked.pop("c")

@@ -14,7 +14,7 @@ class Terminated(KeyboardInterrupt):
 
 
 @contextmanager
-def leaving_in_order() -> Iterator[Callable[[], None]]:
+def handle_signals() -> Iterator[Callable[[], None]]:
     """Leave on SIGTERM or Ctrl-C: the first raises in the main thread.
 
     The second does not disturb the clean-up, and the third ends the process at once.
@@ -53,7 +53,7 @@ def leaving_in_order() -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
+def defer_signals() -> Iterator[None]:
     """Put off SIGTERM and Ctrl-C while worker processes start.
 
     Half-started workers cannot be closed in order.

@@ -11,7 +11,7 @@ import click
 from dask.utils import format_bytes
 
 from ..errors import StoreError
-from .failures import DONE, EPILOG, FAILED, plain, show
+from .failures import DONE, EPILOG, FAILED, escape, show
 from .options import COMMON_OPTIONS, flag
 
 _AGAIN = "the same call of multiply_files or update_files"
@@ -35,7 +35,7 @@ def status(output: str, as_json: bool) -> None:
         show(json.dumps(asdict(found)))
     else:
         rows = _list_rows(found, time.time())
-        show("\n".join(f"{name:<8}  {plain(text)}" for name, text in rows.items()))
+        show("\n".join(f"{name:<8}  {escape(text)}" for name, text in rows.items()))
     done = found.state == "finished"
     click.get_current_context().exit(DONE if done else FAILED)
 
@@ -136,4 +136,4 @@ def _show(left: dict[str, Any]) -> str:
     size, age = format_bytes(left["bytes"]), show_seconds(left["idle_seconds"])
     state = "removed" if left["removed"] else left["obstacle"]
     text = f"{left['folder']}: {size}, last changed {age} ago"
-    return plain(f"{text}; {state}" if state else text)
+    return escape(f"{text}; {state}" if state else text)

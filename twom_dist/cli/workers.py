@@ -12,8 +12,8 @@ from ..errors import TwomError
 from ..plan import Cluster
 from ..workers.client import current_cluster
 from ..workers.local import choose_workers, local_cluster
-from .options import given
-from .signals import undisturbed
+from .options import drop_none
+from .signals import defer_signals
 
 _LOOK_SECONDS = 0.1
 
@@ -51,7 +51,7 @@ def find_workers(
             yield None, choose_workers(1, **limits)
             return
         if client is None:
-            with undisturbed():
+            with defer_signals():
                 cluster = local_cluster(
                     n_workers=n_workers,
                     gpus={"auto": None, "cuda": True}.get(engine, False),
@@ -76,12 +76,12 @@ def connect(
 
     `others`: the options of new workers, which a scheduler excludes.
     """
-    named = given(scheduler=scheduler, scheduler_file=scheduler_file)
+    named = drop_none(scheduler=scheduler, scheduler_file=scheduler_file)
     if not named:
         yield None
         return
     # --n-workers 0 counts as given.
-    more = [name for name, x in given(**others).items() if x is not False]
+    more = [name for name, x in drop_none(**others).items() if x is not False]
     one, *more = (f"--{name}".replace("_", "-") for name in (*named, *more))
     if more:
         problem = f"{one} and {more[0]} exclude each other"

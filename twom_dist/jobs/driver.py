@@ -26,7 +26,7 @@ from .reports import JobSummary, Progress, count_operations
 from .run import Run, begin
 from .tiles import check_tiles, look_at_whole, make_tasks
 from .verify import measure_residual
-from .watchdog import blaming
+from .watchdog import report_lost_scheduler
 
 Report = Callable[[Progress], None]
 
@@ -44,9 +44,9 @@ def run_job(
     client, cluster = find_workers(client)
     # The second one has what is kept noted on its own error.
     with (
-        blaming(client),
+        report_lost_scheduler(client),
         begin(job, cluster, tile, client=client) as run,
-        blaming(client),
+        report_lost_scheduler(client),
     ):
         return compute(run, client, progress)
 
@@ -57,7 +57,7 @@ def find_workers(client: Any = None) -> tuple[Any, Cluster]:
     check_client(client)
     if client is None:
         return None, choose_workers(n_workers=1)
-    with blaming(client), client.as_current():
+    with report_lost_scheduler(client), client.as_current():
         require_answer(client)
         return client, current_cluster()
 

@@ -232,7 +232,7 @@ def _find_unlike(
                 problem = f"finds another file than this process at {expected[0]!r}"
                 return problem, "input-differs-on-worker"
         doing = "write the output"
-        place.check_seen()
+        place.check_visible()
     except StoreError as error:
         return f"cannot {doing}: {error.problem}", "file-not-on-worker"
     return None

@@ -231,7 +231,7 @@ def _settle(job: Job, cluster: Cluster, client: Any) -> tuple[Job, Cluster]:
 def _has_gone(place: Place) -> bool:
     """Tell whether somebody has moved or removed what a run has locked."""
     try:
-        place.check_seen()
+        place.check_visible()
     except StoreError as error:
         return error.code == "file-missing"
     return False

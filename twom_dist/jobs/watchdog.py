@@ -50,7 +50,7 @@ def ask(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
 
 
 @contextmanager
-def blaming(client: Any) -> Iterator[None]:
+def report_lost_scheduler(client: Any) -> Iterator[None]:
     """Tell of a scheduler that has gone, whatever its client raises instead."""
     try:
         yield

@@ -56,7 +56,7 @@ def is_locked(stream: IO[bytes]) -> bool | None:
 
 
 @contextmanager
-def beating(stream: IO[bytes]) -> Iterator[None]:
+def heartbeat(stream: IO[bytes]) -> Iterator[None]:
     """Give the lock file a new time now and every few seconds."""
     ended = Event()
 
@@ -153,7 +153,7 @@ _OURS = re.compile(
 )
 
 
-def find_stranger(folder: str, output: str) -> str:
+def find_foreign_file(folder: str, output: str) -> str:
     """Name what no job put into the hidden folder of an output; empty if nothing.
 
     `output`: path of the output. Once the output exists, the store may hold what it
@@ -176,12 +176,12 @@ def find_stranger(folder: str, output: str) -> str:
         for inside in tree.list_files(str(path)):
             if not (tree.is_own(inside) or _OURS.fullmatch(inside)):
                 return os.path.join(path.name, inside)
-        if not os.path.lexists(output) and _is_of_another(path, store[1]):
+        if not os.path.lexists(output) and _is_other_run(path, store[1]):
             return path.name
     return ""
 
 
-def _is_of_another(store: Path, id: str) -> bool:
+def _is_other_run(store: Path, id: str) -> bool:
     """Return True if all metadata of a store is readable, and none names this run."""
     found = []
     for path in store.rglob("zarr.json"):

@@ -22,8 +22,8 @@ from ._matrix import (
     Region,
     StoredMatrix,
     name_member,
+    no_such_member,
     refuse_empty,
-    refuse_member,
 )
 from ._tree import Stamp, check_kind, stamp_file
 from .output import MANIFEST, read_notes
@@ -87,7 +87,7 @@ class Hdf5Matrix(StoredMatrix):
 def _dataset(file: Any, location: Location, axes: Container[int] = MATRIX_AXES) -> Any:
     found = None if location.member is None else file.get(location.member)
     if not isinstance(found, h5py.Dataset):
-        raise refuse_member(location, _find_arrays(file, axes))
+        raise no_such_member(location, _find_arrays(file, axes))
     return found
 
 

@@ -214,7 +214,7 @@ def name_member(location: Location, find_arrays: Callable[..., list[str]]) -> Lo
     return replace(location, member=found[0])
 
 
-def refuse_member(location: Location, arrays: list[str]) -> StoreError:
+def no_such_member(location: Location, arrays: list[str]) -> StoreError:
     """Return the error for a member that is missing or not an array."""
     if location.member is None:
         problem = f"{str(location)!r} does not say which of its arrays is meant"

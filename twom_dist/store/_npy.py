@@ -22,7 +22,7 @@ from ._matrix import (
     Region,
     StoredMatrix,
     name_member,
-    refuse_member,
+    no_such_member,
 )
 from ._tree import stamp_file
 
@@ -144,7 +144,7 @@ class NpzMatrix(StoredMatrix):
             if location.member in archive:
                 return archive[location.member]
         with ZipFile(location.path) as archive:
-            raise refuse_member(location, _find_arrays(archive, VECTOR_AXES))
+            raise no_such_member(location, _find_arrays(archive, VECTOR_AXES))
 
     @staticmethod
     def list_others(path: str) -> list[str]:
@@ -195,7 +195,7 @@ def _read_member(
     """Return the header of a member, its entry, and the offset at which it begins."""
     name = f"{location.member}.npy"
     if name not in archive.namelist():
-        raise refuse_member(location, _find_arrays(archive))
+        raise no_such_member(location, _find_arrays(archive))
     with archive.open(name) as stream:
         assert archive.fp is not None
         # Opening a member reads its local header, behind which the member begins.

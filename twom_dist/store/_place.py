@@ -97,7 +97,7 @@ class Place:
                     "output-exists",
                 )
 
-    def check_seen(self) -> None:
+    def check_visible(self) -> None:
         """Refuse a process that does not see the output that another one has begun."""
         with store_errors(self.location, "written"):
             tree.exists(self.location.path)

@@ -24,8 +24,8 @@ from ._matrix import (
     Region,
     StoredMatrix,
     name_member,
+    no_such_member,
     refuse_empty,
-    refuse_member,
 )
 from .output import COMPLETE, read_manifest, read_notes
 
@@ -48,7 +48,7 @@ class ZarrMatrix(StoredMatrix):
             location = name_member(location, partial(_find_arrays, location.path))
             node = _open_node(_folder(location))
         if not isinstance(node, zarr.Array):
-            raise refuse_member(location, _find_arrays(location.path))
+            raise no_such_member(location, _find_arrays(location.path))
         if read_manifest(node.attrs).get(COMPLETE) is False:
             raise StoreError(
                 f"{str(location)!r} is an unfinished output: some tiles are missing",
@@ -67,7 +67,7 @@ class ZarrMatrix(StoredMatrix):
         tree.check_there(location.path)
         array = _open_node(_folder(location))
         if not isinstance(array, zarr.Array):
-            raise refuse_member(location, _find_arrays(location.path, VECTOR_AXES))
+            raise no_such_member(location, _find_arrays(location.path, VECTOR_AXES))
         refuse_empty(location, *_count_chunks(location, array))
         _check_chunks(location, array, [slice(0, n) for n in array.shape])
         return array[...]
@@ -89,7 +89,7 @@ class ZarrMatrix(StoredMatrix):
     def stamp(self) -> str:
         found = sha256(super().stamp().encode())
         with store_errors(self.location, "read"):
-            for seen in tree.look_at_files(_folder(self.location)):
+            for seen in tree.stat_files(_folder(self.location)):
                 if tree.is_own(seen.name):
                     found.update(repr((seen.name, seen.size, seen.mark)).encode())
         return found.hexdigest()

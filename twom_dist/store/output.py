@@ -198,7 +198,7 @@ class Output:
         end in a power failure, has another size.
         """
         with store_errors(self.store, "read"):
-            files = [*tree.look_at_files(os.path.join(self.array, "c"))]
+            files = [*tree.stat_files(os.path.join(self.array, "c"))]
         whole = math.prod(self.tile) * self.dtype.itemsize + _CHECKSUM_BYTES
         found = (
             (_CHUNK.fullmatch(x.name), x.modified) for x in files if x.size == whole

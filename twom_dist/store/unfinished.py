@@ -11,14 +11,13 @@ from dask.utils import format_bytes
 
 from ..errors import StoreError
 from . import _tree as tree
-from ._beside import MEMBER, check_member, holding, is_of_another
 from ._errors import store_errors
 from ._export import export, export_bytes, publish
 from ._guards import (
     NO_LOCKS,
-    beating,
     check_system,
-    find_stranger,
+    find_foreign_file,
+    heartbeat,
     is_at,
     is_locked,
     lock,
@@ -27,6 +26,7 @@ from ._guards import (
 )
 from ._location import make_absolute, parse_location
 from ._matrix import matrix_class
+from ._members import MEMBER, check_member, exclude_writers, is_other_member
 from ._place import Commit, Place, Signs
 from .output import Manifest, Output, open_output
 
@@ -84,7 +84,7 @@ class Unfinished(Place):
                         "unfinished-damaged",
                     ) from error
             else:
-                if not is_of_another(self.location, manifest):
+                if not is_other_member(self.location, manifest):
                     return output, manifest
         return None
 
@@ -139,7 +139,7 @@ class Unfinished(Place):
                     "output-holds-others",
                 )
 
-    def check_seen(self) -> None:
+    def check_visible(self) -> None:
         """Refuse a process that does not see the lock file that another one made."""
         with store_errors(self.folder, "written"):
             os.stat(self.lock_path)
@@ -193,7 +193,7 @@ class Unfinished(Place):
             if not is_at(path, stream):
                 raise busy
             try:
-                with beating(stream):
+                with heartbeat(stream):
                     yield
             finally:
                 # A run that was refused or killed early leaves only the lock file.
@@ -228,7 +228,7 @@ class Unfinished(Place):
         path = os.path.join(self.folder, os.path.basename(self.location.path))
         with (
             store_errors(self.location, "written"),
-            holding(self.location) as check_same,
+            exclude_writers(self.location) as check_same,
         ):
             # An earlier run may have left a file there, or somebody a link.
             tree.remove(path)
@@ -246,7 +246,7 @@ class Unfinished(Place):
     def find_obstacle(self) -> str:
         """Return the reason why files in the folder must stay; empty if none must."""
         output = os.path.basename(self.location.path)
-        if stranger := find_stranger(self.folder, self.location.path):
+        if stranger := find_foreign_file(self.folder, self.location.path):
             return f"it holds {stranger!r}, which no job has written"
         aside = any(Path(self.folder).glob("*.old"))
         if aside and not os.path.lexists(self.location.path):

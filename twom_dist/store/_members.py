@@ -46,7 +46,7 @@ def check_member(location: Location, overwrite: bool, folder: str) -> None:
         )
     for store in glob(os.path.join(escape(folder), "*.zarr")):
         manifest = _read_manifest(store)
-        another = manifest and is_of_another(location, manifest)
+        another = manifest and is_other_member(location, manifest)
         if another and not _is_there(path, manifest):
             raise StoreError(
                 f"{folder!r} holds the unfinished output of another member",
@@ -55,7 +55,7 @@ def check_member(location: Location, overwrite: bool, folder: str) -> None:
             )
 
 
-def is_of_another(location: Location, manifest: Manifest) -> bool:
+def is_other_member(location: Location, manifest: Manifest) -> bool:
     """Tell the unfinished output of another member of a file that exists."""
     own = location.member in (None, manifest.get(MEMBER))
     return not own and os.path.exists(location.path)
@@ -96,7 +96,7 @@ def _look_for(path: str, member: str) -> str:
 
 
 @contextmanager
-def holding(location: Location) -> Iterator[Callable[[], None]]:
+def exclude_writers(location: Location) -> Iterator[Callable[[], None]]:
     """Keep programs that write out of a file; yield a check that it is as it was.
 
     The lock of HDF5 keeps them out, and the check finds them where there are no locks.
