@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from tests.support.command import make, save
-from tests.support.jobs import listening, wait_until_gone
+from tests.support.jobs import open_ports, wait_until
 from tests.support.places import CLUSTER, STAND_INS
 from tests.support.slurm import running_slurm, why_not
 
@@ -49,7 +49,7 @@ def folder(tmp_path, monkeypatch):
     yield path
     # Bash takes a moment to end after its last word.
     try:
-        wait_until_gone(lambda: processes_of(path), seconds=10)
+        wait_until(lambda: not processes_of(path), 60)
     finally:
         for process in processes_of(path):
             process.kill()
@@ -97,7 +97,7 @@ def listening_addresses(folder):
         with suppress(psutil.NoSuchProcess):  # it may have ended by now
             if "python" in process.name():
                 found.add(process.pid)
-    return listening(found)
+    return {port.ip for port in open_ports(found)}
 
 
 @pytest.fixture

@@ -43,13 +43,13 @@ def forked_workers():
 
 
 @contextmanager
-def local_workers(count, **options):
+def local_workers(count, default=False, **options):
     """Start workers, and yield a client that serves only who names it."""
     options = HERE | options | {"n_workers": count}
     with (
         forked_workers(),
-        LocalCluster(threads_per_worker=1, **options) as cluster,
-        Client(cluster, set_as_default=False) as made,
+        LocalCluster(**{"threads_per_worker": 1} | options) as cluster,
+        Client(cluster, set_as_default=default) as made,
     ):
         yield made
 
@@ -126,10 +126,6 @@ def task_names(client):
     return [name for name in names if "twom-" in name]
 
 
-def listening(pids):
-    return {port.ip for port in open_ports(pids)}
-
-
 def open_ports(pids):
     return {
         x.laddr
@@ -144,10 +140,3 @@ def wait_until(condition, seconds=120, every=0.02):
     while not condition():
         assert time.monotonic() < end, "waited in vain"
         time.sleep(every)
-
-
-def wait_until_gone(find, seconds=120):
-    end = time.monotonic() + seconds
-    while found := find():
-        assert time.monotonic() < end, f"still there: {found[:5]}"
-        time.sleep(0.1)

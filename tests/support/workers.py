@@ -8,10 +8,10 @@ import dask
 import dask.array
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client
 
 from tests.support.command import ENVIRONMENT
-from tests.support.jobs import IN_PROCESS, forked_workers, local_workers, wait_until
+from tests.support.jobs import local_workers, wait_until
 from twom_dist.jobs import execution, watchdog
 
 GIB = 2**30
@@ -56,13 +56,8 @@ def start_workers(count, default=True, **options):
 
     They share this process, which starts them in no time, and talk over TCP.
     """
-    defaults = {"threads_per_worker": 1, "memory_limit": 0, **IN_PROCESS}
-    with (
-        dask.config.set(PATIENT),
-        forked_workers(),
-        LocalCluster(n_workers=count, **defaults | options) as cluster,
-        Client(cluster, set_as_default=default) as client,
-    ):
+    options = {"memory_limit": 0, "processes": False} | options
+    with dask.config.set(PATIENT), local_workers(count, default, **options) as client:
         client.wait_for_workers(count, timeout=60)
         yield client
 

@@ -10,36 +10,10 @@ import pytest
 from distributed import Security
 
 import twom_dist as td
-from tests.support.batch import (
-    HERK,
-    PLAIN,
-    SLOTS,
-    log,
-    parts_of_c,
-    processes_of,
-    run,
-    start,
-)
+from tests.support import batch
 from tests.support.bits import same_bits
 from tests.support.command import read
 from tests.support.jobs import wait_until
-
-pytestmark = pytest.mark.timeout(180)
-
-
-def links_in(folder, *names):
-    """Fill a folder with links to a file, which is returned."""
-    target = Path("precious").resolve()
-    target.write_text("as it was")
-    Path(folder).mkdir(parents=True)
-    for name in names:
-        Path(folder, name).symlink_to(target)
-    return target
-
-
-def assert_encrypted():
-    assert "Scheduler at:     tls://127.0.0.1:" in log("scheduler")
-    assert "tcp://" not in log("scheduler") + log("worker-localhost")
 
 
 def test_pbs_with_tls(pbs):
@@ -49,33 +23,41 @@ def test_pbs_with_tls(pbs):
     for name in ("ca", "cert"):
         Path(f"{name}.pem").write_text(own.tls_client_cert)
     files = ("--tls-ca-file=ca.pem", "--tls-cert=cert.pem", "--tls-key", "key.pem")
-    command = ("gemm", "A.zarr", "B.zarr", "-o", "C.zarr", *PLAIN)
-    code, _, err = run("pbs.sh", *files, "--workers=1", *command)
+    command = ("gemm", "A.zarr", "B.zarr", "-o", "C.zarr", *batch.PLAIN)
+    code, _, err = batch.run("pbs.sh", *files, "--workers=1", *command)
     assert code == 0
     assert re.fullmatch(r"twom-dist: begins on .+\n(twom-dist: \d+ of .+\n)*", err)
     assert same_bits(read("C.zarr"), td.gemm(read("A.zarr"), read("B.zarr")))
     # One task a host, by the number of its first slot.
     launched = sorted(Path("launched.txt").read_text().splitlines())
     assert launched == ["0 localhost", "2 127.0.0.1"]
-    assert_encrypted()
+    assert "Scheduler at:     tls://127.0.0.1:" in batch.log("scheduler")
+    assert "tcp://" not in batch.log("scheduler") + batch.log("worker-localhost")
 
 
 def test_lsf(folder, monkeypatch):
     names = ("settings.sh", "scheduler.log", "launch.log", "tls.pem")
-    precious = links_in("twom-logs/mine", *names, "worker-localhost.log")
-    Path("nodes").write_text(SLOTS)
+    precious, logs = Path("precious").resolve(), Path("twom-logs/mine")
+    precious.write_text("as it was")
+    logs.mkdir(parents=True)
+    for name in (*names, "worker-localhost.log"):
+        (logs / name).symlink_to(precious)
+    Path("nodes").write_text(batch.SLOTS)
     monkeypatch.setenv("LSB_JOBID", "12")
     monkeypatch.setenv("LSB_DJOB_HOSTFILE", "nodes")
-    code, _, err = run("lsf.sh", "--logs", "twom-logs/mine", *HERK, *PLAIN)
+    code, _, err = batch.run(
+        "lsf.sh", "--logs", "twom-logs/mine", *batch.HERK, *batch.PLAIN
+    )
     assert code == 0
     assert re.fullmatch(r"twom-dist: begins on .+\n(twom-dist: \d+ of .+\n)*", err)
     assert same_bits(read("C.zarr"), td.herk(read("A.zarr")))
     launched = sorted(Path("launched.txt").read_text().split())
     assert launched == ["127.0.0.1", "localhost"]
-    assert_encrypted()
+    assert "Scheduler at:     tls://127.0.0.1:" in batch.log("scheduler")
+    assert "tcp://" not in batch.log("scheduler") + batch.log("worker-localhost")
     # A worker for each slot.
     for name in ("localhost:2-0", "localhost:2-1", "127.0.0.1:1"):
-        assert f"name: {name}" in log("scheduler")
+        assert f"name: {name}" in batch.log("scheduler")
     # Whoever can write to the folder of logs reaches no other file.
     assert precious.read_text() == "as it was"
 
@@ -92,14 +74,14 @@ def test_lsf(folder, monkeypatch):
 def test_a_job_that_is_ended_or_loses_its_cluster_leaves_nothing(
     pbs, folder, long_product, script, lost, number, code, sentence
 ):
-    process = start(script, "--workers", "1", "--interface", "lo", *long_product)
-    wait_until(parts_of_c)
+    process = batch.start(script, "--workers", "1", "--interface", "lo", *long_product)
+    wait_until(batch.parts_of_c)
     (credentials,) = Path("twom-logs").glob("*/tls.pem")
     assert credentials.stat().st_mode & 0o777 == 0o600
     if lost is None:
         os.killpg(process.pid, number)
     else:
-        processes_of(folder, lost)[0].send_signal(number)
+        batch.processes_of(folder, lost)[0].send_signal(number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == code
     assert f"{script}: {sentence}" in err
@@ -109,12 +91,12 @@ def test_a_job_that_is_ended_or_loses_its_cluster_leaves_nothing(
 
 
 def test_a_script_that_is_killed_leaves_no_process(folder, long_product):
-    process = start("local_cuda.sh", "--protocol", "tcp", *long_product)
-    wait_until(parts_of_c)
+    process = batch.start("local_cuda.sh", "--protocol", "tcp", *long_product)
+    wait_until(batch.parts_of_c)
     process.kill()
     process.communicate(timeout=60)
-    wait_until(lambda: not processes_of(folder))
-    assert "Scheduler at:     tcp://127.0.0.1:" in log("scheduler")
+    wait_until(lambda: not batch.processes_of(folder))
+    assert "Scheduler at:     tcp://127.0.0.1:" in batch.log("scheduler")
     assert not list(Path("twom-logs").glob("*/tls.pem"))
     # Nobody is left to remove these.
     for left in (Path("twom-logs"), *(folder.parent / "scratch").iterdir()):

@@ -12,7 +12,7 @@ from tests.support.command import contents, read
 from tests.support.jobs import wait_until
 from tests.support.places import CLUSTER
 
-pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.slurm
 SCRIPT = CLUSTER / "slurm.sbatch"
 
 

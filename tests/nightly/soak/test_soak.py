@@ -6,7 +6,7 @@ import psutil
 
 import twom_dist as td
 from tests.support.command import make, save
-from tests.support.jobs import task_names, wait_until_gone
+from tests.support.jobs import task_names, wait_until
 
 
 def measure(dask_worker):
@@ -43,11 +43,9 @@ def test_many_products_leave_nothing(client, here):
     process = psutil.Process()
     files_here, threads_here = process.num_fds(), process.num_threads()
     run_products(client, len(SHAPES))
-    wait_until_gone(lambda: task_names(client))
+    wait_until(lambda: not task_names(client))
     # Workers forget a little later than the scheduler.
-    wait_until_gone(
-        lambda: [x for x, (tiles, *_) in client.run(measure).items() if tiles]
-    )
+    wait_until(lambda: not any(x for x, *_ in client.run(measure).values()))
     for address, (tiles, encoded, files, threads, rss) in client.run(measure).items():
         assert (tiles, encoded) == (0, 0)
         assert files <= before[address][2] + 2

@@ -42,8 +42,6 @@ def test_workers_that_do_not_start_leave_nothing(call, here, a, b, setting, valu
     assert contents(here) == before
 
 
-# --- words ----------------------------------------------------------------------------
-
 # The engine that starts fastest.
 PRODUCT = "gemm A.npy B.npy -o C.npy --n-workers 0 --engine reference"
 

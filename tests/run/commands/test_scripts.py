@@ -14,8 +14,6 @@ from tests.support.bits import same_bits
 from tests.support.command import contents, read
 from tests.support.places import CLUSTER, STAND_INS
 
-pytestmark = pytest.mark.timeout(180)
-
 
 def test_the_scripts_are_clean():
     # Not a Python package; CI installs it.

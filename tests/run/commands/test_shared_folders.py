@@ -75,9 +75,9 @@ class Shared:
 
     def end(self, process):
         """Return exit status and stderr; nothing is left of the job but its logs."""
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate()
         # That of the workers is removed by their script, which may end a moment later.
-        wait_until(lambda: not [*(self.folder / "scratch").iterdir()], 20)
+        wait_until(lambda: not [*(self.folder / "scratch").iterdir()])
         return process.returncode, err
 
     def plant(self, path):
@@ -173,7 +173,7 @@ def test_folders_of_others_are_refused_also_while_workers_start(shared):
     assert re.match("lsf.sh: error: '.*/twom-logs/12' (belongs to|is open to)", err)
     assert not (shared.folder / "launching").exists()
     process = shared.start("--logs", "logs/12", TWOM_DIST="exec sleep 60")
-    wait_until((shared.folder / "launching").exists, 20)
+    wait_until((shared.folder / "launching").exists)
     (shared.folder / "logs").rename(shared.folder / "aside")
     shared.plant(shared.folder / "logs" / "12")
     (shared.folder / "acted").touch()
@@ -235,7 +235,7 @@ def test_a_job_that_is_told_to_end_ends_its_command_first(shared, number):
     command = f"trap '{end}' TERM; touch running; while :; do sleep 0.1; done"
     acts = {"SCHEDULER": "echo $$ >scheduler", "TWOM_DIST": command}
     process = shared.start(CPU, **LOCAL, **acts)
-    wait_until((shared.folder / "running").exists, 20)
+    wait_until((shared.folder / "running").exists)
     os.kill(process.pid, number)
     near = number == signal.SIGUSR1
     why = "the time limit is near" if near else "stopped by a signal"

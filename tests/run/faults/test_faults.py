@@ -19,18 +19,9 @@ from tests.support import jobs
 from tests.support.bits import same_bits
 from tests.support.command import read, visible
 from tests.support.expect import raises
-from tests.support.jobs import (
-    at,
-    compute_in,
-    local_workers,
-    task_names,
-    wait_until,
-)
 from tests.support.workers import started
 from twom_dist.errors import StoreError
 from twom_dist.jobs import open_job
-
-pytestmark = pytest.mark.timeout(180)
 
 WORKERS = 2
 # What starts fastest: each worker that dies is started again.
@@ -47,7 +38,10 @@ def client():
     """Workers to harm."""
     # Else a cluster gives up a worker that dies twice within a quarter of a minute.
     patient = {"distributed.deploy.lost-worker-timeout": "10 minutes"}
-    with dask.config.set(patient), local_workers(WORKERS, memory_limit="2 GiB") as made:
+    with (
+        dask.config.set(patient),
+        jobs.local_workers(WORKERS, memory_limit="2 GiB") as made,
+    ):
         yield made
 
 
@@ -55,9 +49,6 @@ def client():
 def expected(files):
     """A B, of the files of this folder."""
     return td.gemm(*files[:2], num_moduli=16)
-
-
-# --- what goes wrong, inside the workers ----------------------------------------------
 
 
 def wrap(stage, before=None):
@@ -95,23 +86,18 @@ def interference(client, stage, before, victim=None):
     try:
         yield
     finally:
-        wait_until(lambda: victim not in client.nthreads(), 60)
-        wait_until(lambda: len(client.nthreads()) == WORKERS, 60)
+        jobs.wait_until(lambda: victim not in client.nthreads(), 60)
+        jobs.wait_until(lambda: len(client.nthreads()) == WORKERS, 60)
         client.run(wrap, stage)
 
 
-def pause(dask_worker):
+def set_paused(paused, dask_worker):
     # Else the next look at its memory would let it go on.
-    dask_worker.memory_manager.memory_pause_fraction = False
-    dask_worker.status = Status.paused
+    dask_worker.memory_manager.memory_pause_fraction = False if paused else 0.8
+    dask_worker.status = Status.paused if paused else Status.running
 
 
-def unpause(dask_worker):
-    dask_worker.memory_manager.memory_pause_fraction = 0.8
-    dask_worker.status = Status.running
-
-
-# --- workers --------------------------------------------------------------------------
+pause, unpause = (partial(set_paused, x) for x in (True, False))
 
 
 def test_what_happens_to_workers_costs_time_alone(client, expected):
@@ -130,23 +116,23 @@ def test_what_happens_to_workers_costs_time_alone(client, expected):
     with interference(client, "writing", die, victim):
         multiply("C.h5", client=client)
     # The look for moduli is lost with them.
-    multiply("C.npy", progress=at(9, kill), client=client, num_moduli=None)
-    wait_until(lambda: len(client.nthreads()) == WORKERS, 60)
+    multiply("C.npy", progress=jobs.at(9, kill), client=client, num_moduli=None)
+    jobs.wait_until(lambda: len(client.nthreads()) == WORKERS, 60)
     job = open_job(td.gemm.ask("A.zarr", "B.npy", **FAST), "C.zarr")
-    compute_in("waves", job, client, grow)
+    jobs.compute_in("waves", job, client, grow)
     client.cluster.scale(WORKERS)
-    wait_until(lambda: len(client.nthreads()) == WORKERS)
+    jobs.wait_until(lambda: len(client.nthreads()) == WORKERS)
     (victim, *_) = client.run(os.getpid)
     with interference(client, "product", doze):
         try:
             # For ever, if it did not give its tasks away.
-            pause_one = at(2, partial(client.run, pause, workers=[victim]))
+            pause_one = jobs.at(2, partial(client.run, pause, workers=[victim]))
             multiply("P.npy", client=client, progress=pause_one)
         finally:
             client.run(unpause, workers=[victim])
     for output in ("C.h5", "C.npy", "C.zarr", "P.npy"):
         assert same_bits(read(output), expected), output
-    wait_until(lambda: not task_names(client))
+    jobs.wait_until(lambda: not jobs.task_names(client))
     assert not list(Path().glob(".*"))
 
 
@@ -154,10 +140,10 @@ def test_workers_that_all_stay_paused_are_told_of(client, files, impatient):
     before = visible(Path())
     try:
         with raises(StoreError, "workers-paused"):
-            multiply(client=client, progress=at(2, partial(client.run, pause)))
+            multiply(client=client, progress=jobs.at(2, partial(client.run, pause)))
     finally:
         client.run(unpause)
-    wait_until(lambda: not task_names(client))
+    jobs.wait_until(lambda: not jobs.task_names(client))
     assert visible(Path()) == before
 
 
@@ -165,40 +151,37 @@ def test_workers_that_die_again_and_again_end_the_job(files):
     """As out of memory, which Linux answers with SIGKILL, and dask near the limit."""
     before = visible(Path())
     never = dask.config.set({"distributed.scheduler.allowed-failures": 0})
-    with never, local_workers(WORKERS, memory_limit="2 GiB") as client:
+    with never, jobs.local_workers(WORKERS, memory_limit="2 GiB") as client:
         client.run(wrap, "product", die)
         with pytest.raises(KilledWorker):
             multiply(client=client)
-        wait_until(lambda: not task_names(client))
+        jobs.wait_until(lambda: not jobs.task_names(client))
     assert visible(Path()) == before
 
 
 def test_after_a_disk_that_fills_up_or_goes_the_job_goes_on(client, expected):
-    fill_later = at(7, partial(client.run, wrap, "writing", fill_up))
+    fill_later = jobs.at(7, partial(client.run, wrap, "writing", fill_up))
     # Slow enough to be met at work.
     with interference(client, "product", doze):
         with pytest.raises(OSError, match=r"No space left on device") as caught:
             multiply("C.npy", client=client, progress=fill_later)
         client.run(wrap, "writing")
-    wait_until(lambda: not task_names(client))
+    jobs.wait_until(lambda: not jobs.task_names(client))
     assert "of 30 tiles are kept in" in caught.value.__notes__[-1]
     assert not Path("C.npy").exists()
     assert multiply("C.npy", client=client).resumed >= 7
     assert same_bits(read("C.npy"), expected)
     os.mkdir("out")
-    move = at(2, partial(os.rename, "out", "elsewhere"))
+    move = jobs.at(2, partial(os.rename, "out", "elsewhere"))
     with raises(StoreError, "file-missing"):
         multiply("out/C.npy", client=client, progress=move)
     assert not list(Path("elsewhere").glob("C*"))
 
 
-# --- schedulers -----------------------------------------------------------------------
-
-
 def test_a_cluster_without_workers_ends_the_job(expected, impatient):
-    with local_workers(1, processes=False) as client:
+    with jobs.local_workers(1, processes=False) as client:
         client.run(wrap, "product", doze)
-        leave = at(5, partial(client.cluster.scale, 0))
+        leave = jobs.at(5, partial(client.cluster.scale, 0))
         try:
             with raises(StoreError, "no-workers") as caught:
                 multiply(client=client, progress=leave)
@@ -223,11 +206,11 @@ def test_a_lost_scheduler_ends_the_job_and_what_is_there_finishes_it(
         # Slow enough to be noticed at work.
         lone.run(wrap, "product", doze)
         with raises(StoreError, "cluster-silent") as silent:
-            multiply(client=lone, progress=at(5, stop))
+            multiply(client=lone, progress=jobs.at(5, stop))
         impatient(60)
         process.send_signal(signal.SIGCONT)
         with raises(StoreError, "scheduler-gone") as gone:
-            multiply(client=lone, progress=at(20, process.kill))
+            multiply(client=lone, progress=jobs.at(20, process.kill))
     for caught in (silent, gone):
         assert "of 30 tiles are kept" in caught.value.__notes__[-1]
     # Other workers finish it.

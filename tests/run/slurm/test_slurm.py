@@ -9,7 +9,7 @@ from tests.support.bits import same_bits
 from tests.support.command import read
 from tests.support.places import CLUSTER
 
-pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.slurm
 SCRIPT = CLUSTER / "slurm.sbatch"
 
 

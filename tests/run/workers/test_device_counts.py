@@ -21,7 +21,7 @@ SIDE = TILE * TILES
 # Slower devices: on a machine with much else to do Python is late by many milliseconds,
 # and a worker that waits for a tile begins the panel after the next, while encoded
 # tiles of the last are still in use. Of so many runs the first in order is looked at.
-DILATION, ATTEMPTS = 5, 4
+DILATION, ATTEMPTS = 5, 30
 
 
 @contextmanager

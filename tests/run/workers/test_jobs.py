@@ -14,31 +14,16 @@ import pytest
 from distributed import Client, LocalCluster
 
 import twom_dist as td
+from tests.support import jobs
 from tests.support.bits import same_bits
 from tests.support.cases import NIGHTLY
 from tests.support.command import CommandLine, contents, make, read, save
 from tests.support.expect import raises
-from tests.support.jobs import (
-    IN_PROCESS,
-    TILES,
-    K,
-    M,
-    N,
-    at,
-    compute_in,
-    local_workers,
-    multiply,
-    stop_after,
-    task_names,
-    wait_until,
-)
 from tests.support.stored import left_behind
 from tests.support.workers import start_workers
 from twom_dist.errors import StoreError
 from twom_dist.jobs import open_job
 from twom_dist.jobs.execution import LEAST_BYTES, at_disk
-
-# --- the result -----------------------------------------------------------------------
 
 HYBRID = {"alpha": 2 - 1j, "beta": 0.5j, "method": "hybrid", "accuracy": 1e-20}
 AB = ("A.zarr", "B.npy")
@@ -57,13 +42,13 @@ def test_a_job_on_workers_has_the_bits_of_its_routine(
     routine, seen = getattr(td, routine), []
     job = open_job(routine.ask(*paths, **options), output)
     tile = 8 if way == "streams" else 16
-    summary = compute_in(way, job, client, seen.append, tile=tile)
+    summary = jobs.compute_in(way, job, client, seen.append, tile=tile)
     whole = options | {x: read(options[x]) for x in ("C",) if x in options}
     assert same_bits(read(output), routine(*map(read, paths), **whole))
     assert [p.done for p in seen] == list(range(1, seen[-1].tiles + 1))
     assert (summary.waves > 2) == (way == "waves")
     if routine is td.gemm:
-        assert summary.operations == seen[-1].operations == 8 * M * N * K
+        assert summary.operations == seen[-1].operations == 8 * jobs.M * jobs.N * jobs.K
     assert left_behind() == []
 
 
@@ -93,7 +78,7 @@ def test_the_workers_of_a_job_share_k(client, here):
     assert summary.residual <= summary.residual_bound
     expected = td.herk(a, op="C")
     assert same_bits(read("H.zarr"), expected)
-    stop_after(1, lambda **x: job("K.npy", **x))
+    jobs.stop_after(1, lambda **x: job("K.npy", **x))
     assert job("K.npy").resumed >= 1
     # Alone, and so along another tree.
     tall("L.npy")
@@ -105,21 +90,20 @@ def test_the_workers_of_a_job_share_k(client, here):
     assert np.allclose(np.load("B.npy"), expected)
 
 
-# --- stopped, and refused -------------------------------------------------------------
-
-
 def test_who_goes_on_makes_no_difference(client, files):
     np.save("C.npy", np.eye(3))
     both = (client, None)
     for first, second, output in ((*both, "C.zarr"), (*both[::-1], "C.h5")):
-        stop_after(7, partial(multiply, output, client=first))
-        wait_until(lambda: not task_names(client))
-        summary = multiply(output, client=second, engine="reference")
-        assert 7 <= summary.resumed < TILES
+        jobs.stop_after(7, partial(jobs.multiply, output, client=first))
+        jobs.wait_until(lambda: not jobs.task_names(client))
+        summary = jobs.multiply(output, client=second, engine="reference")
+        assert 7 <= summary.resumed < jobs.TILES
         assert same_bits(read(output), td.gemm(*files[:2]))
     change = partial(np.save, "B.npy", 2 * files[1])
     with raises(StoreError, "input-changed"):
-        multiply("C.npy", client=client, overwrite=True, progress=at(3, change))
+        jobs.multiply(
+            "C.npy", client=client, overwrite=True, progress=jobs.at(3, change)
+        )
     assert same_bits(read("C.npy"), np.eye(3))
     assert left_behind() == []
 
@@ -145,7 +129,7 @@ def test_a_worker_that_sees_another_file_is_refused(client, files):
     paths = (os.path.abspath("A.zarr"), "/proc/self/cwd/B.npy")
     output = os.path.abspath("C.zarr")
     job = partial(td.multiply_files, *paths, output, chunks=16)
-    stop_after(4, job)
+    jobs.stop_after(4, job)
     job = partial(job, client=client)
     status = Path("B.npy").stat()
     with elsewhere(client, "other") as worker:
@@ -167,8 +151,6 @@ def test_a_worker_that_sees_another_file_is_refused(client, files):
                 assert contents(Path()) == before
     assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
 
-
-# --- threads --------------------------------------------------------------------------
 
 # The workers are threads of this process.
 EVENTS = {"first": Event(), "second": Event()}
@@ -202,13 +184,10 @@ def test_a_worker_of_one_thread_computes_while_a_task_is_at_the_disk():
     # Those of other executors stay where they are.
     with (
         ThreadPoolExecutor(2) as executor,
-        LocalCluster(n_workers=1, **IN_PROCESS, executor=executor) as cluster,
+        LocalCluster(n_workers=1, **jobs.IN_PROCESS, executor=executor) as cluster,
         Client(cluster) as client,
     ):
         assert client.submit(leave_twice).result(30)
-
-
-# --- commands -------------------------------------------------------------------------
 
 
 def test_the_command_waits_for_the_file_of_a_scheduler(client, files, capsys):
@@ -223,7 +202,7 @@ def test_the_command_waits_for_the_file_of_a_scheduler(client, files, capsys):
     assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
     writer.join()
     before = contents(Path())
-    with local_workers(0, processes=False) as alone:
+    with jobs.local_workers(0, processes=False) as alone:
         to = ("--scheduler", alone.scheduler.address, "--timeout", "0.3")
         product = ("gemm", "A.zarr", "B.npy", "-o", "D.npy", *to)
         command.assert_refuses(*product, why="no-workers")

@@ -118,9 +118,6 @@ def test_no_key_stands_for_two_tasks(three, files, caplog):
     assert "run_spec" not in caplog.text
 
 
-# --- a worker that dies ---------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def mortal():
     """Two processes to kill, which are started again."""
@@ -198,9 +195,6 @@ def test_a_worker_that_dies_costs_time_and_no_bits(mortal, tmp_path, stack, make
     wait_until(lambda: len(mortal.nthreads()) == 2)
 
 
-# --- copies of tiles ------------------------------------------------------------------
-
-
 def slowly(tile):
     time.sleep(0.1)
     return float(tile[0, 0].real)
@@ -215,10 +209,8 @@ def test_products_and_tasks_of_a_user_share_inputs_and_copies(caplog):
         # Copies go with the product, and those of the user stay.
         client.replicate(a)
         wait(client.persist(td.gemm(a, b)))
-        # The message is sent after the last task has ended.
-        client.submit(time.sleep, 0.1).result()
+        wait_until(lambda: {len(x) for x in client.who_has(b).values()} == {1})
         assert {len(x) for x in client.who_has(a).values()} == {2}
-        assert {len(x) for x in client.who_has(b).values()} == {1}
         x, y = a.compute(), b.compute()
         tiles, workers = list(a.dask.layers[a.name].values()), addresses(client)
         for turn in range(3):

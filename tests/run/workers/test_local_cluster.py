@@ -77,8 +77,30 @@ def test_a_cluster_multiplies_agrees_and_leaves_nothing(capsys, tmp_path):
         ports = open_ports({os.getpid(), *started}) - ports
         assert {port.ip for port in ports} == {"127.0.0.1"}
         assert not any(map(find_pages, ports))
-        _examine(client, CommandLine(capsys), tmp_path)
-        _knock(client)
+        # Let the doctor look at two workers, and somebody else who has the credentials.
+        report = td.doctor()
+        rows = {finding.name: finding.found for finding in report.findings}
+        assert report.ok, report
+        assert rows["packages"] == "the same in all 4 processes"
+        pem, address = tmp_path / "pem", client.scheduler.address
+        names = ("ca_file", "client.cert")
+        asked = ("doctor", "--scheduler", address, "--timeout")
+        with dask.config.set({f"distributed.comm.tls.{x}": str(pem) for x in names}):
+            assert CommandLine(capsys)(*asked, "1")[0] == 1
+            for security in (Security.temporary(), client.security):
+                pem.write_text(security.tls_client_key + security.tls_client_cert)
+                known = security is client.security
+                code, out, _ = CommandLine(capsys)(*asked, "60" if known else "1")
+                assert code == (0 if known else 1)
+        assert (code, f"2 at {address}" in out) == (0, True)
+        # Try to come in without the credentials, or with others.
+        places = client.scheduler.address, *addresses(client)
+        for place in places:
+            plain = place.replace("tls://", "tcp://"), Security()
+            for address, security in (plain, (place, Security.temporary())):
+                arguments = security.get_connection_args("client")
+                with pytest.raises(OSError, match=r"(?i)tls|tcp"):
+                    client.sync(connect, address, timeout=1, **arguments)
     assert processes() <= before
 
 
@@ -99,35 +121,6 @@ def test_a_cluster_that_is_kept_runs_until_it_is_closed():
     assert processes() <= before
     with pytest.raises(ValueError, match="No client"):
         default_client()
-
-
-def _examine(client, command, folder):
-    """Let the doctor look at two workers, and somebody else who has the credentials."""
-    report = td.doctor()
-    rows = {finding.name: finding.found for finding in report.findings}
-    assert report.ok, report
-    assert rows["packages"] == "the same in all 4 processes"
-    pem, address = folder / "pem", client.scheduler.address
-    names = ("ca_file", "client.cert")
-    asked = ("doctor", "--scheduler", address, "--timeout", "3")
-    with dask.config.set({f"distributed.comm.tls.{x}": str(pem) for x in names}):
-        assert command(*asked)[0] == 1
-        for security in (Security.temporary(), client.security):
-            pem.write_text(security.tls_client_key + security.tls_client_cert)
-            code, out, _ = command(*asked)
-            assert code == (0 if security is client.security else 1)
-    assert (code, f"2 at {address}" in out) == (0, True)
-
-
-def _knock(client):
-    """Try to come in without the credentials, or with others."""
-    places = client.scheduler.address, *addresses(client)
-    for place in places:
-        plain = place.replace("tls://", "tcp://"), Security()
-        for address, security in (plain, (place, Security.temporary())):
-            arguments = security.get_connection_args("client")
-            with pytest.raises(OSError, match=r"TLS|tcp"):
-                client.sync(connect, address, timeout=1, **arguments)
 
 
 def test_a_script_without_a_guard_says_what_it_lacks(tmp_path):

@@ -22,8 +22,6 @@ from tests.support.workers import start_workers
 from twom_dist.errors import ArgumentError, MemoryLimitError, MemoryWarning, StoreError
 from twom_dist.store import open_matrix, reader
 
-# --- lazy products --------------------------------------------------------------------
-
 
 @pytest.fixture
 def held():
@@ -75,8 +73,6 @@ def test_workers_read_stored_arrays_that_they_can_open(here, client):
             td.gemm(stored, file["group/B"])
 
 
-# --- jobs -----------------------------------------------------------------------------
-
 WORKERS = 2
 # Of which dask lets 35 MiB be filled with tiles: the interpreter and the libraries take
 # more than half, so that a test with much less would be one of them.
@@ -93,10 +89,6 @@ def count_reads(dask_worker=None):
         return values
 
     reader.StoredMatrix.__getitem__ = counting
-
-
-def get_reads(dask_worker=None):
-    return reader.bytes_read
 
 
 @contextmanager
@@ -134,7 +126,7 @@ def test_matrices_four_times_the_memory(here):
         with watched(client) as most:
             given = {"client": client, **options}
             summary = td.multiply_files("A.npy", "B.npy", "C.npy", **given)
-        read = sum(client.run(get_reads).values())
+        read = sum(client.run(lambda: reader.bytes_read).values())
     memory = plan.cluster.memory
     assert (
         sum(os.path.getsize(f"{x}.npy") for x in "ABC")

@@ -8,14 +8,8 @@ import pytest
 from distributed import wait
 
 import twom_dist as td
+from tests.support import workers
 from tests.support.bits import same_bits
-from tests.support.workers import (
-    drawn,
-    forget_transfers,
-    moved_bytes,
-    read_transfers,
-    start_workers,
-)
 
 TILE, TILES, WORKERS = 40, 6, 4
 # Of 128 KiB with 16 moduli: what is smaller and moves is not counted.
@@ -25,13 +19,13 @@ GIVEN = {"num_moduli": 16}
 
 @pytest.fixture(scope="module")
 def four():
-    with start_workers(WORKERS) as client:
+    with workers.start_workers(WORKERS) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def six():
-    with start_workers(6) as client:
+    with workers.start_workers(6) as client:
         yield client
 
 
@@ -46,16 +40,18 @@ def spread(seed, tiles):
     """Make a pair whose columns and rows have magnitudes that cancel."""
     factors = np.ldexp(1.0, np.arange(tiles * TILE) % 21)
     d = da.from_array(factors, chunks=TILE)
-    a, b = (drawn(x, tiles, tiles) for x in (seed, seed + 1))
+    a, b = (workers.drawn(x, tiles, tiles) for x in (seed, seed + 1))
     return a * d, b / d[:, np.newaxis]
 
 
 def pair(*shape):
-    return [drawn(seed, *shape) for seed in (10, 11)]
+    return [workers.drawn(seed, *shape) for seed in (10, 11)]
 
 
 def tall(*shape):
-    return [drawn(10 + i, *shape[i : i + 2], LARGE) for i in range(len(shape) - 1)]
+    return [
+        workers.drawn(10 + i, *shape[i : i + 2], LARGE) for i in range(len(shape) - 1)
+    ]
 
 
 # What is multiplied, and how many times the planned bytes may move. Where the data
@@ -84,20 +80,12 @@ def test_no_more_moves_than_is_planned(four, name):
     given = make()
     plan = td.plan(routine, *given, **options)
     assert plan.idle_workers == 0
-    four.run(forget_transfers)
+    four.run(workers.forget_transfers)
     product = four.persist(routine(*given, **options))
     wait(product)
-    assert moved_bytes(four) <= most * plan.bytes_moved
+    assert workers.moved_bytes(four) <= most * plan.bytes_moved
     whole = [x.compute(scheduler="sync") for x in given]
     assert same_bits(product.compute(), routine(*whole, **options))
-
-
-def states_of(client, name):
-    states = client.cluster.scheduler.tasks.items()
-    return [s for key, s in states if str(key[0]).startswith(name)]
-
-
-# --- inputs that lie on the workers ---------------------------------------------------
 
 
 def needed_tiles(client, product, a, b):
@@ -115,49 +103,47 @@ def test_inputs_that_lie_on_the_workers_move_once(four, options):
     """By default, when all is looked at twice, no more than with given moduli."""
     # Beside tiles of this size a look at pairs hardly counts.
     tile = 40 if options else 200
-    a, b = four.persist([drawn(x, 6, 6, tile) for x in (30, 31)])
+    a, b = four.persist([workers.drawn(x, 6, 6, tile) for x in (30, 31)])
     wait([a, b])
     held = four.who_has()
-    four.run(forget_transfers)
+    four.run(workers.forget_transfers)
     product = four.persist(td.gemm(a, b, **options))
     wait(product)
     found = needed_tiles(four, product, a, b)
     missing = sum(worker not in held.get(key, ()) for worker, key in found)
-    moved = moved_bytes(four) / (tile * tile * 16)
+    moved = workers.moved_bytes(four) / (tile * tile * 16)
     assert missing <= moved <= 1.05 * missing
     assert same_bits(product.compute(), td.gemm(a.compute(), b.compute(), **options))
 
-
-# --- triangles ------------------------------------------------------------------------
 
 ROWS, STEPS = 12, 5
 
 
 def rows_by_worker(client, update):
     """Rows of tiles that each worker needs for its products of an update."""
-    needed = defaultdict(set)
-    for state in states_of(client, update.name.replace("update", "product")):
-        for worker in state.worker_restrictions or ():
-            needed[worker].update(state.key[1:])
+    needed, name = defaultdict(set), update.name.replace("update", "product")
+    for key, state in client.cluster.scheduler.tasks.items():
+        for worker in state.worker_restrictions or () if key[0] == name else ():
+            needed[worker].update(key[1:])
     return needed
 
 
 def test_an_update_moves_what_its_triangle_says(six):
-    a = drawn(90, ROWS, STEPS)
+    a = workers.drawn(90, ROWS, STEPS)
     plan = td.plan(td.herk, a, **GIVEN)
-    six.run(forget_transfers)
+    six.run(workers.forget_transfers)
     update = six.persist(td.herk(a, **GIVEN))
     wait(update)
     rows = rows_by_worker(six, update)
-    for worker, log in six.run(read_transfers).items():
+    for worker, log in six.run(workers.read_transfers).items():
         moved = sum(b for _, b in log if b > 10_000) / (TILE * TILE * 16)
         assert moved <= 1.1 * len(rows[worker]) * STEPS
-    assert moved_bytes(six) <= 1.05 * plan.bytes_moved
+    assert workers.moved_bytes(six) <= 1.05 * plan.bytes_moved
     # Where tiles of A lie on the workers already, it goes there.
-    a = six.persist(drawn(91, ROWS, STEPS))
+    a = six.persist(workers.drawn(91, ROWS, STEPS))
     wait(a)
     held = six.who_has(a)
-    six.run(forget_transfers)
+    six.run(workers.forget_transfers)
     update = six.persist(td.herk(a, uplo="upper", **GIVEN))
     wait(update)
     needed = {
@@ -167,6 +153,6 @@ def test_an_update_moves_what_its_triangle_says(six):
         for step in range(STEPS)
     }
     missing = sum(worker not in held[key] for worker, key in needed)
-    moved = moved_bytes(six) / (TILE * TILE * 16)
+    moved = workers.moved_bytes(six) / (TILE * TILE * 16)
     assert missing <= moved <= 1.05 * missing
     assert missing < len(needed) * (1 - 1 / 6)

@@ -16,13 +16,9 @@ from tests.support.transport import files_in_memory
 from tests.support.workers import PATIENT
 from twom_dist.workers.transport import leases, passage
 
-pytestmark = [
-    pytest.mark.timeout(90),
-    pytest.mark.skipif(
-        not hasattr(os, "memfd_create"), reason="files in memory are Linux's"
-    ),
-]
-
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "memfd_create"), reason="files in memory are Linux's"
+)
 SIDE = 300  # blocks of 1.4 MB
 
 
@@ -66,10 +62,6 @@ def carried(client):
     return sum(client.run(read_carried).values())
 
 
-def list_files(dask_worker):
-    return files_in_memory(os.getpid())
-
-
 def move(client, seed, one=0):
     """Make a block on one worker, have the other read it, and compare the bits."""
     names = addresses(client)
@@ -105,7 +97,9 @@ def test_blocks_pass_the_connection_between_workers_alone(client):
     for found in client.run(weigh_and_spill, block.key).values():
         assert found == (make(1).nbytes, make(1).nbytes, make(1).tobytes())
     del block, sent, left
-    wait_until(lambda: not any(client.run(list_files).values()))
+    wait_until(
+        lambda: not any(client.run(lambda: files_in_memory(os.getpid())).values())
+    )
 
 
 def test_products_pass_it(client):
@@ -130,9 +124,6 @@ def test_tcp_and_one_setting_leave_all_to_dask(security, choice):
         move(client, 1)
         told = client.run(read_carried).values()
         assert [*told] == 2 * [0 if choice == "auto" else None]
-
-
-# --- what goes wrong ------------------------------------------------------------------
 
 
 def live_elsewhere():
