@@ -20,6 +20,7 @@ engine_or_skip()
 M, K, N = 300, 200, 260
 TILE = 64
 MIB = 2**20
+AB = ("A.zarr", "B.zarr")
 
 
 @pytest.fixture(scope="module")
@@ -69,26 +70,25 @@ def compare(job, *arguments, output="C.zarr", **options):
 
 
 @pytest.mark.parametrize(
-    ("output", "options"),
+    ("job", "given", "output", "options"),
     [
-        ("C.npz", {}),
-        ("C.zarr", {"alpha": 2 - 1j, "beta": 0.5j, "c": "C0.zarr"}),
-        ("C.zarr", {"method": "3m", "accuracy": 1e-10}),
+        (td.multiply_files, AB, "C.npz", {}),
+        (
+            td.multiply_files,
+            AB,
+            "C.zarr",
+            {"alpha": 2 - 1j, "beta": 0.5j, "c": "C0.zarr"},
+        ),
+        (td.multiply_files, AB, "C.zarr", {"method": "3m", "accuracy": 1e-10}),
+        (td.update_files, (td.syrk, AB[0]), "C.zarr", {"uplo": "upper"}),
+        (td.update_files, (td.her2k, AB[0]), "C.zarr", {"b": AB[0]}),
     ],
 )
-def test_products_on_workers_that_share_the_device(client, files, output, options):
+def test_jobs_on_workers_that_share_the_device(
+    client, files, job, given, output, options
+):
     options = {"client": client, "engine": "cuda", **options}
-    summary = compare(td.multiply_files, "A.zarr", "B.zarr", output=output, **options)
-    assert summary.engine == "cuda"
-
-
-@pytest.mark.parametrize(("routine", "uplo"), [("syrk", "upper"), ("her2k", "full")])
-def test_updates_on_workers_that_share_the_device(client, files, routine, uplo):
-    options = {"client": client, "engine": "cuda", "uplo": uplo}
-    if routine.endswith("2k"):
-        options["b"] = "A.zarr"
-    summary = compare(td.update_files, getattr(td, routine), "A.zarr", **options)
-    assert summary.engine == "cuda"
+    assert compare(job, *given, output=output, **options).engine == "cuda"
 
 
 def test_workers_that_share_the_device_stay_on_the_cores_unasked(client, files):

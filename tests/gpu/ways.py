@@ -31,24 +31,18 @@ def matches(cp, found, expected):
 
 
 def take(way, capability, monkeypatch):
-    """Make devices of a capability take a way until the test ends."""
-    chosen = chosen_way(way, tuning_for(capability))
-    monkeypatch.setitem(BY_CAPABILITY, capability, chosen)
-    return chosen
-
-
-def chosen_way(way, own):
-    """Change what a device would do by itself.
+    """Make devices of a capability take a way until the test ends.
 
     "float16" is what one of compute capability 10.3 does, integer sums included.
     """
-    if way == "wgmma":
-        if "wgmma" not in own.products:
-            # It is written in instructions that only Hopper has.
-            pytest.skip("products.cu is for compute capability 9.0")
-        return replace(own, products=("wgmma",))
-    if way == "mma":
-        return replace(own, products=("mma",), element="int8")
-    if way == "float16":
-        return replace(own, products=(), element="float16", integer_sums=True)
-    return replace(own, products=(), element="int8")
+    own = tuning_for(capability)
+    if way == "wgmma" and "wgmma" not in own.products:
+        # It is written in instructions that only Hopper has.
+        pytest.skip("products.cu is for compute capability 9.0")
+    changes = {
+        "wgmma": {"products": ("wgmma",)},
+        "mma": {"products": ("mma",), "element": "int8"},
+        "cublas": {"products": (), "element": "int8"},
+        "float16": {"products": (), "element": "float16", "integer_sums": True},
+    }
+    monkeypatch.setitem(BY_CAPABILITY, capability, replace(own, **changes[way]))

@@ -4,80 +4,57 @@ import numpy as np
 
 from tests.support.strategies import DTYPES, random_matrix
 
-Pair = tuple[np.ndarray, np.ndarray]
+KINDS = (
+    *("scaled along k", "scaled rows", "mixed units", "sparse", "banded", "graded"),
+    *("rank one", "blocks", "cancelling"),
+)
+PHIS = (0.0, 0.5, 1.0, 2.0, 4.0, 6.0)
 
 
 def _powers(rng, limit, count):
     return np.ldexp(1.0, rng.integers(-limit, limit + 1, count))
 
 
-def scaled_along_k(a, b, rng, w):
-    d = _powers(rng, w, a.shape[1])
-    return a * d, b / d[:, np.newaxis]
+def _places(x, combine):
+    return combine.outer(*(np.arange(size) for size in x.shape))
 
 
-def scaled_rows(a, b, rng, w):
-    return a * _powers(rng, w // 2, len(a))[:, np.newaxis], b * _powers(
-        rng, w // 2, b.shape[1]
-    )
-
-
-def mixed_units(a, b, rng, w):
-    units = 10.0 ** rng.choice([-9, -3, 0, 3] if w > 100 else [-3, 0, 1], a.shape[1])
-    return a * units, b * 10.0 ** rng.uniform(-3, 3, len(b))[:, np.newaxis]
-
-
-def sparse(a, b, rng, w):
-    share = rng.choice([0.02, 0.1, 0.5])
-    return a * (rng.random(a.shape) < share), b * (rng.random(b.shape) < share)
-
-
-def banded(a, b, rng, w):
-    width = rng.integers(1, 6)
-
-    def near(x):
-        distance = np.subtract.outer(*(np.arange(size) for size in x.shape))
-        return x * (abs(distance) <= width)
-
-    return near(a), near(b)
-
-
-def graded(a, b, rng, w):
-    def grade(x):
-        steps = np.add.outer(*(np.arange(size) for size in x.shape))
-        return x * 2.0 ** -(w * steps / (8 * max(1, steps.max())))
-
-    return grade(a), grade(b)
-
-
-def rank_one(a, b, rng, w):
-    noise = 10.0 ** -rng.integers(2, 14 if w > 100 else 5)
-
-    def outer(x):
-        return np.outer(*(rng.standard_normal(size) for size in x.shape)) + noise * x
-
-    return outer(a), outer(b)
-
-
-def blocks(a, b, rng, w):
-    a, b, half = a.copy(), b.copy(), a.shape[1] // 2
-    a[: len(a) // 2, :half] *= 1e-4 if w < 100 else 1e-9
-    a[len(a) // 2 :, half:] *= 1e-3
-    b[half:, : b.shape[1] // 2] *= 1e-3
+def make_hard(kind, a, b, rng, w):
+    """Make a pair hard to multiply; `w`: octaves that magnitudes may be apart."""
+    half, wide = a.shape[1] // 2, w > 100
+    match kind:
+        case "scaled along k":
+            d = _powers(rng, w, a.shape[1])
+            return a * d, b / d[:, np.newaxis]
+        case "scaled rows":
+            rows = _powers(rng, w // 2, len(a))[:, np.newaxis]
+            return a * rows, b * _powers(rng, w // 2, b.shape[1])
+        case "mixed units":
+            units = 10.0 ** rng.choice([-9, -3, 0, 3] if wide else [-3, 0, 1], len(b))
+            return a * units, b * 10.0 ** rng.uniform(-3, 3, len(b))[:, np.newaxis]
+        case "sparse":
+            share = rng.choice([0.02, 0.1, 0.5])
+            return tuple(x * (rng.random(x.shape) < share) for x in (a, b))
+        case "banded":
+            width = rng.integers(1, 6)
+            return tuple(x * (abs(_places(x, np.subtract)) <= width) for x in (a, b))
+        case "graded":
+            steps = [_places(x, np.add) for x in (a, b)]
+            falls = (w * t / (8 * max(1, t.max())) for t in steps)
+            return tuple(x * 2.0**-t for x, t in zip((a, b), falls, strict=True))
+        case "rank one":
+            noise = 10.0 ** -rng.integers(2, 14 if wide else 5)
+            drawn = [map(rng.standard_normal, x.shape) for x in (a, b)]
+            ones = (np.outer(*x) for x in drawn)
+            return tuple(x + noise * y for x, y in zip(ones, (a, b), strict=True))
+    a, b = a.copy(), b.copy()
+    if kind == "blocks":
+        a[: len(a) // 2, :half] *= 1e-9 if wide else 1e-4
+        a[len(a) // 2 :, half:] *= 1e-3
+        b[half:, : b.shape[1] // 2] *= 1e-3
+    else:
+        a[:, half : 2 * half], b[half : 2 * half] = a[:, :half], -b[:half] * (1 + 1e-6)
     return a, b
-
-
-def cancelling(a, b, rng, w):
-    a, b, half = a.copy(), b.copy(), a.shape[1] // 2
-    a[:, half : 2 * half], b[half : 2 * half] = a[:, :half], -b[:half] * (1 + 1e-6)
-    return a, b
-
-
-KINDS = (
-    *(scaled_along_k, scaled_rows, mixed_units, sparse, banded, graded, rank_one),
-    *(blocks, cancelling),
-)
-PHIS = (0.0, 0.5, 1.0, 2.0, 4.0, 6.0)
 
 
 def hard_pairs(count, most, seed=0):
@@ -92,17 +69,16 @@ def hard_pairs(count, most, seed=0):
         single = np.finfo(dtype).bits == 32
         m, n = rng.integers(1, most + 1, 2)
         k = int(2 ** rng.uniform(0, 12 if case % 10 == 0 else 8.2))
-        kind = case % (len(KINDS) + 3)
-        # All that is left is the spread of the entries.
-        alone = kind >= len(KINDS)
-        phi = rng.choice(PHIS[:4] if single else PHIS) if alone else rng.choice([0, 1])
+        # All that is left of the last is the spread of the entries.
+        kind = (*KINDS, *["spread"] * 3)[case % (len(KINDS) + 3)]
+        spreads = (PHIS[:4] if single else PHIS) if kind == "spread" else [0, 1]
+        phi = rng.choice(spreads)
         a, b = (
             random_matrix(*x, "complex128", phi, [seed, case, *x])
             for x in ((m, k), (k, n))
         )
-        if not alone:
-            a, b = KINDS[kind](a, b, rng, 25 if single else 200)
-        name = f"{case} {'spread' if alone else KINDS[kind].__name__} {phi:g} {dtype}"
+        if kind != "spread":
+            a, b = make_hard(kind, a, b, rng, 25 if single else 200)
         parts = (x if np.dtype(dtype).kind == "c" else x.real for x in (a, b))
         a, b = (np.ascontiguousarray(x.astype(dtype)) for x in parts)
-        yield name, (a, b)
+        yield f"{case} {kind} {phi:g} {dtype}", (a, b)

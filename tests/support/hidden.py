@@ -1,6 +1,5 @@
 """Matrices in which few rows are of another kind, which no sample of rows shows."""
 
-from collections.abc import Callable
 from math import sqrt
 
 import numpy as np
@@ -8,7 +7,6 @@ import numpy as np
 import twom_dist as td
 from twom_dist.moduli.accuracy import unit_roundoff
 
-Rows = Callable[[np.random.Generator, int, int], np.ndarray]
 # What is left where a row of another kind is not.
 LEAST = 1e-18
 
@@ -19,46 +17,31 @@ def _on(rng, count, where):
     return values * rng.uniform(0.9, 1.1, (count, where.shape[-1]))
 
 
-def contiguous(rng, count, k):
-    """Rows that live on runs of k, each on another one."""
-    run = max(1, k // max(2, min(count, 8)))
-    starts = np.arange(count) * run % (k - run + 1)
-    place = np.arange(k)
-    return _on(rng, count, (place >= starts[:, None]) & (place < starts[:, None] + run))
+def make_rows(kind, rng, count, k):
+    """Make rows that live on some of k each, where they meet few others."""
+    place, row = np.arange(k), np.arange(count)[:, None]
+    match kind:
+        case "contiguous":
+            run = max(1, k // max(2, min(count, 8)))
+            starts = row * run % (k - run + 1)
+            return _on(rng, count, (place >= starts) & (place < starts + run))
+        case "scattered":
+            which = rng.integers(0, max(2, min(count, 5)), k)
+            return _on(rng, count, which == row % which.max())
+        case "saturated":  # sensors at their limit for some of the time
+            on = rng.random((count, k)) < rng.uniform(0.05, 0.5, (count, 1))
+            return np.where(on, 4095.0, 1e-9 * rng.standard_normal((count, k)))
+        case "bursts":  # QPSK symbols in slots of time
+            slots = max(2, min(8, k // 4))
+            symbols = (1j ** rng.integers(0, 4, (count, k))) * np.exp(0.25j * np.pi)
+            return symbols * _on(rng, count, place * slots // k == row % slots)
+        case "gates":  # sigmoids that are open or closed, like neurons'
+            return 1 / (1 + np.exp(-45 * rng.standard_normal((count, k))))
+    turns = max(2, min(count, 6))  # channels that take turns
+    return _on(rng, count, place % turns == row % turns)
 
 
-def scattered(rng, count, k):
-    """Rows that live on some of k, each on others than the one before."""
-    which = rng.integers(0, max(2, min(count, 5)), k)
-    return _on(rng, count, which == (np.arange(count) % which.max())[:, None])
-
-
-def saturated(rng, count, k):
-    """Sensors at their limit for some of the time, and silent else."""
-    on = rng.random((count, k)) < rng.uniform(0.05, 0.5, (count, 1))
-    return np.where(on, 4095.0, 1e-9 * rng.standard_normal((count, k)))
-
-
-def bursts(rng, count, k):
-    """QPSK symbols of constant magnitude in slots of time, with little in others."""
-    slots = max(2, min(8, k // 4))
-    slot = np.arange(k) * slots // k
-    symbols = (1j ** rng.integers(0, 4, (count, k))) * np.exp(0.25j * np.pi)
-    return symbols * _on(rng, count, slot == (np.arange(count) % slots)[:, None])
-
-
-def gates(rng, count, k):
-    """Sigmoids that are open or closed, like neurons' gates."""
-    return 1 / (1 + np.exp(-45 * rng.standard_normal((count, k))))
-
-
-def switched(rng, count, k):
-    """Channels that take turns."""
-    turns = max(2, min(count, 6))
-    return _on(rng, count, np.arange(k) % turns == (np.arange(count) % turns)[:, None])
-
-
-KINDS = (contiguous, scattered, saturated, bursts, gates, switched)
+KINDS = ("contiguous", "scattered", "saturated", "bursts", "gates", "switched")
 
 
 def hide(kind, rows, k, count, dtype, seed):
@@ -66,7 +49,7 @@ def hide(kind, rows, k, count, dtype, seed):
     rng = np.random.default_rng([seed, rows, k, count])
     x = rng.standard_normal((rows, k)) + 1j * rng.standard_normal((rows, k))
     places = np.sort(rng.choice(rows, min(count, rows), replace=False))
-    x[places] = kind(rng, len(places), k) * 10.0 ** rng.integers(-3, 4)
+    x[places] = make_rows(kind, rng, len(places), k) * 10.0 ** rng.integers(-3, 4)
     return (x if np.dtype(dtype).kind == "c" else abs(x)).astype(dtype), places
 
 
@@ -82,7 +65,7 @@ def hidden_pairs(sizes, most_k, repeats, seed=0):
             seeds = [int(t) for t in rng.integers(0, 2**31, 2)]
             a, rows = hide(kind, m, k, count, dtype, seeds[0])
             b, columns = hide(kind, n, k, count, dtype, seeds[1])
-            name = f"{repeat}: {kind.__name__}, {count} of {m} and {n}, k {k}, {dtype}"
+            name = f"{repeat}: {kind}, {count} of {m} and {n}, k {k}, {dtype}"
             yield name, a, b.T, rows, columns
 
 

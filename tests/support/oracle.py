@@ -47,17 +47,16 @@ class Exact:
 
     def magnitudes(self):
         """Take ``|x|``, rounded down to `ROOT_BITS` more bits than x has."""
-        up = ROOT_BITS
-        square = self.re * self.re + self.im * self.im
-        root = np.frompyfunc(lambda t: isqrt(t << 2 * up), 1, 1)(square)
-        return Exact(root, 0 * root, self.shift + up)
+        return self._root(self.re * self.re + self.im * self.im)
 
     def norms(self, axis):
         """Take the 2-norms along an axis, rounded down."""
-        up = ROOT_BITS
-        square = (self.re * self.re + self.im * self.im).sum(axis=axis, keepdims=True)
-        root = np.frompyfunc(lambda t: isqrt(t << 2 * up), 1, 1)(square)
-        return Exact(root, 0 * root, self.shift + up)
+        square = self.re * self.re + self.im * self.im
+        return self._root(square.sum(axis=axis, keepdims=True))
+
+    def _root(self, square):
+        root = np.frompyfunc(lambda t: isqrt(t << 2 * ROOT_BITS), 1, 1)(square)
+        return Exact(root, 0 * root, self.shift + ROOT_BITS)
 
     def ratio(self, other):
         """Divide magnitudes: float64; 0/0 is 0, and x/0 is infinite."""

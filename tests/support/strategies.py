@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 # The engines that need no GPU.
 ENGINE_NAMES = ("reference", "cpu")
 DTYPES = ("float32", "float64", "complex64", "complex128")
+ROUTINES = ("gemm", "herk", "syrk", "her2k", "syr2k")
+METHODS = ("2m", "2m", "3m", "4m", "hybrid", "eisenstein")
 # (m, n, k): one, prime, ragged, tall, wide, long.
 SHAPES = ((1, 1, 1), (3, 5, 7), (2, 3, 13), (17, 2, 3), (2, 17, 1), (2, 1, 131))
 
@@ -107,3 +109,38 @@ def gaussian_integers(draw, limit):
         return parts[0] + 1j * parts[1]
 
     return whole(m, k), whole(k, n)
+
+
+def pick(draw, *values):
+    return draw(st.sampled_from(values))
+
+
+def draw_options(draw, name, dtype, targets, methods=METHODS):
+    """Draw options that fit a routine, and that belong together."""
+    if name == "gemm":
+        options = {x: pick(draw, *"NTC") for x in ("op_a", "op_b")}
+        options["equilibrate"] = pick(draw, None, None, True, False)
+    else:
+        options = {"op": pick(draw, "N", "T" if name[0] == "s" else "C")}
+        options["uplo"] = pick(draw, "full", "lower", "upper")
+    scalars = (1, 0.5 - 2j, 2j) if dtype[0] == "c" and name != "herk" else (-1, 0.5, 0)
+    options |= {"method": pick(draw, *methods), "alpha": pick(draw, 1, *scalars)}
+    return (
+        options | pick(draw, *targets) | pick(draw, {}, {}, {"beta": 1}, {"beta": -1.5})
+    )
+
+
+def shapes_of(name, options, m, n, k):
+    """List the shapes of A, of B where there is one, and of C where it is added."""
+    op_a, op_b = (options.get(x, options.get("op")) for x in ("op_a", "op_b"))
+    shapes = [(m, k) if op_a == "N" else (k, m)]
+    if name == "gemm":
+        shapes.append((k, n) if op_b == "N" else (n, k))
+    shapes += shapes * name.endswith("2k")
+    return shapes + [(m, n)] * ("beta" in options)
+
+
+def diagonal_for(name, dtype, k, seed=0):
+    """Draw a diagonal that a routine takes."""
+    kind = np.dtype(dtype).char.lower() if name == "herk" else dtype
+    return random_matrix(1, k, kind, 1.0, seed)[0]

@@ -2,8 +2,8 @@
 
 import os
 import sys
-from collections.abc import Callable
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,30 +43,28 @@ def send(x, way):
     return serialize(x, [FAMILY, "dask", "pickle"], context=context)
 
 
-class _Opening:
-    """Something to do before the next file is opened."""
-
-    do: Callable[[], Any] | None = None
+_before_opening = []
 
 
 def _look(event, _):
-    do, found = _Opening.do, event == "open"
-    if found and do is not None:
-        _Opening.do = None
-        do()
+    if event == "open" and _before_opening:
+        _before_opening.pop()()
+
+
+@cache
+def _add_hook():
+    sys.addaudithook(_look)
 
 
 @contextmanager
 def before_opening(do):
     """Do something as the next file is opened, as another process may at that time."""
-    if not getattr(_Opening, "hooked", False):
-        sys.addaudithook(_look)
-        _Opening.hooked = True
-    _Opening.do = do
+    _add_hook()
+    _before_opening.append(do)
     try:
         yield
     finally:
-        _Opening.do = None
+        _before_opening.clear()
 
 
 class ndarray(np.ndarray):  # noqa: N801

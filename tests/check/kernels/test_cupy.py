@@ -9,12 +9,7 @@ import twom_dist as td
 from tests.support.cases import cases
 from tests.support.expect import first_number, raises
 from tests.support.stages import count_stages
-from twom_dist.errors import (
-    ArgumentError,
-    MemoryLimitError,
-    MemoryWarning,
-    PlanError,
-)
+from twom_dist.errors import ArgumentError, MemoryLimitError, MemoryWarning, PlanError
 from twom_dist.kernels.family import empty_block
 from twom_dist.workers import devices
 

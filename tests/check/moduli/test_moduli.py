@@ -71,10 +71,7 @@ def test_moduli_and_roots_are_those_of_the_paper():
 
     assert all(root_of_minus_one(p) == square(p) for p in range(3, 257, 2))
     assert two_m_moduli() == greedily(lambda p: p % 2 and square(p))
-    assert (two_m_moduli()[:5], len(two_m_moduli())) == (
-        (241, 233, 229, 221, 205),
-        22,
-    )
+    assert (two_m_moduli()[:5], len(two_m_moduli())) == ((241, 233, 229, 221, 205), 22)
     assert real_moduli() == greedily(lambda p: True)
     assert log2_product(real_moduli()) == pytest.approx(341.877, abs=5e-4)
     assert eisenstein_moduli() == greedily(splits)

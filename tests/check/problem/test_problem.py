@@ -26,9 +26,6 @@ def lazily(x):
     return da.from_array(x, chunks=1)
 
 
-# --- dtypes -----------------------------------------------------------------------
-
-
 @cases(("letter", "dtype"), zip("sdcz", DTYPES, strict=True))
 def test_typed_names_promote_what_is_safe(letter, dtype):
     gemm, syrk = getattr(td, f"{letter}gemm"), getattr(td, f"{letter}syrk")
@@ -80,8 +77,6 @@ def test_integers_that_a_double_would_round_are_refused(make, dtype):
         with raises(ArgumentError, "integer-rounded"):
             td.gemm([[value]], [[1]])
 
-
-# --- arguments that are refused -------------------------------------------------------
 
 NAT = np.array([["2020-01-01"]], "M8[D]")
 LONG = np.ones((1, 400), complex)

@@ -105,9 +105,6 @@ def test_the_citation_is_that_of_this_release_and_there_is_one_address():
     assert citation["repository-code"] == recipe == home
 
 
-# --- what GitHub runs: nothing that may change unseen, with no rights but to read -----
-
-
 def test_actions_are_pinned_and_jobs_are_limited():
     paths = [*(ROOT / ".github" / "workflows").glob("*.yml")]
     assert paths

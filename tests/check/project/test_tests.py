@@ -20,9 +20,6 @@ OF_X86 = r"^from tests.support.(amx import|cpu_ways import WAYS)"
 REFUSED = pytest.fail.Exception
 
 
-# --- skips ----------------------------------------------------------------------------
-
-
 def test_what_is_missing_is_skipped_so_often_and_nothing_else():
     has, misses = (lambda: False), (lambda: True)
     expected = (
@@ -48,9 +45,6 @@ def test_files_that_are_named_are_there_and_those_of_x86_may_skip_elsewhere():
     assert found <= allowed
 
 
-# --- mutants --------------------------------------------------------------------------
-
-
 @cases("room", read_rooms())
 def test_each_mutant_changes_one_line_that_is_there(room):
     for path in room.tests:
@@ -65,9 +59,6 @@ def test_each_mutant_changes_one_line_that_is_there(room):
 def test_no_two_mutants_are_alike():
     found = [(x.file, x.old, x.new) for room in read_rooms() for x in room.mutants]
     assert len({*found}) == len(found)
-
-
-# --- tests of this folder start nothing -----------------------------------------------
 
 
 def test_what_starts_or_listens_fails_in_threads_as_well():

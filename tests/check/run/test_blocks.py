@@ -14,6 +14,7 @@ from tests.support.strategies import random_matrix
 from twom_dist.errors import KernelError
 
 N, TILE = 60, 20
+PAIR = [random_matrix(N, N, seed=seed) for seed in (1, 2)]
 M, K = 6, 8
 # Shapes of A, B and C, and what is computed from them.
 CALLS = {
@@ -38,13 +39,9 @@ CALLS = {
 }
 
 
-def pair():
-    return (random_matrix(N, N, "complex128", 1.0, seed) for seed in (1, 2))
-
-
 def test_one_persisted_matrix_serves_every_op():
     """Square tiles with equal exponents: only the op tells their encodings apart."""
-    A, B = (np.round(x * 8) / 8 for x in pair())
+    A, B = (np.round(x * 8) / 8 for x in PAIR)
     dA, dB = (da.from_array(x, chunks=TILE).persist() for x in (A, B))
     ops = [*product("NTC", "NTC")]
     lazy = [td.gemm(dA, dB, op_a=a, op_b=b, num_moduli=16) for a, b in ops]
@@ -57,7 +54,7 @@ def test_one_persisted_matrix_serves_every_op():
 
 @cases("refill", [np.negative, lambda x: x[::-1].copy(), np.conj])
 def test_a_block_refilled_in_place_is_encoded_again(refill):
-    A, B = pair()
+    A, B = PAIR
     buffer = np.ones((N, N), complex)
     load = dask.delayed(lambda: buffer, pure=False)
     dA = da.from_delayed(load(), (N, N), complex)

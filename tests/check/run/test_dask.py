@@ -100,9 +100,6 @@ def test_tasks_of_a_slice_are_those_of_the_docs(cores, figures):
     assert tuple(found) == figures
 
 
-# --- encoded tiles ----------------------------------------------------------------
-
-
 @cases(("panel_bytes", "budget"), [(1, "1 MB"), ("1 GiB", "1 MB"), (1, 20_000), (1, 0)])
 def test_each_tile_is_encoded_once_within_the_budget(panel_bytes, budget):
     given, tiles = lazily(A, B, C), 3 * 3 * 4

@@ -61,9 +61,6 @@ def test_native_products_integers_and_twice_the_digits():
     assert same_bits(np.array(components), np.array(td.twofold.her2k(a, a)))
 
 
-# --- a source that changes -----------------------------------------------------------
-
-
 def changing(x, at):
     """Chunks of which one differs from its reading number `at` on."""
     readings = {}
@@ -101,9 +98,6 @@ def test_fingerprints_are_the_same_in_every_process():
     x = np.arange(6.0).reshape(2, 3)
     found = [get_engine(name).fingerprint(x) for name in ("reference", "cpu")]
     assert found == [15398962082832747800, 2687781999851911852]
-
-
-# --- memory ---------------------------------------------------------------------------
 
 
 def test_a_task_holds_one_chunk_of_each_side():
@@ -159,9 +153,6 @@ def test_what_is_held_is_chosen_by_memory():
     with inputs("hold"), raises(MemoryLimitError, "memory") as caught:
         td.plan(td.herk, x, memory_limit=small)
     assert "auto" in caught.value.remedy
-
-
-# --- what cannot be made again -----------------------------------------------------
 
 
 def test_chunks_that_cannot_be_made_by_tasks_of_their_own_are_held():

@@ -10,7 +10,6 @@ import os
 import time
 import warnings
 from contextlib import chdir
-from dataclasses import dataclass
 from math import prod
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -23,15 +22,14 @@ from hypothesis import HealthCheck, assume, given, seed, settings
 from hypothesis import strategies as st
 
 import twom_dist as td
+from tests.support import strategies
 from tests.support.bits import same_bits
 from tests.support.splits import split_along_k
 from tests.support.stored import save
-from tests.support.strategies import DTYPES, LAYOUTS, random_matrix
+from tests.support.strategies import pick
 from twom_dist.errors import AccuracyError, AccuracyWarning, PlanError
 from twom_dist.store import open_matrix
 
-ROUTINES = ("gemm", "herk", "syrk", "her2k", "syr2k")
-METHODS = ("2m", "2m", "3m", "4m", "hybrid", "eisenstein")
 WAYS = ("lazy", "lazy", "split", "tiles", "engine", "layout", "out", "product", "file")
 STACKS = ((), (), (2,), (3, 2), (1, 4))
 # More moduli than that are refused for some dtype, and fewer than three are rough.
@@ -52,59 +50,28 @@ class Drawn(SimpleNamespace):
         return list(found) if isinstance(found, tuple) else [found]
 
 
-@dataclass(frozen=True)
-class Data:
-    """What matrices are drawn from: rows of any magnitude that the dtype has."""
+@st.composite
+def data(draw):
+    """Draw a dtype, a seed, and what makes matrices: of any magnitude that there is."""
+    dtype, seed = pick(draw, *strategies.DTYPES), draw(st.integers(0, 2**16))
+    end = 140 if dtype in ("float32", "complex64") else 1050
+    lowest = pick(draw, 0, 0, -end // 2, -end)
+    highest = max(lowest, pick(draw, 0, 0, end // 2, end - 30))
+    phi, bad = pick(draw, 0.0, 1.0, 3.0), draw(st.integers(0, 3)) == 3
 
-    dtype: str
-    seed: int
-    phi: float
-    lowest: int
-    highest: int
-    bad: bool
-
-    def make(self, shape, number):
+    def make(shape, number):
         """Draw a matrix; the number tells it from others."""
-        rng = np.random.default_rng([self.seed, number, *shape])
-        x = random_matrix(*shape, self.dtype, self.phi, [self.seed, number])
-        shifts = rng.integers(self.lowest, self.highest, (shape[0], 1), endpoint=True)
+        rng = np.random.default_rng([seed, number, *shape])
+        x = strategies.random_matrix(*shape, dtype, phi, [seed, number])
+        shifts = rng.integers(lowest, highest, (shape[0], 1), endpoint=True)
         parts = x.view(x.real.dtype)
         with np.errstate(over="ignore", under="ignore"):
             parts[...] = np.ldexp(parts, shifts)
-        if self.bad:
+        if bad:
             parts.flat[rng.integers(parts.size, size=2)] = np.nan, np.inf
         return x
 
-
-@st.composite
-def data(draw):
-    dtype = draw(st.sampled_from(DTYPES))
-    end = 140 if dtype in ("float32", "complex64") else 1050
-    lowest = draw(st.sampled_from([0, 0, -end // 2, -end]))
-    highest = max(lowest, draw(st.sampled_from([0, 0, end // 2, end - 30])))
-    phi, bad = draw(st.sampled_from([0.0, 1.0, 3.0])), draw(st.integers(0, 3)) == 3
-    return Data(dtype, draw(st.integers(0, 2**16)), phi, lowest, highest, bad)
-
-
-@st.composite
-def options_of(draw, name, twofold, is_complex):
-
-    def pick(*given):
-        return draw(st.sampled_from(given))
-
-    if name == "gemm":
-        options = {"op_a": pick(*"NTC"), "op_b": pick(*"NTC")}
-    else:
-        other = "T" if name[0] == "s" else "C"
-        options = {"op": pick("N", other), "uplo": pick("full", "lower", "upper")}
-    if twofold:
-        return options
-    options |= {"method": pick(*METHODS), **pick(*TARGETS)}
-    if name == "gemm":
-        options["equilibrate"] = pick(None, None, True, False)
-    scalars = (1, 0.5 - 2j, 2j) if is_complex and name != "herk" else (1, -1, 0.5, 0)
-    options["alpha"] = pick(*scalars)
-    return options | pick({}, {}, {"beta": 1}, {"beta": -1.5})
+    return dtype, seed, make
 
 
 @st.composite
@@ -116,29 +83,25 @@ def cuts(draw, size):
 
 @st.composite
 def calls(draw):
-    drawn, name = draw(data()), draw(st.sampled_from(ROUTINES))
-    is_double = drawn.dtype in ("float64", "complex128")
+    (dtype, seed, make), name = draw(data()), pick(draw, *strategies.ROUTINES)
+    is_double = dtype in ("float64", "complex128")
     twofold = is_double and draw(st.integers(0, 5)) == 5
-    options = draw(options_of(name, twofold, drawn.dtype[0] == "c"))
-    stack, way = draw(st.sampled_from(STACKS)), draw(st.sampled_from(WAYS))
+    options = strategies.draw_options(draw, name, dtype, TARGETS)
+    if twofold:
+        ops = ("op", "op_a", "op_b", "uplo")
+        options = {x: options[x] for x in ops if x in options}
+    stack, way = pick(draw, *STACKS), pick(draw, *WAYS)
     if way in ("file", "out", "product") and (stack or twofold):
         way = "lazy"
     m, n, k = (draw(st.integers(1, most)) for most in (23, 19, 31))
-    n = n if name == "gemm" else m
-    op_a, op_b = (options.get(x, options.get("op")) for x in ("op_a", "op_b"))
-    shapes = [(m, k) if op_a == "N" else (k, m)]
-    if name == "gemm":
-        shapes.append((k, n) if op_b == "N" else (n, k))
-    shapes += shapes * name.endswith("2k")
-    shapes += [(m, n)] * ("beta" in options)
+    shapes = strategies.shapes_of(name, options, m, n if name == "gemm" else m, k)
     matrices = [
-        np.array([drawn.make(x, 99 * i + j) for j in range(prod(stack))])
+        np.array([make(x, 99 * i + j) for j in range(prod(stack))])
         for i, x in enumerate(shapes)
     ]
     weighed = not (twofold or name.endswith("2k") or way in ("file", "product"))
     if weighed and draw(st.booleans()):
-        kind = np.dtype(drawn.dtype).char.lower() if name == "herk" else drawn.dtype
-        options["diag"] = random_matrix(1, k, kind, 1.0, drawn.seed)[0]
+        options["diag"] = strategies.diagonal_for(name, dtype, k, seed)
     return Drawn(
         name=name,
         space=td.twofold if twofold else td,
@@ -146,17 +109,17 @@ def calls(draw):
         options=options,
         stack=stack,
         way=way,
-        engine=draw(st.sampled_from(["cpu", "cpu", "reference"])),
+        engine=pick(draw, "cpu", "cpu", "reference"),
         chunks=[tuple(draw(cuts(x)) for x in (*stack, *shape)) for shape in shapes],
         tile=draw(st.integers(1, 40)),
-        layout=draw(st.sampled_from([*LAYOUTS])),
+        layout=pick(draw, *strategies.LAYOUTS),
         lazily=[draw(st.integers(0, 3)) > 0 for _ in range(4)],
-        inputs=draw(st.sampled_from(["hold", "auto", "stream"])),
-        panel_bytes=draw(st.sampled_from([1, "4 kB", "1 GiB"])),
-        split=draw(st.sampled_from([(1, 1), (1, 2), (3, 2)])),
-        scheduler=draw(st.sampled_from(["sync", "threads"])),
-        suffix=draw(st.sampled_from([".zarr", ".npy", ".h5"])),
-        data=drawn,
+        inputs=pick(draw, "hold", "auto", "stream"),
+        panel_bytes=pick(draw, 1, "4 kB", "1 GiB"),
+        split=pick(draw, (1, 1), (1, 2), (3, 2)),
+        scheduler=pick(draw, "sync", "threads"),
+        suffix=pick(draw, ".zarr", ".npy", ".h5"),
+        seed=seed,
     )
 
 
@@ -197,12 +160,6 @@ def multiply_lazily(call):
     return [x.compute(scheduler=call.scheduler) for x in found]
 
 
-def multiply_parts(call):
-    """Share k among layers and parts, in any order; look in strips of any length."""
-    with split_along_k(*call.split, seed=call.tile):
-        return multiply_lazily(call)
-
-
 def multiply_files(call):
     names = [f"{x}{call.suffix}" for x in "abc"[: len(call.matrices)]]
     with TemporaryDirectory() as folder, chdir(folder):
@@ -222,8 +179,8 @@ def multiply_files(call):
 def lay_out(x, layout):
     """Lay a matrix, or each of a stack, out in memory in another way."""
     if x.ndim == 2:
-        return LAYOUTS[layout](x)
-    return LAYOUTS[layout](x.reshape(-1, x.shape[-1])).reshape(x.shape)
+        return strategies.LAYOUTS[layout](x)
+    return strategies.LAYOUTS[layout](x.reshape(-1, x.shape[-1])).reshape(x.shape)
 
 
 def multiply_into(call, multiply):
@@ -257,9 +214,14 @@ def prepare(call):
 
 
 def multiply_otherwise(call):
-    ways = {"lazy": multiply_lazily, "split": multiply_parts, "file": multiply_files}
-    if call.way in ways:
-        return ways[call.way](call)
+    if call.way == "file":
+        return multiply_files(call)
+    if call.way == "split":
+        # Parts are added in any order, and rows looked at in strips of any length.
+        with split_along_k(*call.split, seed=call.tile):
+            return multiply_lazily(call)
+    if call.way == "lazy":
+        return multiply_lazily(call)
     given = call.matrices
     if call.way == "layout":
         given = [lay_out(x, call.layout) for x in given]

@@ -7,12 +7,7 @@ import pytest
 import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cases import cases
-from tests.support.strategies import (
-    DTYPES,
-    near_the_end,
-    random_matrix,
-    spread_pair,
-)
+from tests.support.strategies import DTYPES, near_the_end, random_matrix, spread_pair
 
 
 @cases("decades", [1, 2, 4, 6, 60, 150])

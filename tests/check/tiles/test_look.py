@@ -9,8 +9,8 @@ import pytest
 
 import twom_dist as td
 from tests.support.bits import same_bits
-from tests.support.cases import cases, sample
-from tests.support.families import KINDS, hard_pairs
+from tests.support.cases import NIGHTLY, cases, sample
+from tests.support.families import KINDS, hard_pairs, make_hard
 from tests.support.hidden import assert_never_worse, hidden_pairs, largest_errors
 from tests.support.oracle import ExactProduct
 from tests.support.splits import split_along_k
@@ -30,12 +30,16 @@ def in_chunks(*given):
     return [da.from_array(x, chunks=chunks) for x, chunks in given]
 
 
-# --- what hides -----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_rows_that_hide_among_others_are_found(seed):
     for given in hidden_pairs(range(129, 260), 200, 1, seed):
+        assert_never_worse(*given)
+
+
+@NIGHTLY
+@pytest.mark.parametrize("seed", range(10))
+def test_rows_that_hide_in_large_matrices_are_found(seed):
+    for given in hidden_pairs(range(129, 1500), 700, 1, seed):
         assert_never_worse(*given)
 
 
@@ -77,9 +81,6 @@ def test_one_pair_of_more_rows_than_are_looked_at_together_decides(row):
     for a, b in ((A, B), in_chunks((A, -1), (B, -1))):
         found = td.explain(td.gemm, a, b, equilibrate=False)
         assert (found.closed_by, found.num_moduli > 20) == ("pairs", True)
-
-
-# --- rounding errors ------------------------------------------------------------------
 
 
 def test_measured_rounding_errors_save_a_modulus():
@@ -144,9 +145,6 @@ def test_rounding_errors_bound_those_of_the_encoded_rows(engine, count):
         assert exact <= int(total) <= exact * (1 + Fraction(1, 1000))
 
 
-# --- by exact numbers -----------------------------------------------------------------
-
-
 def exact_square(a, b):
     """Find rho^2 of the rows of a and b, which meet somewhere, rounded by little."""
     product = ExactProduct(a, b.T)
@@ -166,14 +164,11 @@ def test_what_explain_says_is_at_least_rho():
     assert ways == {"sums", "errors", "octaves", "pairs"}
 
 
-# --- the same for every tiling and law ------------------------------------------------
-
-
 def pair_of(kind):
     """Make matrices of one of the hard families, or with rows that hide."""
     a, b = random_matrix(50, 60, phi=1.0, seed=3), random_matrix(60, 40, seed=9)
-    if callable(kind):
-        a, b = kind(a, b, np.random.default_rng(3), 60)
+    if kind in KINDS:
+        a, b = make_hard(kind, a, b, np.random.default_rng(3), 60)
     elif kind == "spread":
         a, b = (random_matrix(*x.shape, phi=4.0, seed=3) for x in (a, b))
     elif kind == "identity":

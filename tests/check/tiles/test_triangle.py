@@ -21,15 +21,6 @@ def figures(slots, count, workers):
     return max(work.values()) * workers / count**2, fullest
 
 
-def cyclic(count, workers):
-    cells = [(i, j) for i in range(count) for j in range(i + 1)]
-    grids = [(p, workers // p) for p in range(1, workers + 1) if workers % p == 0]
-    return min(
-        figures({(i, j): (i % pr, j % pc) for i, j in cells}, count, workers)
-        for pr, pc in grids
-    )
-
-
 def placed(count, workers):
     """Place the tiles of an update on workers; list the worker of each."""
     update = td.herk(da.ones((count, 1), chunks=1), num_moduli=3, uplo="full")
@@ -68,6 +59,11 @@ def test_figures(workers, count, balance, held):
 )
 def test_no_worker_is_busier_or_fuller_than_on_the_best_grid(workers, count):
     balance, held = figures(placed(count, workers), count, workers)
-    best_balance, best_held = cyclic(count, workers)
+    cells = [(i, j) for i in range(count) for j in range(i + 1)]
+    grids = [(p, workers // p) for p in range(1, workers + 1) if workers % p == 0]
+    best_balance, best_held = min(
+        figures({(i, j): (i % pr, j % pc) for i, j in cells}, count, workers)
+        for pr, pc in grids
+    )
     assert balance <= best_balance
     assert held <= best_held

@@ -11,19 +11,10 @@ from distributed.protocol import deserialize, deserialize_bytes, serialize
 from distributed.protocol.serialize import serialize_bytelist
 from distributed.sizeof import sizeof
 
+from tests.support import transport
 from tests.support.bits import same_bits
 from tests.support.cases import cases
-from tests.support.transport import (
-    FAMILY,
-    a_way,
-    before_opening,
-    files_in_memory,
-    lent_here,
-    ndarray,
-    on_device,
-    send,
-    with_device,
-)
+from tests.support.strategies import LAYOUTS
 from twom_dist.workers.transport.serialiser import Receiver
 
 pytestmark = pytest.mark.skipif(
@@ -33,17 +24,12 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def way():
-    with a_way("host") as made:
+    with transport.a_way("host") as made:
         yield made
 
 
-def frozen(x):
-    x.flags.writeable = False
-    return x
-
-
 def count_files():
-    return len(files_in_memory(os.getpid()))
+    return len(transport.files_in_memory(os.getpid()))
 
 
 GRID = np.arange(24.0).reshape(4, 6)
@@ -52,7 +38,7 @@ CARRIED = [
     *(GRID.astype(np.int8), GRID > 3, GRID.astype(">f8"), np.array(2.5)),
     np.ones((2, 3, 4)).transpose(),
     np.frombuffer(b"\x01\x02\x03\x04\x05\x06\xf8\x7f" * 3),  # not a number
-    frozen(GRID.copy()),
+    LAYOUTS["read-only"](GRID),
 ]
 LEFT = [
     *(GRID[:, ::2], np.broadcast_to(GRID, (3, 4, 6)), GRID[:0]),
@@ -65,8 +51,8 @@ LEFT = [
 
 @cases("given", CARRIED)
 def test_arrays_arrive_as_they_were(given, way):
-    header, frames = send(given, way)
-    assert header["serializer"] == FAMILY
+    header, frames = transport.send(given, way)
+    assert header["serializer"] == transport.FAMILY
     assert sum(map(len, frames)) < 1000
     found = deserialize(header, frames)
     way.close()
@@ -81,17 +67,17 @@ def test_arrays_arrive_as_they_were(given, way):
 
 def test_dask_gets_what_we_do_not_know_what_is_small_and_all_past_a_number(way):
     for given in LEFT:
-        assert send(given, way)[0].get("serializer") != FAMILY
+        assert transport.send(given, way)[0].get("serializer") != transport.FAMILY
     assert not way.carried
     way.least = 2**20
     below, above = np.ones(2**17 - 1), np.ones(2**17)
-    assert send(below, way)[0]["serializer"] == "dask"
-    headers = [send(above, way)[0]["serializer"] for _ in range(40)]
-    assert headers == [FAMILY] * 32 + ["dask"] * 8
+    assert transport.send(below, way)[0]["serializer"] == "dask"
+    headers = [transport.send(above, way)[0]["serializer"] for _ in range(40)]
+    assert headers == [transport.FAMILY] * 32 + ["dask"] * 8
     way.close()
-    assert send(above, way)[0]["serializer"] == FAMILY
+    assert transport.send(above, way)[0]["serializer"] == transport.FAMILY
     for context in (None, {}, {"recipient": {}}):  # who was not asked
-        header, _ = serialize(GRID, [FAMILY, "dask"], context=context)
+        header, _ = serialize(GRID, [transport.FAMILY, "dask"], context=context)
         assert header["serializer"] == "dask"
 
 
@@ -100,7 +86,7 @@ def test_without_room_for_such_memory_all_is_left_to_dask(limit, way):
     before = resource.getrlimit(limit)
     try:
         resource.setrlimit(limit, (3, before[1]))
-        header, _ = send(GRID, way)
+        header, _ = transport.send(GRID, way)
     finally:
         resource.setrlimit(limit, before)
     assert header["serializer"] == "dask"
@@ -108,9 +94,9 @@ def test_without_room_for_such_memory_all_is_left_to_dask(limit, way):
 
 def test_nothing_is_left_and_what_is_lent_is_for_the_owner_alone(way):
     before = count_files()
-    header, frames = send(GRID, way)
+    header, frames = transport.send(GRID, way)
     assert count_files() == before + 1
-    assert [x.st_mode & 0o777 for x in lent_here()] == [0o600]
+    assert [x.st_mode & 0o777 for x in transport.lent_here()] == [0o600]
     found = deserialize(header, frames)
     way.close()
     copied = found.copy()
@@ -126,48 +112,46 @@ def test_nothing_is_left_and_what_is_lent_is_for_the_owner_alone(way):
 @cases("between_looks", [False, True])
 def test_what_the_sender_has_let_go_of_is_no_array(between_looks, sent_again, way):
     """Though another file may have its number by now."""
-    header, frames = send(GRID, way)
+    header, frames = transport.send(GRID, way)
 
     def let_go():
         way.close()
         if sent_again:
-            send(-GRID, way)
+            transport.send(-GRID, way)
 
     opened = []  # which might have effects there
     if not between_looks:
         let_go()
     do = let_go if between_looks else lambda: opened.append(1)
-    with before_opening(do), pytest.raises(OSError, match=r"let go|has gone"):
+    with transport.before_opening(do), pytest.raises(OSError, match=r"let go|has gone"):
         deserialize(header, frames)
     assert not opened
     way.close()
 
 
-# --- of a device ----------------------------------------------------------------------
-
-BLOCK = on_device(GRID.copy())
+BLOCK = transport.on_device(GRID.copy())
 
 
 @pytest.fixture
 def device():
-    with with_device() as made:
+    with transport.with_device() as made:
         yield made
 
 
 @pytest.fixture
 def both():
-    with a_way("host", "device") as made:
+    with transport.a_way("host", "device") as made:
         yield made
 
 
-@cases("given", [BLOCK[2:], on_device(np.asfortranarray(GRID))])
+@cases("given", [BLOCK[2:], transport.on_device(np.asfortranarray(GRID))])
 @cases("ways", [("host", "device"), ("host",)])
 def test_blocks_of_a_device_arrive_there(given, ways, both, device):
     both.ways = ways
     both.carried.clear()
-    found = deserialize(*send(given, both))
+    found = deserialize(*transport.send(given, both))
     assert dict(both.carried) == {ways[-1]: given.nbytes}
-    assert type(found) is ndarray
+    assert type(found) is transport.ndarray
     assert same_bits(found, given)
     assert not np.shares_memory(found, given)
     assert found.flags.f_contiguous == given.flags.f_contiguous
@@ -175,9 +159,9 @@ def test_blocks_of_a_device_arrive_there(given, ways, both, device):
 
 def test_a_block_that_the_sender_drops_too_early_is_no_block(both, device):
     device.works = False  # as without handles
-    assert send(BLOCK, both)[0]["serializer"] == "dask"
+    assert transport.send(BLOCK, both)[0]["serializer"] == "dask"
     device.works = True
-    header, frames = send(BLOCK, both)
+    header, frames = transport.send(BLOCK, both)
     device.during_copy = both.close  # as if the connection had broken meanwhile
     receiver = Receiver()
     with pytest.raises(OSError, match="too early"):
@@ -192,18 +176,18 @@ def test_an_allocation_is_opened_once_on_a_device_until_its_memory_is_given_out_
     both, device
 ):
     for device.number in (0, 1, 0, 1):
-        deserialize(*send(BLOCK, both))
+        deserialize(*transport.send(BLOCK, both))
     assert [x[0] for x in device.log] == ["open", "open"]
     device.log.clear()
     device.serial = 7
-    deserialize(*send(BLOCK, both))
+    deserialize(*transport.send(BLOCK, both))
     assert device.log == [("close", 1), ("open", b"0")]
 
 
 def test_nothing_is_closed_twice_or_while_another_thread_reads(both, device):
-    first, begun, ends = send(BLOCK, both), Event(), Event()
+    first, begun, ends = transport.send(BLOCK, both), Event(), Event()
     device.serial = 7
-    later = [send(BLOCK, both) for _ in range(2)]
+    later = [transport.send(BLOCK, both) for _ in range(2)]
 
     def read():
         begun.set()

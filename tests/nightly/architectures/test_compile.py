@@ -2,14 +2,7 @@
 
 import pytest
 
-from tests.support.cuda.nvrtc import (
-    MAIN,
-    PRECISIONS,
-    compile_modules,
-    modules_of_integer_sums,
-    modules_of_tables,
-    usual_modules,
-)
+from tests.support.cuda import nvrtc
 from twom_dist.kernels.cuda.sources import FAMILIES, HOPPER_FAMILIES, module_for
 from twom_dist.kernels.cuda.tuning import BY_CAPABILITY
 from twom_dist.moduli import available_moduli, residue_system
@@ -32,30 +25,34 @@ def every_module():
     largest = {}
     for method in METHODS:
         for count in range(1, len(available_moduli(method)) + 1):
-            encode, _, decode, *_ = modules_of_tables(method, count)
+            encode, _, decode, *_ = nvrtc.modules_of_tables(method, count)
             for module in (encode, decode):
                 key = module.family, module.macros
                 other = largest.get(key, module)
                 if module.system.num_products >= other.system.num_products:
                     largest[key] = module
-    usual = [m for choice in SYSTEMS for m in modules_of_tables(*choice)]
+    usual = [m for choice in SYSTEMS for m in nvrtc.modules_of_tables(*choice)]
     usual.append(module_for("winograd", levels=2))
-    return list(dict.fromkeys([*usual_modules(*PRECISIONS), *usual, *largest.values()]))
+    return list(
+        dict.fromkeys(
+            [*nvrtc.usual_modules(*nvrtc.PRECISIONS), *usual, *largest.values()]
+        )
+    )
 
 
 @pytest.mark.parametrize("capability", BY_CAPABILITY)
 def test_modules_compile(kept, capability):
     """Those of a default for all; other dtypes add arithmetic alone."""
-    if f"sm_{capability}" == MAIN:
-        compile_modules(kept, every_module())
+    if f"sm_{capability}" == nvrtc.MAIN:
+        nvrtc.compile_modules(kept, every_module())
         return
     modules = [
         *(module_for(f, "complex128", residue_system("2m", 16)) for f in FAMILIES),
         *(module_for("products_mma", side=side) for side in (64, 128)),
-        *modules_of_tables("hybrid", 30),
+        *nvrtc.modules_of_tables("hybrid", 30),
     ]
     if BY_CAPABILITY[capability].integer_sums:
         for choice in SYSTEMS if capability in (75, 103) else (("2m", 16),):
-            modules += modules_of_integer_sums(*choice)
+            modules += nvrtc.modules_of_integer_sums(*choice)
     modules = [m for m in dict.fromkeys(modules) if m.family not in HOPPER_FAMILIES]
-    compile_modules(kept, modules, f"sm_{capability}")
+    nvrtc.compile_modules(kept, modules, f"sm_{capability}")

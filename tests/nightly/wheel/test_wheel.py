@@ -1,6 +1,5 @@
 """What is in the wheel, and that it multiplies and writes scripts where installed."""
 
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -81,20 +80,6 @@ def installed(wheel, tmp_path_factory):
     return folder, site / "twom_dist"
 
 
-def lend_kernels(package):
-    """Have a copy of the package find the kernels that this one has compiled.
-
-    Numba keeps them beside the sources, by the time and size of these.
-    """
-    kernels = ROOT / "twom_dist" / "kernels" / "cpu"
-    copy = package / "kernels" / "cpu"
-    for source in kernels.glob("*.py"):
-        shutil.copystat(source, copy / source.name)
-    (copy / "__pycache__").mkdir(exist_ok=True)
-    for kernel in kernels.glob("__pycache__/*.nb[ic]"):
-        shutil.copy(kernel, copy / "__pycache__")
-
-
 def test_metadata_are_those_of_the_standard(wheel):
     text = ZipFile(wheel).read(f"twom_dist-{td.__version__}.dist-info/METADATA")
     metadata = Metadata.from_email(text, validate=True)
@@ -105,7 +90,6 @@ def test_metadata_are_those_of_the_standard(wheel):
 
 def test_an_installed_wheel_multiplies_without_compiler_and_gpu(installed, tmp_path):
     folder, package = installed
-    lend_kernels(package)
     product = (folder / "bin" / "python", "-I", "-W", "error", "-c", PRODUCT)
     found = run(*product, cwd=tmp_path, env=BARE | {"HOME": str(tmp_path)})
     assert Path(found.strip()).parent == package

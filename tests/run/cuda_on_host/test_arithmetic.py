@@ -1,6 +1,7 @@
 """Reductions and words that kernels share, over all they can be given."""
 
 import ctypes
+from fractions import Fraction
 from math import isqrt
 
 import numpy as np
@@ -10,6 +11,8 @@ from tests.support.cases import cases
 from tests.support.cuda.host import host_text
 from twom_dist.kernels.cuda.sources import Module, module_for
 from twom_dist.kernels.cuda.tables import (
+    decode_constants,
+    decode_table,
     encode_table,
     encode_words,
     mirror_entry,
@@ -107,3 +110,39 @@ def test_sums_at_every_boundary_are_requantised(host_kernels, p):
             host_kernels.launch(module_for("requantise"), "requantise", *given)
             total = sums.astype(np.int64) + (old or 0)
             assert (out == (total + p // 2) % p - p // 2).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_sums_of_digits_are_exact_and_quotients_near_enough(method):
+    """The bounds that digits.cuh counts on, for every system."""
+    bounds = dict.fromkeys(("2m", "4m"), (2, 2)) | {"3m": (2, 3)}
+    for count in range(1, len(available_moduli(method)) + 1):
+        system = residue_system(method, count)
+        m, b, digits = system.modulus_product, system.digit_bits, system.num_digits
+        shift, place = dict(decode_constants(system).numbers)["TOP_SHIFT"], digits - 1
+        assert 37 <= b <= 45
+        assert 64 * system.num_products <= 1 << (51 - b)
+        assert m >= Fraction(2) ** (place * b - 1)
+        unit = Fraction(2) ** (place * b - shift)
+        assert 1 << 44 <= m / unit < 1 << 45
+        factor = Fraction(decode_table(system)[digits + 2])
+        assert factor.denominator == 1
+        assert factor <= 1 << 62
+        largest = (1 << (51 - b)) + (1 << (52 - b))  # quotient and LIFT
+        wrong = largest * abs(factor / (unit * 2**106 / m) - 1) + Fraction(1, 1 << 42)
+        if digits > 1:
+            wrong += unit / m
+            below = sum(Fraction(1 << 52) * (1 << t * b) for t in range(digits - 2))
+            wrong += below / m
+        assert wrong < Fraction(1, 1 << 20)
+        assert m / Fraction(2) - system.capacity >= m * Fraction(1, 1 << 20)
+        # Sums of combined residues, with 2^52 the bound that quotients count on.
+        table = decode_table(system)
+        shape = (system.num_moduli, system.num_digits, system.parts)
+        weights = np.abs(table[system.num_digits + 3 :].reshape(shape))
+        residues = [bounds.get(kind, (1,)) for kind in system.kinds]
+        most = np.array(residues) * (np.array(system.moduli) // 2)[:, np.newaxis]
+        sums = (weights * most[:, np.newaxis, :]).sum(axis=0)
+        assert sums.max() < 2.0**52
+        # The bias of the combined residues.
+        assert most.max() <= 512

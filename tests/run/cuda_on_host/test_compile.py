@@ -4,12 +4,7 @@ import re
 
 import pytest
 
-from tests.support.cuda.nvrtc import (
-    PRECISIONS,
-    compile_as_cupy,
-    compile_modules,
-    usual_modules,
-)
+from tests.support.cuda import nvrtc
 from twom_dist.kernels.cuda.sources import FAMILIES, SHIFTED_FAMILIES, module_for
 from twom_dist.moduli import residue_system
 
@@ -23,9 +18,9 @@ _HARMLESS = {"cvt.rzi.ftz.u32.f32", "cvt.rni.ftz.s32.f32"}
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_modules_compile_and_keep_subnormal_floats(kept, family):
-    modules = usual_modules("complex128")
-    compile_modules(kept, [m for m in modules if m.family == family])
-    given = family, "complex64", residue_system("2m", PRECISIONS["complex64"])
+    modules = nvrtc.usual_modules("complex128")
+    nvrtc.compile_modules(kept, [m for m in modules if m.family == family])
+    given = family, "complex64", residue_system("2m", nvrtc.PRECISIONS["complex64"])
     for shifted in {False, family in SHIFTED_FAMILIES}:
         module = module_for(*given, shifted=shifted)
-        assert set(_FLUSHING.findall(compile_as_cupy(kept, module))) <= _HARMLESS
+        assert set(_FLUSHING.findall(nvrtc.compile_as_cupy(kept, module))) <= _HARMLESS

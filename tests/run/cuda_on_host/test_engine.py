@@ -15,12 +15,7 @@ from tests.support.cuda import every_kernel
 from tests.support.cuda.host_device import EVERY_WAY
 from tests.support.expect import raises
 from tests.support.integers import random_integers
-from tests.support.strategies import (
-    DTYPES,
-    near_the_end,
-    random_matrix,
-    spread_pair,
-)
+from tests.support.strategies import DTYPES, near_the_end, random_matrix, spread_pair
 from twom_dist.errors import AccuracyError, KernelError
 from twom_dist.moduli import residue_system
 

@@ -10,12 +10,7 @@ import pytest
 import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cases import cases
-from tests.support.cuda.host_device import (
-    EVERY_WAY,
-    FUSED_OR_NOT,
-    host_engine,
-    small_pieces,
-)
+from tests.support.cuda import host_device
 from tests.support.expect import raises
 from tests.support.pipeline import run_stages
 from tests.support.stacks import random_stack
@@ -34,7 +29,7 @@ def workspace_bytes(value):
     return dask.config.set({"twom-dist.workspace-bytes": value})
 
 
-@FUSED_OR_NOT
+@host_device.FUSED_OR_NOT
 def test_a_workspace_limit_changes_no_bit_and_holds(cuda):
     A, B = random_matrix(300, 550), random_matrix(550, 280)
     device = cuda.device
@@ -49,7 +44,7 @@ def test_a_workspace_limit_changes_no_bit_and_holds(cuda):
         td.gemm(A, B)
 
 
-@FUSED_OR_NOT
+@host_device.FUSED_OR_NOT
 def test_a_product_takes_of_what_is_free(cuda):
     A, B = random_matrix(40, 1000), random_matrix(1000, 40)
     device = cuda.device
@@ -94,21 +89,13 @@ def test_what_kernels_do_not_read_is_refused(engine):
         engine.measure(x, 20)
 
 
-def test_the_working_memory_of_a_large_product():
-    system, shape = residue_system("2m", 16), (16384, 16384, 16384)
-    needed = workspace.working_bytes(system, shape, workspace.sums_bytes(90))
-    assert needed == 97 << 28  # 32 planes of each side, 32 residues, marks
-    sums = workspace.sums_bytes(100)
-    assert workspace.working_bytes(system, shape, sums) == needed + sums
-
-
 def test_the_planes_in_float16_are_counted(host_kernels):
     """They are all that is allocated beside what int8 needs."""
     system, shape = residue_system("2m", 5), (40, 70, 1300)
     x, y = random_matrix(40, 1300, seed=1), random_matrix(70, 1300, seed=2)
     needed = []
     for capability in (100, 103):
-        engine = host_engine(host_kernels, capability)
+        engine = host_device.host_engine(host_kernels, capability)
         run_stages(engine, x, y, system)
         sums, element = workspace.sums_bytes(capability), tuning_for(capability).element
         counted = workspace.working_bytes(system, shape, sums, element=element)
@@ -141,7 +128,7 @@ def test_a_piece_of_a_stack_fits_the_workspace_and_a_grid(engine):
     assert pieces(2, 1 << 20, 1000, 1000, 1000) == [(0, 1), (1, 2)]
 
 
-@EVERY_WAY
+@host_device.EVERY_WAY
 @pytest.mark.parametrize("name", ["herk", "syrk", "her2k"])
 def test_tiles_of_updates_and_pieces_of_stacks(cuda, name):
     routine = getattr(td, name)
@@ -150,6 +137,6 @@ def test_tiles_of_updates_and_pieces_of_stacks(cuda, name):
         given, c = given[: 1 + name.endswith("2k")], random_stack(stack, 37, 37, "D", 4)
         for uplo in ("full", "lower", "upper"):
             options = {"uplo": uplo, "num_moduli": 3, "alpha": -0.5, "beta": 2}
-            with small_pieces():
+            with host_device.small_pieces():
                 found = routine(*given, c, **options)
             assert same_bits(found, routine(*given, c, engine="cpu", **options))

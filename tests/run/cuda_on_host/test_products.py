@@ -2,9 +2,7 @@
 
 import ctypes
 import mmap
-import re
 from dataclasses import replace
-from itertools import product as every
 
 import numpy as np
 import pytest
@@ -13,19 +11,23 @@ import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.contract import products as contract
+from tests.support.cuda.host import HostKernels
 from tests.support.cuda.host_device import (
     HostDevice,
+    host_engine,
     launches_of_products,
     small_pieces,
 )
 from tests.support.expect import raises
+from tests.support.pipeline import add_both_ways, dtype_for, run_stages
 from tests.support.strategies import random_matrix
 from twom_dist.errors import KernelError
+from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda import hopper
 from twom_dist.kernels.cuda import products as launcher
 from twom_dist.kernels.cuda.engine import CudaEngine
-from twom_dist.kernels.cuda.sources import module_for, signatures, source_of
-from twom_dist.moduli import residue_system
+from twom_dist.kernels.cuda.sources import module_for, signatures
+from twom_dist.moduli import make_system, residue_system
 
 HOPPER, MMA, SMALL = (s for kind in launcher.SQUARES.values() for s in kind)
 FUSED = pytest.mark.parametrize("engine", [80, 90], indirect=True)
@@ -61,9 +63,6 @@ def test_launches_of_a_wave_give_the_bits_of_one(cuda, routine, uplo):
             [name] = launches_of_products(cuda.device)
             assert cuda.device.launched.count(name) > 1
         contract.test_what_is_added_to_stays_as_it_is(cuda)
-
-
-# --- planes -------------------------------------------------------------------------
 
 
 class Fenced(HostDevice):
@@ -105,34 +104,11 @@ def test_nothing_is_read_past_the_planes(host_kernels, monkeypatch, squares):
         contract.assert_exact(twice, exact, system, 2)
 
 
-# --- Hopper -------------------------------------------------------------------------
-
-
-def test_a_map_puts_rows_at_the_slots_of_the_kernel(monkeypatch):
-    seen = {}
-
-    def encode(out, kind, rank, address, lengths, distances, box, steps, *flags):
-        seen.update(lengths=[*lengths], distances=[*distances], box=[*box])
-        return seen["status"]
-
-    monkeypatch.setattr(hopper, "_encode_tiled", lambda: encode)
-    hopper.map_planes.cache_clear()
-    seen["status"] = 0
-    assert len(hopper.map_planes(4096, (3, 128, 48))) == 128
-    assert seen["lengths"] == [48, 2, 4, 8, 6]
-    assert np.prod(seen["box"]) == 128 * 128
-    strides = [1, *seen["distances"]]
-    # The innermost axes first: the order in which a copy fills shared memory.
-    order = [
-        sum(i * s for i, s in zip(index[::-1], strides, strict=True))
-        for index in every(range(1), range(8), range(4), range(2), [0])
-    ]
-    rows = [16 * (s >> 1 & 3) + 2 * (s >> 3) + (s & 1) for s in range(64)]
-    assert order == [48 * row for row in rows]
-    seen["status"] = 1
+def test_a_map_that_the_driver_refuses(monkeypatch):
+    """That maps are right is seen on a device."""
+    monkeypatch.setattr(hopper, "_encode_tiled", lambda: lambda *_: 1)
     with raises(KernelError, "tensor-map"):
         hopper.map_planes(4096, (3, 128, 64))
-    hopper.map_planes.cache_clear()
 
 
 def test_code_is_compiled_once_and_kept_and_damaged_code_is_not_taken(
@@ -158,16 +134,36 @@ def test_code_is_compiled_once_and_kept_and_damaged_code_is_not_taken(
     assert hopper.cubin_of(module) == code
 
 
-def test_numbers_agree_with_the_text():
-    text = source_of(module_for("products"))
-    found = dict(re.findall(r"^#define (\w+) (\d+)", text, re.MULTILINE))
-    names = "STAGES", "TILE_ROWS", "TILE_K", "BLOCK_M", "BLOCK_N", "CLUSTER"
-    stages, rows, k, block_m, block_n, cluster = (int(found[name]) for name in names)
-    assert stages * 3 * rows * k + 1024 == HOPPER.shared
-    assert cluster * block_m == block_n == HOPPER.side
-    assert (k, 128 + 2 * 128) == (hopper.LINE, HOPPER.threads)
-    assert f"__launch_bounds__({HOPPER.threads}, 1)" in text
-    text = source_of(MMA.module)
-    (k,) = re.findall(r"^#define TILE_K (\d+)", text, re.MULTILINE)
-    assert hopper.LINE % int(k) == 0
-    assert f"__launch_bounds__({MMA.threads}, 2)" in text
+@pytest.mark.parametrize("choice", [("2m", 16), ("hybrid", 22), ("real", 15)])
+def test_systems_that_are_constants_of_a_text_give_the_bits_of_variables(
+    kept, host_kernels, choice
+):
+    """As on a device; those tests that share what is built have variables."""
+    engine = host_engine(HostKernels(kept, specialised=True))
+    system, dtype = residue_system(*choice), dtype_for(choice[0])
+    x, y = (random_matrix(rows, 9, dtype, 2.0, rows) for rows in (5, 7))
+    found, expected = (
+        run_stages(own, x, y, system) for own in (engine, get_engine("cpu"))
+    )
+    assert all(same_bits(found[name], expected[name]) for name in expected)
+
+
+@pytest.mark.parametrize("engine", [103], indirect=True)
+@cases("p", [131, 241, 256])
+def test_extreme_residues_at_the_limit_of_a_chunk_in_float16(engine, p):
+    """No sum that float32 does not hold, which the device refuses."""
+    system, half = make_system("real", ((p, "real"),)), p // 2
+    k = ((1 << 24) - 1) // half**2 // 16 * 16
+    for columns in (k, 2 * k + 5):
+        for a, b in ((-half, -half), ((p - 1) // 2, -half)):
+            left, right = (
+                contract.encode_integers(
+                    engine, np.full((3, columns), float(t)), system
+                )
+                for t in (a, b)
+            )
+            exact = [np.full((3, 3), (a * b * columns + half) % p - half)]
+            found = engine.multiply(left, right, system)
+            contract.assert_exact(found, exact, system)
+            for twice in add_both_ways(engine, left, right, system, found):
+                contract.assert_exact(twice, exact, system, 2)

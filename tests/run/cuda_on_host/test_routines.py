@@ -4,14 +4,10 @@ import pytest
 
 from tests.support.cases import NIGHTLY
 from tests.support.contract.routines import *  # noqa: F403
-from tests.support.cuda.host_device import host_engine
 
-
-@pytest.fixture(
-    params=[80, pytest.param(89, marks=NIGHTLY), 90, 100, 103], ids="sm_{}".format
+pytestmark = pytest.mark.parametrize(
+    "engine", [80, pytest.param(89, marks=NIGHTLY), 90, 100, 103], indirect=True
 )
-def engine(host_kernels, request):
-    return host_engine(host_kernels, request.param)
 
 
 @pytest.fixture

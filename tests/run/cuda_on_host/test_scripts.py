@@ -43,29 +43,25 @@ def fresh_pair(phi, seed=1):
     return tuple(random_matrix(40, 40, "complex128", phi, seed + x) for x in (0, 9))
 
 
+NAN = {"alpha": float("nan"), "beta": complex("1+nanj")}
+# The routine, k of each matrix, and options.
 CALLS = {
-    "gemm": lambda s: (td.gemm, (fresh(s), fresh(s + 1)), {"op_b": "C"}),
-    "nan": lambda s: (
-        td.gemm,
-        (fresh(s), fresh(s + 1), fresh(s + 2, 40, 40)),
-        {"op_b": "T", "alpha": float("nan"), "beta": complex("1+nanj")},
-    ),
-    "herk": lambda s: (td.herk, (fresh(s),), {"uplo": "lower"}),
-    "derived": lambda s: (td.herk, (fresh(s, k=400),), {}),
-    "equilibrated": lambda s: (
-        td.gemm,
-        (fresh(s) * 1e9 ** np.linspace(-1, 1, 33), fresh(s + 1)),
-        {"op_b": "C", "equilibrate": True},
-    ),
+    "gemm": (td.gemm, [33, 33], {"op_b": "C"}),
+    "nan": (td.gemm, [33, 33, 40], {"op_b": "T", **NAN}),
+    "herk": (td.herk, [33], {"uplo": "lower"}),
+    "derived": (td.herk, [400], {}),
+    "equilibrated": (td.gemm, [33, 33], {"op_b": "C", "equilibrate": True}),
 }
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_calls_are_scripts_that_launch_the_same(cuda, name):
-    found = []
+    (routine, lengths, options), found = CALLS[name], []
     for seed in (0, 10, 20):
-        with np.errstate(invalid="ignore"):
-            routine, matrices, options = CALLS[name](seed)
+        matrices = [fresh(seed + i, k=k) for i, k in enumerate(lengths)]
+        if "equilibrate" in options:
+            with np.errstate(invalid="ignore"):
+                matrices[0] *= 1e9 ** np.linspace(-1, 1, 33)
         found.append(launches(cuda, routine, *matrices, num_moduli=8, **options))
     (first, repeated), (second, _), (third, _) = found
     assert Counter(first) == Counter(second) == Counter(third)
@@ -106,9 +102,6 @@ def test_an_out_is_checked_each_time(cuda):
     read_only.flags.writeable = False
     with raises(PlanError, "out"):
         td.gemm(a, a, num_moduli=8, out=read_only)
-
-
-# --- guesses of moduli --------------------------------------------------------------
 
 
 @pytest.mark.parametrize("out", [False, True])

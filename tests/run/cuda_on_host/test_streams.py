@@ -30,21 +30,6 @@ def engine(host_kernels, request):
     return deferred_engine(host_kernels, capability, seed)
 
 
-def test_what_is_given_back_is_overwritten_and_others_do_not_wait(engine):
-    """As on a device, or the other tests here would notice nothing."""
-    device = engine.device
-    ones = device.filled((4,), np.uint8, 1)
-    assert np.asarray(ones).tolist() != [1] * 4
-    device.synchronize()
-    assert np.asarray(ones).tolist() == [1] * 4
-    address = ones.ctypes.data
-    del ones
-    again = device.empty((4,), np.uint8)
-    assert again.ctypes.data == address
-    device.synchronize()
-    assert np.asarray(again).tolist() != [1] * 4
-
-
 def tiles_of_a_panel(steps, cache_bytes):
     left, right = (
         [random_matrix(70, 40, "complex128", 1.0, 10 * side + i) for i in range(steps)]

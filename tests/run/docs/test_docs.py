@@ -61,3 +61,14 @@ def test_blocks_of_the_readme_are_scripts(number, tmp_path, monkeypatch):
     script = tmp_path / "block.py"
     script.write_text(README_BLOCKS[number])
     runpy.run_path(str(script), run_name="__main__")
+
+
+def test_the_page_of_figures_shows_what_is_recorded():
+    from benchmarks.figures_page import FIGURES, PAGE, PICTURES, renew
+
+    page = PAGE.read_text("utf-8")
+    assert renew(page) == page, "run benchmarks/figures_page.py"
+    pictures = {f"{name}.png" for name, *_ in FIGURES}
+    assert set(re.findall(r"\(pictures/figures/([\w-]+\.png)\)", page)) == pictures
+    assert {x.name for x in PICTURES.iterdir()} == pictures
+    assert sum(x.stat().st_size for x in PICTURES.iterdir()) < 2**18

@@ -37,9 +37,6 @@ def square():
     MemoryFileSystem.pseudo_dirs[:] = [""]
 
 
-# --- in the memory of this process ----------------------------------------------------
-
-
 @cases(
     ("left", "output", "kind", "code"),
     [
@@ -101,9 +98,6 @@ def test_what_another_run_has_made_is_neither_taken_nor_removed(square):
     with raises(StoreError, "tiles-gone"):
         td.multiply_files(*paths, chunks=16, progress=at(16, replace))
     assert same_bits(open_matrix(paths[2])[:, :], td.gemm(a, a, alpha=2))
-
-
-# --- on a server ----------------------------------------------------------------------
 
 
 def test_an_input_that_changes_in_the_bucket_is_noticed(matrices):

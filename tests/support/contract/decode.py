@@ -56,14 +56,6 @@ def decode_integers(engine, values, system, exponent=0, **options):
     return decode(engine, *given, **options)[..., 0, :]
 
 
-def draw_values(data, system):
-    """Draw integers of some size that decode, and their negatives behind them."""
-    bits = data.draw(st.integers(0, system.capacity.bit_length()))
-    limit = min(system.capacity, 1 << bits)
-    values = data.draw(st.lists(st.integers(-limit, limit), min_size=1, max_size=5))
-    return values + [-x for x in values]
-
-
 def integers_of_half_digits(system):
     """List integers whose opposites have a digit of half its base, and the largest."""
     b = system.digit_bits
@@ -74,26 +66,16 @@ def integers_of_half_digits(system):
     return [*values, 3 * (1 << (b - 1)), half + 1, system.capacity]
 
 
-def random_residues(system, m, n, seed=0):
-    """Draw residues of every size, and zeros."""
-    rng = np.random.default_rng(seed)
-    residues = np.empty((system.num_products, m, n), np.int8)
-    for q, product in enumerate(system.products):
-        low, high = -(product.p // 2), (product.p - 1) // 2
-        residues[q] = rng.integers(low, high, (m, n), endpoint=True)
-    residues[:, 0, 0] = 0
-    return residues
-
-
-# --- integers -----------------------------------------------------------------------
-
-
 @settings(max_examples=60)
 @given(data=st.data(), count=st.sampled_from(COUNTS))
 def test_decode_is_within_an_ulp_exact_where_it_can_be_and_odd(engine, data, count):
     """By two components for twice as many bits."""
     system = residue_system("real", count)
-    values = draw_values(data, system)
+    # Of some size, and their negatives behind them.
+    limit = 1 << data.draw(st.integers(0, system.capacity.bit_length()))
+    limit = min(system.capacity, limit)
+    values = data.draw(st.lists(st.integers(-limit, limit), min_size=1, max_size=5))
+    values += [-x for x in values]
     found = decode_integers(engine, values, system, 3)
     high, low = pair = decode_integers(engine, values, system, 3, components=2)
     half = len(values) // 2
@@ -129,9 +111,6 @@ def test_digits_of_every_pattern(engine, count):
             for own in (values, [-x for x in values])
         )
         assert (opposite == -found).all()
-
-
-# --- exponents and scalars ----------------------------------------------------------
 
 
 def test_decode_reaches_every_exponent(engine):
@@ -187,7 +166,12 @@ def test_scalars(engine, dtype, shape):
     """With rows of both ends, of no numbers, and C in any layout."""
     kind, (m, n) = "2m" if dtype.startswith("complex") else "real", shape
     system = residue_system(kind, 9)
-    residues = random_residues(system, m, n)
+    rng = np.random.default_rng(0)
+    residues = np.empty((system.num_products, m, n), np.int8)
+    for q, product in enumerate(system.products):
+        low, high = -(product.p // 2), (product.p - 1) // 2
+        residues[q] = rng.integers(low, high, (m, n), endpoint=True)
+    residues[:, 0, 0] = 0
     rows = np.resize(np.array([0, 1100, -1100, 600, NONFINITE_ROW], np.int32), m)
     columns = np.random.default_rng(3).integers(-30, 30, n).astype(np.int32)
     columns[1:5] = np.resize([-1000, 1000, 500, NAN_ROW], len(columns[1:5]))
@@ -201,9 +185,6 @@ def test_scalars(engine, dtype, shape):
         options = {"alpha": alpha, "beta": beta, "c": own}
         found = decode(engine, residues, rows, columns, system, dtype, **options)
         assert found.flags.c_contiguous
-
-
-# --- the largest sums ---------------------------------------------------------------
 
 
 @sample("choice", *([x for x in t if x[1] > 1] for t in (SYSTEMS, USUAL)))
@@ -222,17 +203,6 @@ def test_the_largest_sums(engine, choice):
         decode(engine, *args, components=components)
 
 
-def residues_of_parts(values, system):
-    """Residues of the products of one row by 1."""
-    table = []
-    for product in system.products:
-        left, right = system.planes[product.left], system.planes[product.right]
-        weights = [right.re_weight * w for w in (left.re_weight, left.im_weight)]
-        own = [weights[0] * re + weights[1] * im for re, im in values]
-        table.append([symmetric_residue(x, product.p) for x in own])
-    return np.array(table, np.int8)[:, np.newaxis, :]
-
-
 @pytest.mark.parametrize(
     "choice",
     [
@@ -246,7 +216,13 @@ def test_both_ends_of_what_decodes(engine, choice):
     m = system.capacity
     ends = [m, -m, m - 1, 1 - m, 1, 0]
     values = [(re, im) for re in ends for im in ends]
-    residues = residues_of_parts(values, system)
+    table = []  # residues of the products of one row by 1
+    for product in system.products:
+        left, right = system.planes[product.left], system.planes[product.right]
+        weights = [right.re_weight * w for w in (left.re_weight, left.im_weight)]
+        own = [weights[0] * re + weights[1] * im for re, im in values]
+        table.append([symmetric_residue(x, product.p) for x in own])
+    residues = np.array(table, np.int8)[:, np.newaxis, :]
     rows, columns = np.zeros(1, np.int32), np.zeros(len(values), np.int32)
     found = decode(engine, residues, rows, columns, system, np.complex128)
     decode(engine, residues, rows, columns, system, np.complex128, components=2)

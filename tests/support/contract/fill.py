@@ -10,89 +10,80 @@ from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.moduli import NAN_ROW, NONFINITE_ROW, ZERO_ROW
 
 INF, NAN = np.inf, np.nan
-
-
-def _in_each_row(x, y, value):
-    x[np.arange(len(x)), 7 * np.arange(len(x)) % x.shape[1]] = _cast(x, value)
-
-
-def _cast(x, value):
-    """Move the value of an imaginary part where there is none."""
-    if x.dtype.kind == "c" or isinstance(value, float):
-        return value
-    return value.imag
-
-
-def _sprinkle(x, y):
-    values = [INF, -INF, complex(0, INF), complex(-INF, INF), 0, complex(1, -INF)]
-    for t, seed in ((x, 1), (y, 2)):
-        some = np.random.default_rng(seed).random(t.shape) < 0.03
-        t[some] = [_cast(t, values[i % len(values)]) for i in range(some.sum())]
-
-
-def _positive(x, y):
-    for t in (x, y):
-        t[...] = np.abs(t) + 1
-    x[:, ::3] = INF
-
-
-def _both(x, y):
-    x[2, -1], x[1, 0], x[3] = NAN, -INF, 0
-    y[1, -1], y[-1, 0], y[0, 0] = INF, NAN, _cast(y, complex(1, NAN))
-
-
-# What changes X (m x k) and Y (n x k).
-PATTERNS = {
-    "a NaN in each row": lambda x, y: _in_each_row(x, y, complex(1, NAN)),
-    "an Inf in each row": lambda x, y: _in_each_row(x, y, complex(0, -INF)),
-    "an Inf in each row of both": lambda x, y: (
-        _in_each_row(x, y, INF),
-        _in_each_row(y, x, complex(INF, INF)),
+PATTERNS = (
+    *("a NaN in each row", "an Inf in each row", "an Inf in each row of both", "a row"),
+    *(
+        "a column",
+        "an entry",
+        "both and NaN",
+        "some of all kinds",
+        "of one sign",
+        "all",
     ),
-    "a row": lambda x, y: x.__setitem__(1, -INF),
-    "a column": lambda x, y: y.__setitem__((slice(None), 2), INF),
-    "an entry": lambda x, y: y.__setitem__((3, -1), -INF),
-    "both and NaN": _both,
-    "some of all kinds": _sprinkle,
-    "of one sign": _positive,
-    "all": lambda x, y: x.__setitem__(..., INF),
-}
+)
 
 
 def make_pair(pattern, m, n, k, dtype):
     """Return X (m x k) and Y (n x k) with zeros among their entries."""
     x, y = (random_matrix(rows, k, dtype, 1.0, rows) for rows in (m, n))
     x[:, 1], y[0], y[:, 4] = 0, 0, -0.0
-    PATTERNS[pattern](x, y)
+
+    def cast(value):
+        """Move the value of an imaginary part where there is none."""
+        is_real = isinstance(value, complex) and x.dtype.kind != "c"
+        return value.imag if is_real else value
+
+    def fill_rows(t, value):
+        t[np.arange(len(t)), 7 * np.arange(len(t)) % k] = cast(value)
+
+    match pattern:
+        case "a NaN in each row":
+            fill_rows(x, complex(1, NAN))
+        case "an Inf in each row":
+            fill_rows(x, complex(0, -INF))
+        case "an Inf in each row of both":
+            fill_rows(x, INF)
+            fill_rows(y, complex(INF, INF))
+        case "a row":
+            x[1] = -INF
+        case "a column":
+            y[:, 2] = INF
+        case "an entry":
+            y[3, -1] = -INF
+        case "both and NaN":
+            x[2, -1], x[1, 0], x[3] = NAN, -INF, 0
+            y[1, -1], y[-1, 0], y[0, 0] = INF, NAN, cast(complex(1, NAN))
+        case "some of all kinds":
+            values = INF, -INF, complex(0, INF), complex(-INF, INF), 0, complex(1, -INF)
+            for t, seed in ((x, 1), (y, 2)):
+                some = np.random.default_rng(seed).random(t.shape) < 0.03
+                t[some] = [cast(values[i % len(values)]) for i in range(some.sum())]
+        case "of one sign":
+            x[...], y[...] = np.abs(x) + 1, np.abs(y) + 1
+            x[:, ::3] = INF
+        case "all":
+            x[...] = INF
     return x, y
 
 
-def _signs(x):
-    return np.where(np.isfinite(x), np.sign(x), x).astype(np.float64)
+def multiply_signs(x, y):
+    """Multiply X Y^T with the signs of finite entries, and the others as they are.
 
+    All terms are summed one by one, which no BLAS may skip.
+    """
 
-def _product(x, y):
-    """Sum all terms one by one, which no BLAS may skip."""
+    def product(a, b):
+        signs = (np.where(np.isfinite(t), np.sign(t), t) for t in (a, b))
+        a, b = (t.astype(np.float64) for t in signs)
+        return (a[:, np.newaxis] * b).sum(axis=-1)
+
     with np.errstate(invalid="ignore"):
-        return (x[:, np.newaxis] * y).sum(axis=-1)
-
-
-def native_values(x, y):
-    """Multiply X Y^T with the signs of finite entries, and the others as they are."""
-    if x.dtype.kind != "c":
-        return _product(_signs(x), _signs(y))
-    xr, xi, yr, yi = (_signs(t) for t in (x.real, x.imag, y.real, y.imag))
-    out = np.empty((len(x), len(y)), complex)
-    with np.errstate(invalid="ignore"):
-        out.real = _product(xr, yr) - _product(xi, yi)
-        out.imag = _product(xr, yi) + _product(xi, yr)
+        if x.dtype.kind != "c":
+            return product(x, y)
+        out = np.empty((len(x), len(y)), complex)
+        out.real = product(x.real, y.real) - product(x.imag, y.imag)
+        out.imag = product(x.real, y.imag) + product(x.imag, y.real)
     return out
-
-
-def is_reached(x, y):
-    """Tell the elements whose row or column is not finite."""
-    bad = [~np.isfinite(t).all(axis=-1) for t in (x, y)]
-    return bad[0][:, np.newaxis] | bad[1]
 
 
 def assert_fill(engine, x, y, conjugate, **scalars):
@@ -106,9 +97,10 @@ def assert_fill(engine, x, y, conjugate, **scalars):
     scalars = {"alpha": 1, "beta": 0, **scalars}
     engine.apply_nonfinite(fill, out, **scalars, c=c)
     given = (np.conj(t) if own else t for t, own in zip((x, y), conjugate, strict=True))
-    native = native_values(*given)
+    native = multiply_signs(*given)
     expected = REFERENCE.scale_and_add(native, *scalars.values(), c, x.dtype)
-    reached = is_reached(x, y)
+    bad = [~np.isfinite(t).all(axis=-1) for t in (x, y)]
+    reached = bad[0][:, np.newaxis] | bad[1]
     assert same_bits(out[reached], expected[reached])
     assert same_bits(out[~reached], c[~reached])
 

@@ -23,18 +23,17 @@ def assert_canonical(x):
     assert (bits[np.isnan(parts)] == NAN_BITS[parts.dtype.name]).all()
 
 
-def every_pair(dtype):
-    """Every pair of values as the parts of an entry, or of two neighbours."""
-    pairs = [[re, im] for re in VALUES for im in VALUES]
-    with np.errstate(under="ignore"):
-        real = np.array(pairs).astype(np.dtype(dtype).type(0).real.dtype)
-    return np.ascontiguousarray(real.view(dtype).reshape(10, -1))
-
-
 def tiles(dtype, shapes):
-    """Every pair of values, and random tiles, one of them with strides below 0."""
+    """Every pair of values as the parts of an entry, or of neighbours; random tiles.
+
+    One of them has strides below 0.
+    """
+    pairs = np.array([[re, im] for re in VALUES for im in VALUES])
+    with np.errstate(under="ignore"):
+        real = pairs.astype(np.dtype(dtype).type(0).real.dtype)
     drawn = [random_matrix(*shape, dtype, 9.0, 1) for shape in shapes]
-    return [every_pair(dtype), *drawn, drawn[-1][::-1, ::-1]]
+    every = np.ascontiguousarray(real.view(dtype).reshape(10, -1))
+    return [every, *drawn, drawn[-1][::-1, ::-1]]
 
 
 SHAPES = (1, 1), (0, 4), (5, 3), (33, 65)

@@ -98,38 +98,6 @@ def points_from_beyond(system):
     return points[:: 1 + len(points) // 40]
 
 
-def residues_of_points(points, system):
-
-    def residue(point, plane_index):
-        plane = system.planes[plane_index]
-        value = plane.re_weight * point[0] + plane.im_weight * point[1]
-        return symmetric_residue(2 * value, plane.p)
-
-    table = [[residue(point, q.left) for point in points] for q in system.products]
-    return np.array(table, np.int8)[:, np.newaxis, :]
-
-
-def points_of_planes(planes, system):
-    """Find the points of (planes, 1, k) residues of an encoded row."""
-    twice_g = reconstruct_each(planes[0::2] + planes[1::2].astype(int), system)
-    difference = reconstruct_each(planes[0::2] - planes[1::2].astype(int), system)
-    # 2 s h, and s modulo each p by the Chinese remainder theorem.
-    roots = [plane.im_weight for plane in system.planes[0::2]]
-    inverse = pow(2 * reconstruct(roots, system.moduli), -1, system.modulus_product)
-    half = pow(2, -1, system.modulus_product)
-    return [
-        tuple(symmetric_residue(t, system.modulus_product) for t in (g * half, h))
-        for g, h in zip(twice_g, (d * inverse for d in difference), strict=True)
-    ]
-
-
-def reconstruct_each(residues, system):
-    return [reconstruct(column.tolist(), system.moduli) for column in residues[:, 0].T]
-
-
-# --- tests ------------------------------------------------------------------------
-
-
 def square_distance(z, point):
     """``|z - point|^2``, to within 2^-200."""
     re = Fraction(z.real) - Fraction(point[0], 2)
@@ -138,8 +106,21 @@ def square_distance(z, point):
 
 
 def points(engine, z, **options):
-    planes = engine.encode(z, ZERO, WIDEST, **options).residues()
-    return np.array(points_of_planes(planes, WIDEST), object)
+    """Find the points that one row is rounded to."""
+    planes = engine.encode(z, ZERO, WIDEST, **options).residues().astype(int)[:, 0]
+    twice_g, difference = (
+        [reconstruct(column.tolist(), WIDEST.moduli) for column in x.T]
+        for x in (planes[0::2] + planes[1::2], planes[0::2] - planes[1::2])
+    )
+    # 2 s h, and s modulo each p by the Chinese remainder theorem.
+    whole, roots = WIDEST.modulus_product, [x.im_weight for x in WIDEST.planes[0::2]]
+    inverse = pow(2 * reconstruct(roots, WIDEST.moduli), -1, whole)
+    parts = (
+        [g * pow(2, -1, whole) for g in twice_g],
+        [d * inverse for d in difference],
+    )
+    found = zip(*parts, strict=True)
+    return np.array([[symmetric_residue(t, whole) for t in x] for x in found], object)
 
 
 def test_entries_are_rounded_to_the_nearest_point(engine):
@@ -173,9 +154,16 @@ def test_entries_are_rounded_alike(engine, count, conjugate):
 
 
 def decode_points(engine, points, system, components=1):
+    """Decode one row of a product, and compare with the reference."""
+
+    def residue(point, plane):
+        value = plane.re_weight * point[0] + plane.im_weight * point[1]
+        return symmetric_residue(2 * value, plane.p)
+
     count = -(-len(points) // 16) * 16
     residues = np.zeros((system.num_products, 1, count), np.int8)
-    residues[:, :, : len(points)] = residues_of_points(points, system)
+    for own, q in zip(residues, system.products, strict=True):
+        own[0, : len(points)] = [residue(x, system.planes[q.left]) for x in points]
     args = residues, ZERO, np.zeros(len(points), np.int32), system, np.complex128
     found = engine.decode(*args, components=components)
     own = np.ascontiguousarray(residues[:, :, : len(points)])

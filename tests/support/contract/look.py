@@ -17,14 +17,6 @@ from twom_dist.moduli import (
     scaling_rule,
 )
 
-# --- rows and columns ---------------------------------------------------------------
-
-
-def matrices(dtype):
-    yield extreme_matrix(dtype)
-    yield random_matrix(19, 45, dtype, 4.0)
-    yield spread_matrix(19, 45, dtype)
-
 
 def rule_for(count, k):
     return scaling_rule(residue_system("real", count), k)
@@ -37,10 +29,12 @@ def look_at(engine, x):
     found = engine.measure(x, 20, ALL)
     largest, squares = found.scales()
     assert same_bits(engine.measure(x, 20).largest, largest)
+    octaves = engine.octaves(x, largest)
+    assert engine.octaves(x[:0], largest[:0]).shape == (0, x.shape[1])
     less = engine.measure(x, 20, ("squares",), largest=largest)
     assert same_bits(less.squares, squares)
     assert less.totals is less.columns is less.octaves is None
-    every = found._asdict()
+    every = found._asdict() | {"each octave": octaves}
     coarse = engine.measure(x, 11, ALL)
     every |= {"squares 11": coarse.squares, "totals 11": coarse.totals}
     for count in (3, 15):
@@ -64,7 +58,8 @@ def assert_looks_agree(engine, x, layouts):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_looks_of_every_layout(engine, dtype):
-    for x in matrices(dtype):
+    drawn = random_matrix(19, 45, dtype, 4.0)
+    for x in (extreme_matrix(dtype), drawn, spread_matrix(19, 45, dtype)):
         assert_looks_agree(engine, x, LAYOUTS.values())
 
 
@@ -129,9 +124,6 @@ def test_exponents_of_columns_leave_out_rows_that_are_not_finite(engine):
         engine.measure(x[[i]], 20, ("columns",), largest=e[[i]]).columns for i in (0, 1)
     ]
     assert np.maximum(*tiles).tolist() == found.tolist()
-
-
-# --- the numbers that mostly decide -------------------------------------------------
 
 
 def operands(dtype):

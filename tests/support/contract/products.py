@@ -96,9 +96,6 @@ def test_sums_of_parts_along_k(engine, method, shape):
     assert (found == reduce(x + y, p)).all()
 
 
-# --- the largest sums ---------------------------------------------------------------
-
-
 def extreme_planes(engine, system, rows, k, seed):
     """Encode integers so small that some residues of every modulus are the largest."""
     halves = [p // 2 for p in system.moduli]
@@ -135,8 +132,6 @@ def test_large_sums_of_every_residue_are_reduced(engine, p):
     (found,) = engine.multiply(*given, system)
     assert (found[0, :p] == reduce(large * low**2 - np.arange(p), p)).all()
 
-
-# --- products of a matrix with itself -----------------------------------------------
 
 SYSTEMS = (
     *(("2m", 1), ("2m", 16), ("2m", 22), ("3m", 1), ("3m", 15), ("3m", 49)),

@@ -16,9 +16,19 @@ from hypothesis import strategies as st
 
 import twom_dist as td
 from tests.support.bits import same_bits
-from tests.support.strategies import DTYPES, LAYOUTS, random_matrix
+from tests.support.strategies import (
+    DTYPES,
+    LAYOUTS,
+    ROUTINES,
+    diagonal_for,
+    draw_options,
+    pick,
+    random_matrix,
+    shapes_of,
+)
 from twom_dist.errors import AccuracyError, AccuracyWarning
 
+METHODS = ("2m", "2m", "3m", "4m", "hybrid")
 CALLS, SIZES = 3, (1, 2, 5, 17, 33, 40, 66)
 TARGETS = ({}, {}, {"accuracy": "normwise"}, {"num_moduli": 3}, {"num_moduli": 8})
 NATIVE = [x for x in LAYOUTS if x != "big-endian"]
@@ -53,44 +63,25 @@ class Drawn:
 
 @st.composite
 def calls(draw):
-    def pick(*values):
-        return draw(st.sampled_from(values))
-
-    name, dtype = pick("gemm", "gemm", "herk", "syrk", "her2k", "syr2k"), pick(*DTYPES)
-    m, n, k = (pick(*SIZES) for _ in "mnk")
+    name, dtype = pick(draw, "gemm", *ROUTINES), pick(draw, *DTYPES)
+    m, n, k = (pick(draw, *SIZES) for _ in "mnk")
     if draw(st.booleans()):
         n = k = m
-    options = {"method": pick("2m", "2m", "3m", "4m", "hybrid")}
-    if name == "gemm":
-        options |= {"op_a": pick(*"NTC"), "op_b": pick(*"NTC")}
-        options["equilibrate"] = pick(None, None, None, True)
-    else:
-        n, options["op"] = m, pick("N", "T" if name[0] == "s" else "C")
-        options["uplo"] = pick("full", "lower", "upper")
-    op_a = options.get("op_a", options.get("op"))
-    shapes = [(m, k) if op_a == "N" else (k, m)]
-    if name == "gemm":
-        shapes.append((k, n) if options["op_b"] == "N" else (n, k))
-    shapes += shapes * name.endswith("2k")
-    is_complex = dtype[0] == "c" and name != "herk"
-    options["alpha"] = pick(1, 1, -1.5, 0, *([0.5 - 2j] if is_complex else []))
-    if draw(st.booleans()):
-        options["beta"] = pick(1, -0.5)
-        shapes.append((m, n))
-    if not name.endswith("2k") and pick(False, False, False, True):
-        kind = np.dtype(dtype).char.lower() if name == "herk" else dtype
-        options["diag"] = random_matrix(1, k, kind)[0]
-    stack = pick((), (), (3,))
+    options = draw_options(draw, name, dtype, TARGETS, METHODS)
+    shapes = shapes_of(name, options, m, n if name == "gemm" else m, k)
+    if not name.endswith("2k") and pick(draw, False, False, False, True):
+        options["diag"] = diagonal_for(name, dtype, k)
+    stack = pick(draw, (), (), (3,))
     return Drawn(
         name=name,
         dtype=dtype,
         shapes=[(*stack, *shape) for shape in shapes],
-        layouts=[pick(*NATIVE) for _ in shapes],
-        options=options | pick(*TARGETS),
-        phi=pick(0.0, 1.0, 3.0),
-        bad=pick(False, False, True),
+        layouts=[pick(draw, *NATIVE) for _ in shapes],
+        options=options,
+        phi=pick(draw, 0.0, 1.0, 3.0),
+        bad=pick(draw, False, False, True),
         twins=[draw(st.booleans()) for _ in range(CALLS)],
-        out=pick(False, False, True) and not stack,
+        out=pick(draw, False, False, True) and not stack,
     )
 
 
@@ -117,6 +108,7 @@ def test_calls_have_the_bits_of_the_cpu(compute, call):
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(3600)
 @settings(max_examples=400, derandomize=False, suppress_health_check=[*HealthCheck])
 @given(call=calls())
 def test_more_calls_have_the_bits_of_the_cpu(compute, call):

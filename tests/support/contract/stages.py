@@ -42,27 +42,18 @@ def assert_stages_agree(engine, x, y, system, **options):
 
 
 @cases(
-    ("choice", "shape"),
-    [*product(SYSTEMS, SHAPES), *product(BEYOND_ONE_BLOCK, BEYOND)],
+    ("choice", "shape"), [*product(SYSTEMS, SHAPES), *product(BEYOND_ONE_BLOCK, BEYOND)]
 )
 def test_every_stage_is_equal(engine, choice, shape):
+    """Rows of zeros, and with an Inf or a NaN, have no residues."""
     (kind, count), (m, n, k) = choice, shape
-    x = random_matrix(m, k, dtype_for(kind), 1.0, [k, 1])
-    y = random_matrix(n, k, dtype_for(kind), 1.0, [k, 2])
-    assert_stages_agree(engine, x, y, residue_system(kind, count), conjugate=k % 2 == 0)
-
-
-@cases("conjugate", [False, True])
-@cases("method", ["2m", "3m", "4m", "hybrid", "eisenstein"])
-@cases("dtype", DTYPES)
-def test_every_stage_is_equal_for_every_dtype(engine, dtype, method, conjugate):
-    kind = method if dtype.startswith("complex") else "real"
-    x, y = random_matrix(4, 9, dtype, 4.0, 1), random_matrix(3, 9, dtype, 4.0, 2)
-    x[1], y[0], x[2, 3], y[1, 0] = 0, 0, np.inf, np.nan
-    stages = assert_stages_agree(
-        engine, x, y, residue_system(kind, 9), conjugate=conjugate
-    )
-    assert (stages["left planes"][:, 1:3] == 0).all()
+    dtype = dtype_for(kind, single=(count + m) % 3 == 0)
+    x, y = random_matrix(m, k, dtype, 1.0, [k, 1]), random_matrix(n, k, dtype, 4.0, 2)
+    if m > 2 and n > 1:
+        x[1], y[0], x[2, 2], y[1, 0] = 0, 0, np.inf, np.nan
+    system = residue_system(kind, count)
+    stages = assert_stages_agree(engine, x, y, system, conjugate=k % 2 == 0)
+    assert m < 3 or n < 2 or (stages["left planes"][:, 1:3] == 0).all()
     assert stages["C"].dtype == dtype
 
 
@@ -83,8 +74,6 @@ def test_empty_tiles_multiply_to_zeros(engine, stack, shape):
     assert found.shape == (*stack, m, n)
     assert not found.any()
 
-
-# --- stacks -------------------------------------------------------------------------
 
 # The stages whose first axis is that of planes, products or words.
 BY_PLANE = ("left planes", "right planes", "residues", "pair")
@@ -143,8 +132,6 @@ def test_exponents_of_columns_of_stacks(engine, dtype):
             ).columns
             assert same_bits(found[place], alone)
 
-
-# --- recorded -----------------------------------------------------------------------
 
 RECORDED = json.loads((DATA / "recorded_products.json").read_text())
 

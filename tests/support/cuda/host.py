@@ -121,11 +121,6 @@ def host_text(module, extra="", specialised=False):
     return f"{head}{text}{extra}{_PRELUDE}{wrappers}"
 
 
-@cache
-def _compiler_version():
-    return subprocess.run([COMPILER, "-v"], capture_output=True, text=True).stderr
-
-
 class HostKernels:
     """Modules built and kept, each when first asked for.
 
@@ -136,6 +131,8 @@ class HostKernels:
     def __init__(self, kept, specialised=False):
         self._kept, self._specialised = kept, specialised
         self._built, self._lock = {}, Lock()
+        asked = subprocess.run([COMPILER, "-v"], capture_output=True, text=True)
+        self._version = asked.stderr
 
     def launch(self, module, name, grid, block, args, shared=0):
         """Run every thread of a launch, one after the other, of NumPy arrays."""
@@ -194,7 +191,7 @@ class HostKernels:
                 done = subprocess.run(command, capture_output=True, text=True)
                 assert done.returncode == 0, done.stderr
 
-        parts = (_compiler_version(), *options, shim, text)
+        parts = (self._version, *options, shim, text)
         return ctypes.CDLL(str(self._kept.get(".so", parts, make)))
 
 

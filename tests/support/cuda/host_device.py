@@ -30,10 +30,7 @@ _IDS = [f"sm_{t}" for t in _WAYS]
 EVERY_WAY = pytest.mark.parametrize("engine", _WAYS, ids=_IDS, indirect=True)
 # For those to which both kernels are one: that of 80 takes longer on the host.
 FUSED_OR_NOT = pytest.mark.parametrize(
-    "engine",
-    [pytest.param(80, marks=NIGHTLY), *_WAYS[1:]],
-    ids=_IDS,
-    indirect=True,
+    "engine", [pytest.param(80, marks=NIGHTLY), *_WAYS[1:]], ids=_IDS, indirect=True
 )
 
 
@@ -94,16 +91,9 @@ def launches_of_products(device):
 class HostDevice:
     """NumPy arrays in the place of device memory.
 
-    Attributes
-    ----------
-    launched, repeated : list of str
-        The calls, and those of them that scripts make.
-    allocated : list of int
-        Bytes of each allocation, of which none may have more than `room`.
-    guarded : dict
-        Memory and bytes of the allocations that are alive.
-    free : int, optional
-        What it says of free memory when it is asked, of `total` bytes.
+    It lists what is launched, which of that scripts repeat, and the bytes that are
+    allocated, of which none may be more than `room`; `guarded` are alive. When asked,
+    it says that `free` of `total` bytes are free.
     """
 
     def __init__(self, kernels, capability=90):

@@ -11,14 +11,10 @@ OPERAND_SHAPES = (
 )
 
 
-def _reversed_transpose(x):
-    return np.ascontiguousarray(x.T[::-1])[::-1].T
-
-
 # The byte order is the launcher's affair.
 LAYOUTS = {
     **{name: lay for name, lay in ALL_LAYOUTS.items() if name != "big-endian"},
-    "reversed transpose": _reversed_transpose,
+    "reversed transpose": lambda x: np.ascontiguousarray(x.T[::-1])[::-1].T,
 }
 
 

@@ -14,10 +14,7 @@ from twom_dist.errors import EngineUnavailableError, KernelError
 from twom_dist.kernels.cuda.device import CudaDevice, open_device
 
 # Type of operands, type of sums, arithmetic: their C types, and the mode needed.
-KINDS = {
-    (3, 10, 72): (np.int8, np.int32, 0),
-    (2, 0, 68): (np.float16, np.float32, 16),
-}
+KINDS = {(3, 10, 72): (np.int8, np.int32, 0), (2, 0, 68): (np.float16, np.float32, 16)}
 
 
 def column_major(address, ld, rows, columns, dtype):
@@ -122,12 +119,11 @@ def test_products_are_row_major_to_us_and_column_major_to_cublas(
     assert (cuda.cublas.mode, cuda.cublas.pointers) == (3, 1)
 
 
+OLD = {"id": 0, "compute_capability": "70"}
+
+
 def fail():
     raise RuntimeError("cudaErrorInsufficientDriver")
-
-
-def old():
-    return SimpleNamespace(id=0, compute_capability="70")
 
 
 def test_devices_and_arrays_that_cannot_be_used(cuda):
@@ -140,7 +136,7 @@ def test_devices_and_arrays_that_cannot_be_used(cuda):
         ("no-cublas", cuda, {"cublas": None}),
         ("no-driver", cuda.runtime, {"getDeviceCount": fail}),
         ("no-device", cuda.runtime, {"getDeviceCount": lambda: 0}),
-        ("old-device", cuda, {"Device": old}),
+        ("old-device", cuda, {"Device": lambda: SimpleNamespace(**OLD)}),
     ):
         before = dict(vars(owner))
         vars(owner).update(wrong)
