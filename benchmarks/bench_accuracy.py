@@ -9,14 +9,14 @@ every method. `plot_accuracy.py` draws the lines written with ``--output``.
     python benchmarks/bench_accuracy.py --size 256
 """
 
-import argparse
+from argparse import Namespace
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
-from harness import Report
 
 import twom_dist as td
+from benchmarks.harness import Report, run
+from benchmarks.reference import Reference
 from twom_dist.moduli import METHODS, available_moduli
 from twom_dist.testing import random_matrix
 
@@ -101,48 +101,29 @@ def products(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def measure(a: np.ndarray, b: np.ndarray) -> dict[str, dict[str, float]]:
-    """Measure the errors of every product, in units of u."""
-    high, low = td.twofold.gemm(a, b, accuracy="componentwise")
-    scales = {
-        "componentwise": abs(a) @ abs(b),
-        "normwise": np.outer(np.linalg.norm(a, axis=1), np.linalg.norm(b, axis=0)),
-    }
+    reference = Reference(a, b)
+    norms = np.outer(np.linalg.norm(a, axis=1), np.linalg.norm(b, axis=0))
     found = {}
     for name, c in products(a, b):
-        error = abs(c - high - low)
-        found[name] = {
-            # An entry without nonzero products is 0, and so is its error.
-            scale: float(f"{(error / np.where(size > 0, size, 1)).max() / U:.4g}")
-            for scale, size in scales.items()
+        errors = {
+            "componentwise": reference.componentwise(c),
+            "normwise": (reference.differences(c) / (norms + (norms == 0))).max(),
         }
+        found[name] = {scale: float(f"{x / U:.4g}") for scale, x in errors.items()}
     return found
 
 
-def main() -> None:
-    """Print a table for each measure, and append JSON lines to a file."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--size", type=int, default=256)
-    parser.add_argument("--output", help="append JSON lines to this file")
-    args = parser.parse_args()
-    report, rows = Report(args.output), {}
+def bench_accuracy(report: Report, args: Namespace) -> None:
     for kind, make in KINDS.items():
         a, b = make(args.size)
-        errors = measure(a, b)
         taken = td.explain(td.gemm, a, b)
-        found = {"num_moduli": taken.num_moduli, "rho": taken.rho}
-        report.add("accuracy", kind=kind, n=args.size, errors=errors, **found)
-        rows[f"{kind}, {taken.num_moduli}"] = errors
-    for scale in ("componentwise", "normwise"):
-        print_table(scale, rows)
-
-
-def print_table(scale: str, rows: dict[str, Any]) -> None:
-    """Print errors in units of u, a row for each kind of data."""
-    print(f"\n{scale}, in units of 2^-53")
-    print(f"{'data, N':18}", *(f"{name:>8}" for name in SHOWN))
-    for kind, errors in rows.items():
-        print(f"{kind:18}", *(f"{errors[name][scale]:8.2g}" for name in SHOWN))
+        errors = measure(a, b)
+        told = {"num_moduli": taken.num_moduli, "rho": taken.rho}
+        report.add("accuracy", kind=kind, n=args.size, errors=errors, **told)
+        for scale in ("componentwise", "normwise"):
+            shown = {name: errors[name][scale] for name in SHOWN}
+            print(f"    {scale}:", *(f"{name} {x:.2g}," for name, x in shown.items()))
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, bench_accuracy, size=256)

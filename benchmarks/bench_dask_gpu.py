@@ -8,7 +8,7 @@ them on NumPy blocks whose sides are 1/64 as long, without a GPU.
 """
 
 from argparse import Namespace
-from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from statistics import median
 from typing import Any
@@ -26,11 +26,7 @@ KINDS = (("gemm", {}), ("gemm", {"num_moduli": 16}), ("herk", {}))
 
 
 def draw(gpu: bool, side: int, seed: int) -> Any:
-    """Draw a block where this runs."""
-    if gpu:
-        import cupy as xp
-    else:
-        xp = np
+    xp = import_module("cupy" if gpu else "numpy")
     rng, out = xp.random.default_rng(seed), xp.empty((side, side), "c16")
     out.real, out.imag = (rng.standard_normal((side, side)) for _ in range(2))
     finish(out)
@@ -79,13 +75,10 @@ def rate(name: str, n: int, seconds: list[float]) -> float:
 def bench_products(report: Report, args: Namespace) -> None:
     """Compare one worker with one product of the largest size that fits."""
     for name, options in KINDS:
-        alone = partial(time_in_memory, args, name, options=options)
-        rates = {n: alone(n) for n in IN_MEMORY}
+        rates = {n: time_in_memory(args, name, n, options) for n in IN_MEMORY}
         if args.engine == "cuda":
-            import cupy
-
             # The worker takes the same device.
-            cupy.get_default_memory_pool().free_all_blocks()
+            import_module("cupy").get_default_memory_pool().free_all_blocks()
         with start_client(1, 2, memory_limit=0) as client:
             found = time_by_dask(args, client, name, options)
         report.add(

@@ -4,16 +4,14 @@ Parts: ``jobs``, in one process, interleaved: the product of arrays, and jobs on
 matrices of each format, with their files in the memory of the operating system ("warm")
 and, for root on Linux, on the disk alone ("cold"). ``tall``: ``A^H A`` of a zarr store
 larger than the worker, by `update_files` and by lazy products, whose tasks read the
-file, against `dask.array`'s: time and memory. Files lie in a temporary folder.
+file, against `dask.array`'s: time and memory.
 
     python benchmarks/bench_files.py --size 4096 --rows 240000 --folder /a/disk
 """
 
 import os
-import tempfile
 from argparse import Namespace
 from collections.abc import Callable
-from contextlib import chdir
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -60,7 +58,6 @@ def time_job(format: str, cold: bool) -> float:
 
 
 def bench_jobs(report: Report, args: Namespace) -> None:
-    """Multiply two square matrices in each way, round by round."""
     n = args.size
     a, b = (draw(n, n, seed) for seed in range(2))
     for name, x in (("A", a), ("B", b)):
@@ -92,13 +89,18 @@ def bench_tall(report: Report, args: Namespace) -> None:
     """Multiply a file on a worker of two threads that cannot hold it."""
     shape, limit = (args.rows, args.columns), parse_bytes(args.memory_limit)
     given = {"chunks": (ROWS, args.columns), "dtype": "c16", "compressors": None}
-    stored = zarr.create_array("A.zarr", shape=shape, overwrite=True, **given)
+    stored = zarr.create_array("A.zarr", shape=shape, **given)
     for start in range(0, args.rows, ROWS):
         rows = min(ROWS, args.rows - start)
         stored[start : start + rows] = draw(rows, args.columns, start)
     update = partial(td.update_files, td.herk, "A.zarr", "H.npy", op="C")
+
+    def square(_: Any) -> Any:
+        a = da.from_zarr("A.zarr")
+        return (a.conj().T @ a).compute()
+
     candidates: dict[str, Callable[[Any], Any]] = {
-        "dask": lambda _: square(da.from_zarr("A.zarr")).compute(),
+        "dask": square,
         "update_files": lambda client: update(client=client, overwrite=True),
         "herk": lambda _: td.herk(da.from_zarr("A.zarr"), op="C").compute(),
     }
@@ -123,26 +125,11 @@ def bench_tall(report: Report, args: Namespace) -> None:
     )
 
 
-def square(a: Any) -> Any:
-    return a.conj().T @ a
-
-
-def in_folder(part: Callable[..., None]) -> Any:
-    """Run a part in a folder that is removed afterwards."""
-
-    def bench(report: Report, args: Namespace) -> None:
-        with tempfile.TemporaryDirectory(dir=args.folder) as folder, chdir(folder):
-            part(report, args)
-
-    bench.__name__ = part.__name__
-    return bench
-
-
 if __name__ == "__main__":
     run(
         __doc__,
-        in_folder(bench_jobs),
-        in_folder(bench_tall),
+        bench_jobs,
+        bench_tall,
         size=4096,
         rows=60_000,
         columns=640,

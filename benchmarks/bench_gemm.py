@@ -1,20 +1,14 @@
 """Measure square products of NumPy arrays against NumPy's and SciPy's, interleaved.
 
-Parts: ``eager`` (gemm), ``products`` (int8 alone), ``rank_k`` (updates), ``startup``
-(first product of a new process, with and without compiled kernels). Where AMX
-multiplies, ``eager`` and ``products`` time VNNI beside it.
+Parts: ``eager`` (gemm), ``products`` (int8 alone), ``rank_k`` (updates).
+Where AMX multiplies, ``eager`` and ``products`` time VNNI beside it.
 
     python benchmarks/bench_gemm.py --parts eager,rank_k --sizes 512,2048
 """
 
-import os
-import subprocess
-import sys
-import tempfile
 from argparse import Namespace
 from collections.abc import Callable
 from functools import partial
-from statistics import median
 from typing import Any
 from unittest import mock
 
@@ -57,7 +51,6 @@ def bench_eager(report: Report, args: Namespace) -> None:
 
 
 def without_amx(call: Callable[[], Any]) -> Callable[[], Any]:
-    """Leave the products to VNNI."""
 
     def run() -> Any:
         with mock.patch.object(multiply, "select_tiles", return_value=None):
@@ -91,7 +84,6 @@ def bench_products(report: Report, args: Namespace) -> None:
 
 
 def bench_rank_k(report: Report, args: Namespace) -> None:
-    """Time n x n updates of rank n."""
     for n in args.sizes:
         A = random_matrix(n, n, seed=1)
         F = A.T  # SciPy's BLAS takes Fortran order: no copy is timed.
@@ -116,38 +108,6 @@ def bench_rank_k(report: Report, args: Namespace) -> None:
             report.add("rank-k", n=n, routine=name, speed=speed, seconds=seconds)
 
 
-_FIRST_PRODUCT = """
-import time
-start = time.perf_counter()
-import numpy as np, twom_dist as td
-A = np.ones((512, 512), complex)
-td.zgemm(A, A)
-print(time.perf_counter() - start)
-"""
-
-
-def bench_startup(report: Report, args: Namespace) -> None:
-    """Time the first product of a new process, imports included."""
-    call = [sys.executable, "-c", _FIRST_PRODUCT]
-    with tempfile.TemporaryDirectory() as cache:
-        given = {"env": {**os.environ, "NUMBA_CACHE_DIR": cache}, "text": True}
-        seconds = [
-            float(subprocess.check_output(call, **given))
-            for _ in range(args.repeats + 1)
-        ]
-    report.add(
-        "gemm-startup",
-        compile_and_first_product=seconds[0],
-        cached_first_product=median(seconds[1:]),
-        seconds=seconds,
-    )
-
-
 if __name__ == "__main__":
-    run(
-        __doc__,
-        *(bench_eager, bench_products, bench_rank_k, bench_startup),
-        sizes=[512, 1024, 2048, 4096],
-        num_moduli=[16],
-        repeats=5,
-    )
+    options = {"sizes": [512, 1024, 2048, 4096], "num_moduli": [16], "repeats": 5}
+    run(__doc__, bench_eager, bench_products, bench_rank_k, **options)

@@ -1,8 +1,7 @@
 """Measure products of CuPy arrays, and compare them with those of other libraries.
 
 Parts: ``ours`` (sizes, stages, the host's time, moduli, shapes, stacks) and ``peers``
-(joules beside cuBLAS's, speeds and errors beside emulations of FP64, and beside GEMMul8
-if ``--gemmul8`` names its libgemmul8.so).
+(joules beside cuBLAS's, speeds and errors beside its emulations of FP64).
 
     python benchmarks/bench_gpu.py --part ours --sizes 1024,4096 --output FILE
 """
@@ -10,32 +9,27 @@ if ``--gemmul8`` names its libgemmul8.so).
 import sys
 from argparse import Namespace
 from collections.abc import Callable
-from functools import partial
 from time import perf_counter
 from typing import Any
 
 import cupy as cp
 
 from benchmarks import gpu_products as products
-from benchmarks.gpu_clock import cublas_version, describe_device, random_pair
-from benchmarks.gpu_energy import Meter, measure_energy
-from benchmarks.gpu_peers import compare, find_peers, warn_of_age
-from benchmarks.gpu_products import NUM_MODULI
+from benchmarks.gpu_clock import cublas_version, describe_device
+from benchmarks.gpu_energy import Meter, bench_energy
+from benchmarks.gpu_peers import compare, warn_of_age
 from benchmarks.harness import Report, run
 from twom_dist.errors import EngineUnavailableError
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.cuda.device import CudaDevice
 
 # Sizes, with ragged ones beside the nearest round ones.
 SIZES = (512, 1000, 1024, 2048, 3000, 4095, 4096, 4100, 5000, 8192, 16384)
 ENERGY_SIZES = (4096, 8192)
-ENERGY_SECONDS = 2.0
-# Time limit of a peer, so that four of them and the joules end within ten minutes.
-PEER_SECONDS = 130.0
+# Time limit of a peer, so that two of them and the joules end within ten minutes.
+PEER_SECONDS = 240.0
 
 
 def ours(report: Report, args: Namespace) -> None:
-    """Measure our products."""
     repeats = args.repeats
     products.bench_ceilings(report)
     for n in args.sizes:
@@ -59,31 +53,9 @@ def peers(report: Report, args: Namespace) -> None:
         bench_energy(report, n, meter)
     # The peers are other processes on the same device, and need its memory.
     cp.get_default_memory_pool().free_all_blocks()
-    others = find_peers(args.gemmul8)
-    found = compare(others, args.sizes, NUM_MODULI, args.repeats, PEER_SECONDS)
+    found = compare(args.sizes, products.NUM_MODULI, args.repeats, PEER_SECONDS)
     for name, fields in found:
         report.add("gpu-peer", peer=name, **fields)
-
-
-def bench_energy(report: Report, n: int, meter: Meter) -> None:
-    """Measure the joules of n x n products, of cuBLAS's int8 products, and of zgemm."""
-    A, B = random_pair(n)
-    device, planes = CudaDevice(), 8
-    x = cp.random.randint(-128, 128, (planes, n, n), cp.int8)
-    sums = cp.empty((planes, n, n), cp.int32)
-    int8 = partial(device.multiply_int8, x, x, sums)
-    candidates: dict[str, tuple[Callable[[], Any], int]] = {
-        "2m": (partial(products.gemm, A, B), 4 * NUM_MODULI * n**3),
-        "cublas int8": (int8, 2 * planes * n**3),
-        "cupy.matmul": (partial(cp.matmul, A, B), 8 * n**3),
-    }
-    wait = cp.cuda.get_current_stream().synchronize
-    for name, (call, operations) in candidates.items():
-        found = measure_energy(call, meter, wait, ENERGY_SECONDS)
-        joules = found["joules"]
-        each = None if joules is None else 1e12 * joules / operations
-        fields = {"operations": operations, "picojoules_per_operation": each}
-        report.add("gpu-energy", n=n, candidate=name, **fields, **found)
 
 
 def timed(part: Callable[[Report, Namespace], None]) -> Any:
@@ -101,12 +73,11 @@ def timed(part: Callable[[Report, Namespace], None]) -> Any:
 
 
 def main() -> None:
-    """Run the requested parts."""
     try:
         get_engine("cuda")
     except EngineUnavailableError as error:
         sys.exit(f"bench_gpu.py: {error}")
-    run(__doc__, timed(ours), timed(peers), sizes=[*SIZES], repeats=5, gemmul8=None)
+    run(__doc__, timed(ours), timed(peers), sizes=[*SIZES], repeats=5)
 
 
 if __name__ == "__main__":

@@ -1,21 +1,20 @@
 """Measure our own time for a small product, on hardware that does nothing.
 
-python benchmarks/bench_host.py --sides 64,512 --calls 2000
-python benchmarks/bench_host.py --on vnni --sides 64,512 --calls 2000
+python benchmarks/bench_host.py --on gpu --sides 64,512 --calls 2000
 
 All of this package runs, from the call to the last launch; the device allocates on the
 host and forgets launches. CuPy's allocations and the driver's launches come on top. Of
-the CPU, with VNNI or without, one thread calls kernels that take their arguments and
-return. It is processor time: other work on the machine counts as far as it shares a
-core.
+the CPU, with VNNI or without (``--on vnni``, ``--on cpu``), one thread calls kernels
+that take their arguments and return. It is processor time: other work on the machine
+counts as far as it shares a core.
 """
 
-import argparse
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from time import process_time
 from typing import Any
 from unittest import mock
@@ -23,62 +22,44 @@ from unittest import mock
 import dask
 import numba
 import numpy as np
-from harness import Report
 
 import twom_dist as td
-from benchmarks.clock import POOL, Clock
+from benchmarks.clock import POOL, Clock, on_numpy
+from benchmarks.harness import Report, run
 from twom_dist.kernels import registry
 from twom_dist.kernels.cpu.products import int8_gemm
 from twom_dist.kernels.cuda.engine import CudaEngine
 from twom_dist.testing import random_matrix
-from twom_dist.tiles import spec
-
-MICRO = 1e6
 
 
 class Idle(Clock):
     """A device that takes no time."""
 
-    launches = 0
-
     def launch(self, *given: Any) -> None:
-        """Count a launch whose arguments are packed anew."""
-        self.launches += 1
+        """Do nothing; the arguments were packed anew."""
 
     def launch_packed(self, *given: Any) -> None:
-        """Count a launch."""
-        self.launches += 1
-
-    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """Allocate as NumPy does."""
-        return np.empty(shape, dtype)
-
-    def total_bytes(self) -> int:
-        """Return the memory of a device, not of one that stands for a larger one."""
-        return POOL
+        """Do nothing."""
 
     def synchronize(self) -> None:
         """Wait for nothing."""
 
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        return np.empty(shape, dtype)
+
+    def total_bytes(self) -> int:
+        return POOL
+
     def send(self, x: Any) -> Any:
-        """Return the array itself."""
         return x
-
-
-class _IdleEngine(CudaEngine):
-    family = "numpy"
 
 
 @contextmanager
 def idle_device() -> Iterator[None]:
     """Let NumPy arrays be those of a device; launches are repeated by scripts."""
-    load, engine = registry.get_engine, _IdleEngine(Idle())
-    with (
-        mock.patch.object(
-            spec, "get_engine", lambda name: engine if name == "cuda" else load(name)
-        ),
-        mock.patch.dict(registry._OF_FAMILY, numpy="cuda"),
-    ):
+    engine = CudaEngine(Idle())
+    engine.family = "numpy"
+    with on_numpy(engine):
         yield
     assert engine.scripts, "calls were timed that no device would make"
 
@@ -135,7 +116,7 @@ def idle_cpu(vnni: bool) -> Iterator[None]:
         "has_vnni": lambda: vnni,
         "get_gemm": lambda: gemm,
         "_LOOPS": gemm,
-        "_reduce": _idle_reduce,
+        "analysis._reduce": _idle_reduce,
         "_count": _idle_count,
         "_measure_along": _idle_measure,
         "_measure_across": _idle_measure,
@@ -146,7 +127,8 @@ def idle_cpu(vnni: bool) -> Iterator[None]:
         stack.enter_context(dask.config.set({"twom-dist.threads": 1}))
         for module in own:
             for name, found in [*vars(module).items()]:
-                idle = ours.get(name)
+                stem = module.__name__.rpartition(".")[2]
+                idle = ours.get(f"{stem}.{name}", ours.get(name))
                 if idle is None and isinstance(found, kind) and name not in _REAL:
                     # Kernels that Python never calls stay for the real ones.
                     inside = found.targetoptions.get("no_cpython_wrapper")
@@ -156,49 +138,43 @@ def idle_cpu(vnni: bool) -> Iterator[None]:
         yield
 
 
-def bench(report: Report, on: str, n: int, calls: int) -> None:
-    """Time calls of n x n matrices."""
-    A, B = (random_matrix(n, n, seed=seed) for seed in (1, 2))
-    product = td.Product((n, n), (n, n), num_moduli=16)
-    out = np.empty((n, n), complex)
-    cases: dict[str, Callable[[], Any]] = {
-        "gemm": lambda: td.gemm(A, B, num_moduli=16),
-        "gemm into out": lambda: td.gemm(A, B, num_moduli=16, out=out),
-        "herk": lambda: td.herk(A, num_moduli=16),
-        "Product": lambda: product(A, B),
-        "matmul": lambda: td.matmul(A, B, num_moduli=16),
-    }
-    if on != "gpu":
-        cases["gemm by default"] = lambda: td.gemm(A, B)
-        cases["matmul by default"] = lambda: td.matmul(A, B, method="2m")
-        cases["gemm by default, octaves"] = lambda: td.gemm(A, B)
-    for name, call in cases.items():
-        _open[0] = name.endswith("octaves")
-        call()
-        call()
-        best = float("inf")
-        for _ in range(5):
-            start = process_time()
-            for _ in range(calls // 5):
-                call()
-            best = min(best, (process_time() - start) / (calls // 5))
-        us = round(best * MICRO, 1)
-        report.add("host" if on == "gpu" else f"host-{on}", routine=name, n=n, us=us)
+def bench_host(report: Report, args: Namespace) -> None:
+    on = args.on
+    with idle_device() if on == "gpu" else idle_cpu(on == "vnni"):
+        for n in args.sides:
+            A, B = (random_matrix(n, n, seed=seed) for seed in (1, 2))
+            product = td.Product((n, n), (n, n), num_moduli=16)
+            out = np.empty((n, n), complex)
+            cases: dict[str, Callable[[], Any]] = {
+                "gemm": partial(td.gemm, A, B, num_moduli=16),
+                "gemm into out": partial(td.gemm, A, B, num_moduli=16, out=out),
+                "herk": partial(td.herk, A, num_moduli=16),
+                "Product": partial(product, A, B),
+                "matmul": partial(td.matmul, A, B, num_moduli=16),
+            }
+            if on != "gpu":
+                cases["gemm by default"] = partial(td.gemm, A, B)
+                cases["matmul by default"] = partial(td.matmul, A, B, method="2m")
+                cases["gemm by default, octaves"] = partial(td.gemm, A, B)
+            for name, call in cases.items():
+                _open[0] = name.endswith("octaves")
+                us = round(1e6 * least_seconds(call, args.calls // 5), 1)
+                benchmark = "host" if on == "gpu" else f"host-{on}"
+                report.add(benchmark, routine=name, n=n, us=us)
 
 
-def main() -> None:
-    """Run the requested sides."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sides", default="64")
-    parser.add_argument("--on", choices=["gpu", "vnni", "cpu"], default="gpu")
-    parser.add_argument("--calls", type=int, default=5000)
-    parser.add_argument("--output", help="append JSON lines to this file")
-    args = parser.parse_args()
-    report = Report(args.output)
-    with idle_device() if args.on == "gpu" else idle_cpu(args.on == "vnni"):
-        for side in args.sides.split(","):
-            bench(report, args.on, int(side), args.calls)
+def least_seconds(call: Callable[[], Any], count: int) -> float:
+    """Return the processor time of a call, the least of five means of `count`."""
+    call()
+    call()
+    found = []
+    for _ in range(5):
+        start = process_time()
+        for _ in range(count):
+            call()
+        found.append((process_time() - start) / count)
+    return min(found)
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, bench_host, sides=[64], on="gpu", calls=5000)

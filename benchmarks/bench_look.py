@@ -12,19 +12,16 @@ from argparse import Namespace
 from collections.abc import Iterator
 from functools import partial
 from statistics import median
-from typing import Any
 
 import numpy as np
 
 import twom_dist as td
+from benchmarks.bench_accuracy import Pair, spread
 from benchmarks.device import Device, cpu, gpu
 from benchmarks.harness import Report, interleave, run
 
-Pair = tuple[Any, Any]
-
 
 def draw_kinds(n: int, phis: list[float]) -> Iterator[tuple[str, Pair]]:
-    """Yield kinds of two n x n matrices."""
     rng = np.random.default_rng(0)
     parts = [rng.standard_normal((2, n, n)) for _ in "ab"]
     a, b = (x[0] + 1j * x[1] for x in parts)
@@ -32,9 +29,8 @@ def draw_kinds(n: int, phis: list[float]) -> Iterator[tuple[str, Pair]]:
     a, b = (np.ascontiguousarray(x[0]) for x in parts)
     yield "real Gaussian", (a, b)
     for phi in phis:
-        a, b = (td.testing.random_matrix(n, n, phi=phi, seed=x) for x in (1, 2))
-        yield f"phi = {phi:g}", (a, b)
-    a, b = (td.testing.random_matrix(n, n, seed=x) for x in (1, 2))
+        yield f"phi = {phi:g}", spread(phi)(n)
+    a, b = spread(1)(n)
     which, large = np.arange(n), rng.permutation(n)
     a[which, large] *= 1e8
     b[which[::-1], large] *= 1e8
@@ -73,7 +69,6 @@ def compare(
 
 
 def bench_look(report: Report, args: Namespace) -> None:
-    """Compare each kind and size."""
     device = gpu(report) if args.gpu else cpu()
     if args.long:
         a, b = (td.testing.random_matrix(2, args.long, seed=x) for x in (1, 2))

@@ -1,10 +1,8 @@
-"""Measure the overhead of a task, and compare predictions with runs.
+"""Measure the overhead of a task: building, sending and scheduling it.
 
-Parts: ``empty`` (the graph of a product on two worker processes that do no work in
-any task: building, sending and scheduling it), ``model`` (predicted and measured
-seconds of products of persisted inputs, for a few numbers of workers).
+The graphs are those of products on two worker processes that do no work in any task.
 
-    python benchmarks/bench_scheduler.py --parts empty --tiles 1000,5000,20000
+    python benchmarks/bench_scheduler.py --tiles 1000,5000,20000
 """
 
 import os
@@ -23,9 +21,7 @@ from distributed import Client, futures_of, wait
 
 import twom_dist as td
 from benchmarks.harness import Report, run, start_client
-from benchmarks.model import MACHINES, make_plan, predict
 from benchmarks.sampler import Sampler
-from twom_dist.testing import random_matrix
 
 # Functions that tasks call, by the modules in which workers look them up.
 WORK = {
@@ -58,11 +54,10 @@ def replace_work() -> None:
 
 
 def count_known(dask_scheduler: Any) -> int:
-    """Count the tasks that the scheduler keeps."""
     return len(dask_scheduler.tasks)
 
 
-def bench_empty(report: Report, args: Namespace) -> None:
+def bench_scheduler(report: Report, args: Namespace) -> None:
     """Run graphs whose tiles have one entry: only their number matters here."""
     with start_client(2) as client:
         client.run(replace_work)
@@ -108,7 +103,6 @@ def run_empty(
 def bench_tiles(
     report: Report, client: Client, routine: str, tiles: int, repeats: int
 ) -> None:
-    """Time graphs with about `tiles` tiles of C."""
     rows = isqrt(tiles if routine == "gemm" else 2 * tiles)
     load = os.getloadavg()[0]
     with Sampler(client) as sampler:
@@ -133,72 +127,6 @@ def bench_tiles(
     )
 
 
-def bench_model(report: Report, args: Namespace) -> None:
-    """Compare predicted with measured seconds, with inputs on the workers."""
-    n, tile = args.size, args.tile
-    for workers in args.n_workers:
-        seconds: dict[str, list[float]] = {name: [] for name in args.routines}
-        load = os.getloadavg()[0]
-        with start_client(workers) as client:
-            for name in args.routines:
-                run_product(client, name, n, tile)  # loads modules and kernels
-            with Sampler(client) as sampler:
-                for _ in range(args.repeats):
-                    for name, times in seconds.items():
-                        times.append(run_product(client, name, n, tile))
-        for name, times in seconds.items():
-            plan = make_plan(name, n, tile, workers, MACHINES["cpu"])
-            predicted = predict(plan, MACHINES["cpu"]).seconds
-            report.add(
-                "scheduler-model",
-                routine=name,
-                n=n,
-                tile=tile,
-                workers=workers,
-                predicted_seconds=predicted,
-                measured_seconds=median(times),
-                measured_over_predicted=median(times) / predicted,
-                load=load,
-                other_cores=sampler.other_cores,
-                seconds=times,
-                plan=plan.to_json(),
-            )
-
-
-def run_product(client: Client, routine: str, n: int, tile: int) -> float:
-    """Return the seconds of a product, from its call to its last tile."""
-    A, B = client.persist([make_source(n, tile, seed) for seed in (0, 1)])
-    finish([A, B])
-    start = time.perf_counter()
-    C = client.persist(ROUTINES[routine](A, B))
-    wait(C)
-    elapsed = time.perf_counter() - start
-    finish(C)
-    return elapsed
-
-
-def make_source(n: int, tile: int, seed: int) -> Any:
-    """Make a lazy n x n matrix of random tiles."""
-    assert n % tile == 0
-    given = {"seed": seed, "tile": tile, "dtype": "c16", "meta": np.empty(0)}
-    chunks = ((tile,) * (n // tile),) * 2
-    return da.map_blocks(random_block, chunks=chunks, **given)
-
-
-def random_block(seed: int, tile: int, block_info: Any = None) -> np.ndarray:
-    i, j = block_info[None]["chunk-location"]
-    return random_matrix(tile, tile, seed=[seed, i, j])
-
-
 if __name__ == "__main__":
-    run(
-        __doc__,
-        bench_empty,
-        bench_model,
-        tiles=[1000, 5000, 20000],
-        routines=[*ROUTINES],
-        size=3072,
-        tile=512,
-        n_workers=[1, 2, 4],
-        repeats=2,
-    )
+    tiles, routines = [1000, 5000, 20000], [*ROUTINES]
+    run(__doc__, bench_scheduler, tiles=tiles, routines=routines, repeats=2)

@@ -2,7 +2,8 @@
 
 Parts: ``crossover``: from which size on int8 is faster, at the default accuracy, as
 `twom_dist/auto/table.py` tells (int8 wins if a ratio is above 1). ``stacks``:
-updates of stacks of small matrices, which have 2^23 entries together.
+updates of stacks of small matrices, which have 2^23 entries together. ``exact``:
+``X X^H`` of pairs of integers.
 
     python benchmarks/bench_shapes.py --parts crossover --shapes 1024,4096x4096x256
 """
@@ -29,7 +30,6 @@ DTYPES = "complex128", "complex64", "float64", "float32"
 
 
 def bench_crossover(report: Report, args: Namespace) -> None:
-    """Time products, and updates where the result is square."""
     for shape in args.shapes or SHAPES:
         sizes = [int(size) for size in shape.split("x")]
         m, n, k = sizes * 3 if len(sizes) == 1 else sizes
@@ -66,7 +66,6 @@ def time_against_numpy(
 
 
 def bench_stacks(report: Report, args: Namespace) -> None:
-    """Time ``X X^H`` of stacks of m x k matrices."""
     for shape in args.shapes or STACKS:
         m, k = map(int, shape.split("x"))
         count = max(1, ENTRIES // (m * k))
@@ -90,5 +89,46 @@ def bench_stacks(report: Report, args: Namespace) -> None:
             )
 
 
+def bench_exact(report: Report, args: Namespace) -> None:
+    """Time products of integer pairs, conversions included."""
+    for shape in args.shapes or ("1024x4096",):
+        n, k = map(int, shape.split("x"))
+        for dtype in args.dtypes or ("int8", "int16"):
+            info, rng = np.iinfo(dtype), np.random.default_rng(0)
+            given = {"dtype": dtype, "endpoint": True}
+            pairs = rng.integers(info.min, info.max, (n, k, 2), **given)
+            time_exact(report, pairs, args.repeats)
+
+
+def time_exact(report: Report, pairs: np.ndarray, repeats: int) -> None:
+    def convert(real: str, whole: str) -> Any:
+        return pairs.astype(real).view(whole)[..., 0]
+
+    def multiply(real: str, whole: str) -> Any:
+        x = convert(real, whole)
+        return x @ x.conj().T
+
+    candidates: dict[str, Callable[[], Any]] = {
+        "numpy complex64": lambda: multiply("f4", "c8"),
+        "numpy complex128": lambda: multiply("f8", "c16"),
+        "exact": lambda: td.integers.herk(pairs, pairs=True),
+        "16 moduli": lambda: td.herk(convert("f8", "c16"), num_moduli=16),
+    }
+    equal = (candidates["numpy complex128"]() == candidates["exact"]()).all()
+    seconds = interleave(candidates, repeats)
+    given = {"dtype": str(pairs.dtype), "pairs": True}
+    report.add(
+        "exact",
+        shape="{}x{}".format(*pairs.shape),
+        dtype=str(pairs.dtype),
+        num_moduli=td.plan(td.integers.herk, pairs.shape, **given).num_moduli,
+        equal=bool(equal),
+        over_complex64=ratios(seconds, "numpy complex64"),
+        over_complex128=ratios(seconds, "numpy complex128"),
+        seconds=seconds,
+    )
+
+
 if __name__ == "__main__":
-    run(__doc__, bench_crossover, bench_stacks, shapes=[], dtypes=[], repeats=5)
+    parts = bench_crossover, bench_stacks, bench_exact
+    run(__doc__, *parts, shapes=[], dtypes=[], repeats=5)

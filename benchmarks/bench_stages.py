@@ -37,49 +37,42 @@ STAGES = (
 INSIDE = ("multiply_planes", "fill_mirrors")
 
 
-class Stages:
-    """Seconds of each stage, without those of the stages inside it."""
+@contextmanager
+def watch(products: bool) -> Iterator[tuple[Counter[str], Callable[..., Any]]]:
+    """Yield the seconds of stages, without those inside them, and what times calls."""
+    seconds, inside = Counter[str](), [0.0]
 
-    def __init__(self) -> None:
-        self.seconds: Counter[str] = Counter()
-        self._inside = [0.0]
-
-    def timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Time the calls of a function."""
-
+    def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*given: Any, **options: Any) -> Any:
-            self._inside.append(0.0)
+            inside.append(0.0)
             start = time.process_time()
             try:
                 return function(*given, **options)
             finally:
                 taken = time.process_time() - start
-                self.seconds[name] += taken - self._inside.pop()
-                self._inside[-1] += taken
+                seconds[name] += taken - inside.pop()
+                inside[-1] += taken
 
         return call
 
-    @contextmanager
-    def watch(self, products: bool) -> Iterator[None]:
-        """Time all stages of the CPU engine."""
-        with ExitStack() as stack:
-            # Small products would be computed at once, with no stage apart.
-            limit = eager._limit_tiles
+    # Small products would be computed at once, with no stage apart.
+    limit = eager._limit_tiles
 
-            def by_stages(problem: Any) -> Any:
-                return replace(limit(problem), gemm_fused=None)
+    def by_stages(problem: Any) -> Any:
+        return replace(limit(problem), gemm_fused=None)
 
-            stack.enter_context(mock.patch.object(eager, "_limit_tiles", by_stages))
-            for owner, names in ((cpu.CpuEngine, STAGES), (cpu, INSIDE)):
-                for name in names:
-                    given, static = getattr(owner, name), vars(owner)[name]
-                    if name == "multiply_planes" and not products:
-                        given = _fill_planes
-                    found: Any = self.timed(name, given)
-                    if isinstance(static, staticmethod):
-                        found = staticmethod(found)
-                    stack.enter_context(mock.patch.object(owner, name, found))
-            yield
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(eager, "_limit_tiles", by_stages))
+        for owner, names in ((cpu.CpuEngine, STAGES), (cpu, INSIDE)):
+            for name in names:
+                given, static = getattr(owner, name), vars(owner)[name]
+                if name == "multiply_planes" and not products:
+                    given = _fill_planes
+                found: Any = timed(name, given)
+                if isinstance(static, staticmethod):
+                    found = staticmethod(found)
+                stack.enter_context(mock.patch.object(owner, name, found))
+        yield seconds, timed
 
 
 def _fill_planes(
@@ -98,17 +91,15 @@ def time_stages(
 ) -> tuple[dict[str, float], int]:
     """Return the seconds of the stages of a call, and its page faults."""
     time.sleep(0.1)  # BLAS threads spin after a call
-    stages = Stages()
-    with stages.watch(products):
+    with watch(products) as (seconds, timed):
         call()  # leaves memory of the sizes that the next one takes
         before = getrusage(RUSAGE_SELF).ru_minflt
-        stages.seconds.clear()
-        stages.timed("the rest", call)()
-    return stages.seconds, getrusage(RUSAGE_SELF).ru_minflt - before
+        seconds.clear()
+        timed("the rest", call)()
+    return seconds, getrusage(RUSAGE_SELF).ru_minflt - before
 
 
 def bench_stages(report: Report, args: Namespace) -> None:
-    """Time the stages of products of each size."""
     products = not args.without_products
     for n in args.sizes:
         parts = np.random.default_rng(0).standard_normal((2, 2, n, n))

@@ -14,10 +14,10 @@ from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import dask
-import numpy as np
 
 from benchmarks.harness import Report, interleave, medians, run, start_client
 from twom_dist.workers.client import ensure_plugins
@@ -32,12 +32,8 @@ WAYS = {
 
 
 def make(nbytes: int, _: int, gpu: bool) -> Any:
-    """Make a block on a worker, and write all of it."""
-    if gpu:
-        import cupy
-
-        return cupy.full(nbytes // 16, 1 + 2j)
-    return np.full(nbytes // 16, 1 + 2j)
+    xp = import_module("cupy" if gpu else "numpy")
+    return xp.full(nbytes // 16, 1 + 2j)
 
 
 def read(blocks: list[Any]) -> float:
@@ -78,7 +74,6 @@ def move(client: Any, nbytes: int, gpu: bool) -> tuple[float, float]:
 
 
 def bench_transport(report: Report, args: Namespace) -> None:
-    """Measure all ways in turn, and report medians."""
     with ExitStack() as stack:
         clients = {name: stack.enter_context(start(*x)) for name, x in WAYS.items()}
         for size in args.sizes:

@@ -4,16 +4,18 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import prod
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
-from twom_dist.kernels.cuda.launch import Parts, part_offsets
+from tests.support.cuda.host_device import HostDevice
+from twom_dist.kernels import registry
 from twom_dist.kernels.cuda.packing import flatten
-from twom_dist.kernels.cuda.tuning import tuning_for
+from twom_dist.tiles import spec
 
 # Side of a block that stands for one 64 times as large, and what areas grow by.
 SCALE = 64
@@ -32,22 +34,15 @@ CAPABILITY = 90
 
 
 class Link:
-    """The way into a worker, where blocks queue.
-
-    Attributes
-    ----------
-    bandwidth : float
-        Bytes per second; 0 takes no time.
-    log : list of (float, float)
-        When blocks were on their way.
-    """
+    """The way into a worker, where blocks queue."""
 
     def __init__(self, bandwidth: float) -> None:
+        # Bytes per second; 0 takes no time.
         self.bandwidth, self.busy = bandwidth, 0.0
+        # When blocks were on their way.
         self.log: list[tuple[float, float]] = []
 
     def take(self, nbytes: int, dilation: float) -> float:
-        """Return the seconds until so many bytes of a device have arrived."""
         now = time.perf_counter()
         if self.bandwidth:
             start = max(now, self.busy)
@@ -56,10 +51,11 @@ class Link:
         return max(0.0, self.busy - now)
 
 
-class Clock:
+class Clock(HostDevice):
     """The device of one worker: when it is done, and with what."""
 
     def __init__(self, dilation: float = 1.0, bandwidth: float = 0.0) -> None:
+        super().__init__(None, CAPABILITY)
         self.dilation, self.link = dilation, Link(bandwidth)
         self.busy, self.own = 0.0, threading.local()
         self.counts: Counter[str] = Counter()
@@ -70,7 +66,6 @@ class Clock:
         self._lock = threading.RLock()
 
     def take(self, what: str, seconds: float) -> None:
-        """Launch something."""
         with self._lock:
             start = max(time.perf_counter(), self.busy)
             self.busy = self.own.busy = start + seconds * self.dilation
@@ -79,29 +74,17 @@ class Clock:
             self.log.append((start, self.busy, what))
 
     def synchronize(self) -> None:
-        """Wait for what this thread has launched."""
         self.counts["wait"] += 1
         time.sleep(max(0.0, getattr(self.own, "busy", 0.0) - time.perf_counter()))
-
-    def stream(self) -> Any:
-        """Enter nothing: what a thread waits for is its own anyway."""
-        return nullcontext()
 
     def stream_id(self) -> int:
         """Name the thread."""
         return threading.get_ident()
 
     def record(self) -> float:
-        """Return when this thread's launches are done."""
         return float(getattr(self.own, "busy", 0.0))
 
-    def wait_for(self, event: float) -> None:
-        """Launch nothing before: all that was launched comes first."""
-
-    # --- memory ---------------------------------------------------------------------
-
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """Allocate."""
         size = prod(shape) * np.dtype(dtype).itemsize
         whole = np.empty(size + 512, np.uint8)
         self.counts["allocation"] += 1
@@ -116,88 +99,20 @@ class Clock:
             self.made_bytes += size
             self.peak_bytes = max(self.peak_bytes, self.made_bytes)
 
-    def filled(self, shape: tuple[int, ...], dtype: Any, byte: int = 0) -> Any:
-        """Allocate, every byte alike."""
-        out = self.empty(shape, dtype)
-        out.reshape(-1).view(np.uint8)[...] = byte
-        return out
-
-    def empty_together(self, parts: Parts) -> list[Any]:
-        """Allocate several arrays at once."""
-        return self.split(self.empty((part_offsets(parts)[1],), np.uint8), parts)
-
-    def filled_together(self, parts: Parts, byte: int) -> list[Any]:
-        """Allocate several arrays at once, every byte alike."""
-        return self.split(self.filled((part_offsets(parts)[1],), np.uint8, byte), parts)
-
-    def split(self, whole: Any, parts: Parts) -> list[Any]:
-        """View the arrays of one allocation."""
-        offsets, _ = part_offsets(parts)
-        sizes = [prod(shape) * np.dtype(dtype).itemsize for shape, dtype in parts]
-        return [
-            whole[start : start + size].view(dtype).reshape(shape)
-            for (shape, dtype), start, size in zip(parts, offsets, sizes, strict=True)
-        ]
-
-    def send(self, x: Any) -> Any:
-        """Copy a small array."""
-        return x.copy()
-
-    def constant(self, table: Any) -> Any:
-        """Return the table itself."""
-        return table
-
-    def address(self, x: Any) -> int:
-        """Return that on the host."""
-        return int(x.ctypes.data)
-
     def map_planes(self, address: int, shape: tuple[int, int, int]) -> Any:
         """Remember the planes of the next product."""
         self._mapped.append(shape)
         return bytes(128)
 
-    def number(self) -> int:
-        """Return the same for all: each worker has its own clock."""
-        return 0
-
     def total_bytes(self) -> int:
-        """Memory of the device."""
         return POOL // AREA
 
-    def free_bytes(self) -> int | None:
-        """Tell that nobody can tell, as with RMM's pool."""
-        return None
-
-    def shared_bytes(self) -> int:
-        """Shared memory that a block can have."""
-        return 227 << 10
-
     def multiprocessors(self) -> int:
-        """Count the multiprocessors."""
         return 132
 
-    def capability(self) -> int:
-        """Compute capability."""
-        return CAPABILITY
-
-    def element(self) -> Any:
-        """Multiply int8."""
-        return tuning_for(CAPABILITY).element
-
-    exact_element = element
-
-    # --- launches -------------------------------------------------------------------
-
     def launch(
-        self,
-        module: Any,
-        name: str,
-        grid: Any,
-        block: Any,
-        args: Sequence[Any],
-        shared: int = 0,
+        self, module: Any, name: str, grid: Any, block: Any, args: Any, shared: int = 0
     ) -> None:
-        """Move the clock."""
         args = [*flatten(args)]
         arrays = [x for x in args if isinstance(x, np.ndarray) and x.ndim > 1]
         nbytes = AREA * sum(x.nbytes for x in arrays)
@@ -217,3 +132,18 @@ class Clock:
         else:
             rates = {"encode": ENCODE, "decode": DECODE}
             self.take(name, nbytes / rates.get(name, COPY))
+
+
+@contextmanager
+def on_numpy(engine: Any) -> Iterator[None]:
+    """Give NumPy's arrays to an engine of devices."""
+    load = registry.get_engine
+
+    def get_engine(name: str = "cpu") -> Any:
+        return engine if name == "cuda" else load(name)
+
+    with (
+        mock.patch.object(spec, "get_engine", get_engine),
+        mock.patch.dict(registry._OF_FAMILY, numpy="cuda"),
+    ):
+        yield

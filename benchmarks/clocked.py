@@ -19,14 +19,12 @@ from unittest import mock
 import numpy as np
 from distributed import Worker, get_worker
 
-from benchmarks.clock import AREA, COPY, NORMS, POOL, SCALE, Clock
+from benchmarks.clock import AREA, COPY, NORMS, POOL, SCALE, Clock, on_numpy
 from twom_dist.kernels import registry
 from twom_dist.kernels.cuda import engine as cuda
 from twom_dist.plan import turns
-from twom_dist.tiles import cache, spec, tasks
+from twom_dist.tiles import cache, tasks
 from twom_dist.workers import devices as run_devices
-
-# --- one device a worker --------------------------------------------------------------
 
 _lock = threading.Lock()
 _clocks: dict[Any, Clock] = {}
@@ -45,14 +43,12 @@ def _worker(address: str = "") -> Any:
 
 
 def clock(address: str = "") -> Clock:
-    """Return the device of the worker that runs this."""
     name = _worker(address)
     with _lock:
         return _clocks.setdefault(name, Clock(**_how))
 
 
 def reset() -> None:
-    """Begin anew: no counts, nothing encoded."""
     with _lock:
         _clocks.clear()
         _caches.clear()
@@ -93,7 +89,6 @@ class ClockedEngine(cuda.CudaEngine):
 
     @property
     def device(self) -> Any:
-        """The device of the worker that asks."""
         return clock()
 
     @device.setter
@@ -101,7 +96,6 @@ class ClockedEngine(cuda.CudaEngine):
         raise AttributeError(device)
 
     def fetch(self, arrays: Sequence[Any], meanwhile: Any = None) -> list[Any]:
-        """Copy to the host, and wait."""
         clock().counts["fetch"] += 1
         clock().synchronize()
         return [np.array(x) for x in arrays]
@@ -140,10 +134,7 @@ def clocked_devices(dilation: float = 1.0, bandwidth: float = 0.0) -> Iterator[N
     """
     from distributed import worker
 
-    load, get_data = registry.get_engine, worker.get_data_from_worker
-
-    def get_engine(name: str = "cpu") -> Any:
-        return _engine if name == "cuda" else load(name)
+    get_data = worker.get_data_from_worker
 
     def receive(*given: Any, **options: Any) -> Any:
         return _receive(get_data, *given, **options)
@@ -151,8 +142,7 @@ def clocked_devices(dilation: float = 1.0, bandwidth: float = 0.0) -> Iterator[N
     reset()
     _how.update(dilation=dilation, bandwidth=bandwidth)
     with (
-        mock.patch.object(spec, "get_engine", get_engine),
-        mock.patch.dict(registry._OF_FAMILY, numpy="cuda"),
+        on_numpy(_engine),
         mock.patch.object(tasks, "encoded_tiles", _Caches()),
         mock.patch.object(tasks, "on_worker", return_value=True),
         mock.patch.object(turns, "PANEL_VOLUME", turns.PANEL_VOLUME // SCALE**3),
@@ -172,7 +162,6 @@ _installed = ExitStack()
 
 
 def report(name: Any = None) -> dict[str, Any]:
-    """Return what the device of a worker did, and when."""
     own = clock() if name is None else _clocks.get(name, Clock())
     kept = _caches.get(_worker() if name is None else name)
     counters = cache.CacheCounters() if kept is None else kept.counters

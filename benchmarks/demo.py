@@ -2,12 +2,10 @@
 
 import logging
 import tempfile
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from time import sleep, thread_time
-from timeit import repeat, timeit
-from typing import Any
+from time import thread_time
+from timeit import repeat
 
 import click
 import numpy as np
@@ -15,6 +13,7 @@ import zarr
 from threadpoolctl import threadpool_limits
 
 import twom_dist as td
+from benchmarks.harness import interleave
 from twom_dist.cli.failures import SentenceGroup, begin_work
 from twom_dist.cli.options import COUNT, DEBUG_OPTION, option
 from twom_dist.cli.progress import Bar
@@ -36,14 +35,8 @@ ROWS = 256
 _OPTIONS = [
     option("--a", str, "File of the left matrix [default: a random one]."),
     option("--b", str, "File of the right matrix [default: a random one]."),
-    option(
-        "--size", COUNT, f"Rows and columns of the random matrices [default: {SIZE}]."
-    ),
-    option(
-        "--n-workers",
-        COUNT,
-        "Worker processes [default: as many as suit this machine].",
-    ),
+    option("--size", COUNT, f"Sides of the random matrices [default: {SIZE}]."),
+    option("--n-workers", COUNT, "Worker processes [default: for this machine]."),
     DEBUG_OPTION,
 ]
 
@@ -156,15 +149,9 @@ def measure_speedup(dtype: str) -> float:
 def time_in_memory(dtype: str) -> tuple[float, float]:
     """Time our product in memory and NumPy's in turns; return the best seconds."""
     x = td.testing.random_matrix(IN_MEMORY, IN_MEMORY, dtype=dtype)
-    calls: tuple[Callable[[], Any], ...] = (lambda: td.gemm(x, x), lambda: x @ x)
-    seconds: tuple[list[float], list[float]] = [], []
-    for _ in range(5):
-        for call, times in zip(calls, seconds, strict=True):
-            # Idle BLAS threads spin for some 20 ms after a call, which must not count.
-            sleep(0.1)
-            times.append(timeit(call, number=1))
-    ours, native = map(min, seconds)
-    return ours, native
+    candidates = {"ours": lambda: td.gemm(x, x), "native": lambda: x @ x}
+    seconds = interleave(candidates, 5)
+    return min(seconds["ours"]), min(seconds["native"])
 
 
 def compare(plan: td.Plan, speedup: float, ours: float, native: float) -> str:

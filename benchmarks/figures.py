@@ -31,7 +31,6 @@ def has_gpu() -> bool:
 
 
 def measure_all(path: Path, quick: bool) -> None:
-    """Write all results to a new file."""
     path.unlink(missing_ok=True)
     report = Report(str(path))
     if has_gpu():
@@ -53,7 +52,6 @@ def measure_all(path: Path, quick: bool) -> None:
 
 
 def main() -> None:
-    """Measure, or read earlier results, and draw them."""
     args = parse(__doc__, redraw=None, quick=False)
     folder = Path(args.output or "figures-output")
     folder.mkdir(parents=True, exist_ok=True)

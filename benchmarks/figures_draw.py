@@ -23,7 +23,6 @@ _OTHERS = ("native", "cuBLAS")
 
 
 def read_lines(path: Path) -> Lines:
-    """Read a file of results."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
@@ -45,7 +44,6 @@ def choose_unit(rates: Rates) -> tuple[Rates, str]:
 
 
 def list_sizes(rates: Rates) -> list[int]:
-    """List the sizes, from small to large."""
     return sorted({n for _, _, n in rates})
 
 
@@ -81,26 +79,22 @@ def draw_errors(lines: Lines) -> Figure:
     for axes, phi in zip(panels, phis, strict=True):
         own = [line for line in lines if line["phi"] == phi]
         for method in METHODS:
-            points = [
-                (x["num_moduli"], x["error"]) for x in own if x["method"] == method
-            ]
+            found = [x for x in own if x["method"] == method]
+            points = [(x["num_moduli"], x["error"]) for x in found]
             style = {"marker": _MARKERS[method], "fillstyle": "none", "label": method}
             axes.plot(*zip(*points, strict=True), **style)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        native = next(
-            x["error"] for x in own if (x["method"], x["kind"]) == ("native", "complex")
-        )
-        axes.axhline(native, color="black", linestyle="--", label="NumPy")
-        axes.set(
-            yscale="log", xlabel="moduli", title=f"phi = {phi:g}, n = {own[0]['n']}"
-        )
+        errors = {(x["method"], x["kind"]): x["error"] for x in own}
+        style = {"color": "black", "linestyle": "--", "label": "NumPy"}
+        axes.axhline(errors["native", "complex"], **style)
+        title = f"phi = {phi:g}, n = {own[0]['n']}"
+        axes.set(yscale="log", xlabel="moduli", title=title)
     panels[0].set_ylabel("largest |dC| / (|A||B|)")
     panels[-1].legend()
     return figure
 
 
 def draw_sizes(lines: Lines) -> Figure:
-    """Draw speed against size at double precision."""
     rates, unit = choose_unit(find_rates(lines))
     figure, (axes,) = _panels(1, 7)
     shown = [*AS_DOUBLE.items(), ("default", 0), ("herk", 16), ("default, phi = 0", 0)]
@@ -108,11 +102,8 @@ def draw_sizes(lines: Lines) -> Figure:
     shown += [(x, 0) for x in sorted(others, key=lambda x: (x[0] != "n", x))]
     dashes = iter(("--", ":", "-.") * 2)
     for method, count in shown:
-        points = [
-            (n, rates[method, count, n])
-            for n in list_sizes(rates)
-            if (method, count, n) in rates
-        ]
+        own = (method, count)
+        points = sorted((n, rate) for (*x, n), rate in rates.items() if (*x,) == own)
         if not points:
             continue
         style = {"marker": _MARKERS.get(method, "."), "fillstyle": "none"}
@@ -155,10 +146,9 @@ def draw_heat_map(lines: Lines) -> Figure:
     rates = find_rates(lines)
     sizes = list_sizes(rates)
     counts = sorted({count for name, count, _ in rates if name == "2m"})
-    table = [
-        [rates["2m", count, n] / rates["native", 0, n] for n in sizes]
-        for count in counts
-    ]
+    native = [rates["native", 0, n] for n in sizes]
+    own = [[rates["2m", count, n] for n in sizes] for count in counts]
+    table = [[x / y for x, y in zip(row, native, strict=True)] for row in own]
     figure, (axes,) = _panels(1, 6)
     image = axes.imshow(table, origin="lower", aspect="auto", cmap="viridis")
     axes.set(xlabel="n", ylabel="moduli")
@@ -174,7 +164,6 @@ def draw_heat_map(lines: Lines) -> Figure:
 
 
 def draw_updates(lines: Lines) -> Figure:
-    """Draw the speed of herk and syrk against gemm."""
     rates = find_rates(lines)
     sizes = list_sizes(rates)
     figure, (axes,) = _panels(1, 6)
@@ -184,8 +173,7 @@ def draw_updates(lines: Lines) -> Figure:
     native = [rates["herk", 16, n] / rates["native herk", 0, n] for n in sizes]
     label = f"herk over {name_product('native herk', lines[0])}"
     axes.plot(sizes, native, "--", marker="s", label=label)
-    axes.set(xlabel="n", ylabel="times as fast")
-    axes.set_ylim(bottom=0)
+    axes.set(xlabel="n", ylabel="times as fast", ylim=(0, None))
     _mark_sizes(axes, sizes)
     axes.legend()
     return figure

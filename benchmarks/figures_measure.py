@@ -8,8 +8,14 @@ from typing import Any
 
 import twom_dist as td
 from benchmarks.device import Device
-from benchmarks.gpu_peers import EMULATION, compare, warn_of_age
-from benchmarks.harness import Report, interleave, start_client, wall_seconds
+from benchmarks.gpu_peers import compare, warn_of_age
+from benchmarks.harness import (
+    Report,
+    draw_lazily,
+    interleave,
+    start_client,
+    wall_seconds,
+)
 from benchmarks.reference import Reference
 from benchmarks.sampler import Sampler
 from twom_dist.moduli import available_moduli
@@ -21,6 +27,8 @@ AS_DOUBLE = {"2m": 16, "3m": 15, "hybrid": 16, "eisenstein": 16, "real": 15}
 COUNTS = (6, 8, 10, 12, 14, 15, 16, 18, 20)
 PHIS = (0.0, 1.0, 4.0)
 ROUNDS = 5
+# Products of real matrices have no method.
+NAMED = {x: {} if x == "real" else {"method": x} for x in METHODS}
 Products = Mapping[tuple[str, int], Callable[[], Any]]
 
 
@@ -32,19 +40,15 @@ def measure_errors(report: Report, n: int) -> None:
             reference = Reference(x, y)
             methods = ("real",) if kind == "real" else METHODS[:-1]
             products: Iterator[tuple[str, int, Any]] = (
-                (method, count, td.gemm(x, y, num_moduli=count, **_named(method)))
+                (method, count, td.gemm(x, y, num_moduli=count, **NAMED[method]))
                 for method in methods
                 for count in range(6, 25)
                 if count <= len(available_moduli(method))
             )
             for method, count, c in (("native", 0, x @ y), *products):
-                error = reference.errors(c)["componentwise"]
+                error = reference.componentwise(c)
                 figures = {"kind": kind, "method": method, "num_moduli": count}
                 report.add("figure-errors", n=n, phi=phi, **figures, error=error)
-
-
-def _named(method: str) -> dict[str, str]:
-    return {} if method == "real" else {"method": method}
 
 
 def measure_speeds(
@@ -56,11 +60,9 @@ def measure_speeds(
     """
     end = time.monotonic() + seconds
     for done, n in enumerate(sizes, 1):
-        matrices = [
-            device.send(random_matrix(n, n, phi=phi, seed=seed))
-            for phi in (1.0, 0.0)
-            for seed in (1, 2)
-        ]
+        drawn = ((1.0, 1), (1.0, 2), (0.0, 1), (0.0, 2))
+        made = [random_matrix(n, n, phi=phi, seed=seed) for phi, seed in drawn]
+        matrices = [device.send(x) for x in made]
         products = _products(*matrices, n == sweep)
         start = time.monotonic()
         _measure_size(report, device, n, products)
@@ -86,7 +88,7 @@ def _products(a: Any, b: Any, uniform_a: Any, uniform_b: Any, sweep: bool) -> Pr
     for method in METHODS:
         left, right = (x, y) if method == "real" else (a, b)
         for count in COUNTS if sweep or method == "2m" else (AS_DOUBLE[method],):
-            given = {"num_moduli": count, **_named(method)}
+            given = {"num_moduli": count, **NAMED[method]}
             products[method, count] = partial(td.gemm, left, right, **given)
     return products
 
@@ -114,7 +116,7 @@ def measure_peers(report: Report, sizes: list[int]) -> None:
         print(warning, file=sys.stderr)
     cupy.get_default_memory_pool().free_all_blocks()  # peers need the memory, too
     moduli = AS_DOUBLE["2m"]
-    for name, found in compare(EMULATION, sizes, moduli, ROUNDS, timeout=60):
+    for name, found in compare(sizes, moduli, ROUNDS, timeout=60):
         given = {"method": name, "num_moduli": 0, "on": "gpu"}
         seconds = found["seconds"]["peer"]
         report.add("figure-speeds", n=found["n"], **given, seconds=seconds)
@@ -128,10 +130,7 @@ def measure_dask(report: Report, tile: int, worker_counts: list[int]) -> None:
     n = 8 * tile
     for workers in worker_counts:
         with start_client(workers) as client:
-            random = [
-                da.random.default_rng(x).random((n, n), chunks=tile) for x in (1, 2)
-            ]
-            a, b = client.persist([x + 0j for x in random])
+            a, b = client.persist([draw_lazily((n, n), tile, x) for x in (1, 2)])
             wait([a, b])
             products: Mapping[str, Callable[[], Any]] = {
                 "da.matmul": partial(da.matmul, a, b),

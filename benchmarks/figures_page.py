@@ -1,19 +1,16 @@
-"""Show the figures and their numbers: on a page of HTML, and in docs/figures.md.
+"""Show the figures and their numbers: on a page, and in docs/figures.md.
 
 This script brings docs/figures.md up to date with benchmarks/results: pictures and
-tables. The page shows the file of the command on it that draws its pictures again. A
+tables. It shows the file of the command on it that draws its pictures again. A
 table of all files tells about other machines.
 
     python benchmarks/figures_page.py
 """
 
-import base64
 import re
 from collections import defaultdict
-from html import escape
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 from matplotlib.figure import Figure
 from PIL import Image
@@ -28,7 +25,7 @@ from benchmarks.figures_draw import (
     name_product,
     read_lines,
 )
-from benchmarks.statements import DIFFERS, PASS, list_statements, tabulate
+from benchmarks.statements import DIFFERS, PASS, Statement, list_statements, tabulate
 
 ROOT = Path(__file__).parents[1]
 RESULTS, DOCS = ROOT / "benchmarks" / "results", ROOT / "docs"
@@ -47,38 +44,31 @@ _MACHINES = (
 _SHOWN = re.compile(r"--redraw benchmarks/results/(figures-[\w-]+\.jsonl)")
 
 
-_STYLE = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto}"
-    "img{max-width:100%}table{border-collapse:collapse;margin:1em 0}"
-    "td,th{padding:.2em .8em;border-bottom:1px solid #ccc;text-align:left}"
-)
-
-
-# --- a page of HTML -------------------------------------------------------------------
-
-
 def draw_all(lines: Lines, folder: Path) -> Path:
     """Write a PNG for each figure that has lines, and the page; return the page."""
-    found = defaultdict(list)
+    found, first = defaultdict(list), lines[0]
     for line in lines:
         found[line["benchmark"]].append(line)
-    parts = []
+    versions = {"Python": first["python"], **first["versions"]}
+    versions |= {"CuPy": first["cupy"]} if "cupy" in first else {}
+    told = ", ".join(f"{name} {version}" for name, version in versions.items())
+    shown = [f"{first['device']}; {told}; {first['commit']}"]
     for name, title, needs, draw in FIGURES:
-        if not found[needs]:
-            continue
-        figure = draw(found[needs])
-        figure.suptitle(name_device(lines[0], needs), fontsize="small", color="dimgrey")
-        picture = _compress(figure)
-        (folder / f"{name}.png").write_bytes(picture)
-        data = base64.b64encode(picture).decode()
-        parts += [
-            f"<h2>{escape(title)}</h2>",
-            f'<img alt="{escape(title)}" src="data:image/png;base64,{data}">',
-        ]
-    parts += _tabulate_statements(lines)
-    parts += _tabulate_speeds(found["figure-speeds"])
-    page = folder / "index.html"
-    page.write_text(_wrap(lines[0], parts), "utf-8")
+        if found[needs]:
+            figure = draw(found[needs])
+            about = name_device(first, needs)
+            figure.suptitle(about, fontsize="small", color="dimgrey")
+            (folder / f"{name}.png").write_bytes(_compress(figure))
+            shown += [f"## {title}", f"![{title}]({name}.png)"]
+    statements = list_statements(lines)
+    verdicts = [each.verdict for each in statements]
+    counts = f"{verdicts.count(PASS)} pass, {verdicts.count(DIFFERS)} differ"
+    shown += [f"## Statements of the paper: {counts}"]
+    shown += [tabulate(Statement._fields, statements)]
+    if found["figure-speeds"]:
+        shown += ["## Speeds", tabulate_speeds(found["figure-speeds"])]
+    page = folder / "index.md"
+    page.write_text("\n\n".join([*shown, ""]), "utf-8")
     return page
 
 
@@ -90,50 +80,15 @@ def _compress(figure: Figure) -> bytes:
     return picture.getvalue()
 
 
-def _wrap(line: dict[str, Any], parts: list[str]) -> str:
-    cupy = {"cupy": line["cupy"]} if "cupy" in line else {}
-    found = {**line["versions"], **cupy}
-    versions = ", ".join(f"{name} {x}" for name, x in found.items())
-    about = f"{line['device']}; Python {line['python']}, {versions}; {line['commit']}"
-    head = "<meta charset='utf-8'><title>twom_dist: figures</title>"
-    body = f"<h1>twom_dist: figures</h1><p>{escape(about)}</p>{''.join(parts)}"
-    return (
-        f"<!doctype html><html lang='en'><head>{head}<style>{_STYLE}</style></head>"
-        f"<body>{body}</body></html>\n"
-    )
-
-
-def _table(heads: list[str], rows: list[list[str]]) -> list[str]:
-    lines = [[f"<th>{escape(x)}</th>" for x in heads]]
-    lines += [[f"<td>{escape(x)}</td>" for x in row] for row in rows]
-    return ["<table>", *(f"<tr>{''.join(x)}</tr>" for x in lines), "</table>"]
-
-
-def _tabulate_statements(lines: Lines) -> list[str]:
-    found = list_statements(lines)
-    if not found:
-        return []
-    verdicts = [each.verdict for each in found]
-    told = f"{verdicts.count(PASS)} pass, {verdicts.count(DIFFERS)} differ"
-    title = f"<h2>Statements of the paper: {told}</h2>"
-    return [title, *_table(["statement", "found", "verdict"], [[*x] for x in found])]
-
-
-def _tabulate_speeds(lines: Lines) -> list[str]:
-    if not lines:
-        return []
+def tabulate_speeds(lines: Lines) -> str:
+    """Count 8 n^3 operations; 2 n^3 of real products."""
     rates, unit = choose_unit(find_rates(lines))
-    sizes = list_sizes(rates)
-    rows = []
+    sizes, rows = list_sizes(rates), []
     for method, count in dict.fromkeys((method, count) for method, count, _ in rates):
         own = [rates.get((method, count, n)) for n in sizes]
         speeds = ["" if rate is None else f"{rate:.1f}" for rate in own]
         rows.append([name_product(method, lines[0]), str(count or ""), *speeds])
-    title = f"<h2>Speeds, {unit} (8 n^3 operations; real products 2 n^3)</h2>"
-    return [title, *_table(["method", "moduli", *(f"n = {n}" for n in sizes)], rows)]
-
-
-# --- docs/figures.md ------------------------------------------------------------------
+    return tabulate([unit, "moduli", *(f"n = {n}" for n in sizes)], rows)
 
 
 def compare_machines() -> str:
@@ -141,8 +96,7 @@ def compare_machines() -> str:
     found = map(_row, RESULTS.glob("figures-*.jsonl"))
     ratio, name = _MACHINES.index("`gemm` against it"), len(_MACHINES) - 1
     ordered = sorted(found, key=lambda x: ("-gpu-" not in x[name], -float(x[ratio])))
-    rows = [_MACHINES, ("---",) * len(_MACHINES), *ordered]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return tabulate(_MACHINES, ordered)
 
 
 def _row(path: Path) -> tuple[str, ...]:
@@ -166,7 +120,9 @@ def _row(path: Path) -> tuple[str, ...]:
 def renew(page: str) -> str:
     """Put the tables of the results in place of those of a page."""
     (name,) = _SHOWN.findall(page)
-    statements = tabulate(list_statements(read_lines(RESULTS / name)))
+    statements = tabulate(
+        Statement._fields, list_statements(read_lines(RESULTS / name))
+    )
     for table in (compare_machines(), statements):
         head = re.escape(table.splitlines()[0])
         page, count = re.subn(
@@ -178,7 +134,6 @@ def renew(page: str) -> str:
 
 
 def main() -> None:
-    """Renew the page and its pictures."""
     page = PAGE.read_text("utf-8")
     (name,) = _SHOWN.findall(page)
     PAGE.write_text(renew(page), "utf-8")

@@ -79,12 +79,10 @@ def event_seconds(call: Callable[[], Any]) -> float:
 
 
 def time_calls(candidates: Calls, repeats: int) -> dict[str, list[float]]:
-    """Time each candidate on the device, in seconds, in turns."""
     return interleave(candidates, repeats, event_seconds)
 
 
 def cublas_version() -> int:
-    """Return the version of cuBLAS that CuPy has loaded."""
     return int(cp.cuda.cublas.getVersion(cp.cuda.device.get_cublas_handle()))
 
 

@@ -2,10 +2,18 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from math import ceil
 from statistics import median
 from time import perf_counter
 from typing import Any
+
+import cupy as cp
+
+from benchmarks.gpu_clock import random_pair
+from benchmarks.gpu_products import NUM_MODULI, gemm
+from benchmarks.harness import Report
+from twom_dist.kernels.cuda.device import CudaDevice
 
 QUANTITIES: dict[str, Callable[[Any, Any], int]] = {
     "millijoules": lambda nvml, gpu: nvml.nvmlDeviceGetTotalEnergyConsumption(gpu),
@@ -16,44 +24,35 @@ QUANTITIES: dict[str, Callable[[Any, Any], int]] = {
 }
 # Calls that are queued at once take about this long: the device never runs out of
 # calls, and its clock is read in between.
-QUEUED_SECONDS = 0.1
+QUEUED_SECONDS, ENERGY_SECONDS = 0.1, 2.0
 
 
 class Meter:
-    """NVML's meter of a GPU; what it cannot read is None, with one warning."""
+    """NVML's meter of a GPU; what it cannot read is None."""
 
     def __init__(self, bus_id: str) -> None:
-        self._missing: set[str] = set()
+        self._gpu = None
         try:
             import pynvml
 
             pynvml.nvmlInit()
+            self._nvml = pynvml
             self._gpu = pynvml.nvmlDeviceGetHandleByPciBusId(bus_id)
         except Exception as error:  # there is no class of NVML's without NVML
             print(f"warning: no joules: {error}", file=sys.stderr)
-            self._missing |= QUANTITIES.keys()
-        else:
-            self._nvml = pynvml
 
     def read(self, quantity: str) -> int | None:
-        """Read one of `QUANTITIES`."""
-        if quantity in self._missing:
+        if self._gpu is None:
             return None
         try:
             return QUANTITIES[quantity](self._nvml, self._gpu)
-        except (self._nvml.NVMLError, AttributeError) as error:
-            self._missing.add(quantity)
-            print(f"warning: NVML cannot tell {quantity} ({error})", file=sys.stderr)
+        except (self._nvml.NVMLError, AttributeError):
             return None
 
 
-def measure_energy(
-    call: Callable[[], Any],
-    meter: Meter,
-    synchronize: Callable[[], None],
-    seconds: float = 2.0,
-) -> dict[str, float | None]:
+def measure_energy(call: Callable[[], Any], meter: Meter) -> dict[str, float | None]:
     """Repeat a call for some seconds; return joules, watts, clock and temperature."""
+    synchronize = cp.cuda.get_current_stream().synchronize
 
     def run(count: int) -> int | None:
         for _ in range(count):
@@ -67,7 +66,7 @@ def measure_energy(
     run(1)
     queued = ceil(QUEUED_SECONDS / (perf_counter() - start))
     before, start, calls, clocks = meter.read("millijoules"), perf_counter(), 0, []
-    while perf_counter() - start < seconds:
+    while perf_counter() - start < ENERGY_SECONDS:
         clocks.append(run(queued))
         calls += queued
     elapsed, after = perf_counter() - start, meter.read("millijoules")
@@ -80,3 +79,23 @@ def measure_energy(
         "megahertz": median(known) if known else None,
         "celsius": meter.read("celsius"),
     }
+
+
+def bench_energy(report: Report, n: int, meter: Meter) -> None:
+    """Measure the joules of n x n products, of cuBLAS's int8 products, and of zgemm."""
+    A, B = random_pair(n)
+    device, planes = CudaDevice(), 8
+    x = cp.random.randint(-128, 128, (planes, n, n), cp.int8)
+    sums = cp.empty((planes, n, n), cp.int32)
+    int8 = partial(device.multiply_int8, x, x, sums)
+    candidates: dict[str, tuple[Callable[[], Any], int]] = {
+        "2m": (partial(gemm, A, B), 4 * NUM_MODULI * n**3),
+        "cublas int8": (int8, 2 * planes * n**3),
+        "cupy.matmul": (partial(cp.matmul, A, B), 8 * n**3),
+    }
+    for name, (call, operations) in candidates.items():
+        found = measure_energy(call, meter)
+        joules = found["joules"]
+        each = None if joules is None else 1e12 * joules / operations
+        fields = {"operations": operations, "picojoules_per_operation": each}
+        report.add("gpu-energy", n=n, candidate=name, **fields, **found)

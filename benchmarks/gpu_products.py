@@ -116,7 +116,6 @@ def bench_square(report: Report, n: int, repeats: int) -> None:
 
 
 def replayed(A: Any, B: Any) -> Callable[[], Any]:
-    """Replay the graph of a product."""
     product = td.Product(A.shape, B.shape, num_moduli=NUM_MODULI, graph=True)
     out = cp.empty((A.shape[0], B.shape[1]), A.dtype)
     return lambda: product(A, B, out=out)
@@ -140,7 +139,6 @@ def by(
 
 
 def bench_moduli(report: Report, n: int, repeats: int) -> None:
-    """Time n x n products with 8 to 18 moduli."""
     A, B = random_pair(n)
     candidates: dict[str, Callable[[], Any]] = {
         str(count): partial(td.gemm, A, B, num_moduli=count) for count in range(8, 19)
@@ -252,7 +250,6 @@ def bench_winograd(report: Report, n: int, repeats: int) -> None:
 
 
 def bench_shapes(report: Report, repeats: int) -> None:
-    """Time tall, wide and long products."""
     for m, n, k in ((65536, 1024, 1024), (1024, 65536, 1024), (2048, 2048, 131072)):
         A, B = random_matrix(m, k, seed=1), random_matrix(k, n, seed=2)
         candidates: dict[str, Callable[[], Any]] = {

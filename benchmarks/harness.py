@@ -9,9 +9,10 @@ import json
 import logging
 import platform
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, chdir, contextmanager, suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -22,8 +23,6 @@ from twom_dist.auto.chips import chip_of
 
 PACKAGES = ("numpy", "dask", "distributed", "numba", "onnxruntime")
 Calls = Mapping[str, Callable[[], Any]]
-# Fields that are too long to be shown.
-LONG = ("seconds", "plan", "errors")
 
 
 # --- clocks and rounds ----------------------------------------------------------------
@@ -75,11 +74,9 @@ def tera(
     seconds: Mapping[str, list[float]], operations: float | Mapping[str, float]
 ) -> dict[str, float]:
     """Return 10^12 operations a second, from median times."""
-    return {
-        name: (operations[name] if isinstance(operations, Mapping) else operations)
-        / (median(times) * 1e12)
-        for name, times in seconds.items()
-    }
+    if not isinstance(operations, Mapping):
+        operations = dict.fromkeys(seconds, operations)
+    return {x: operations[x] / median(t) / 1e12 for x, t in seconds.items()}
 
 
 # --- results --------------------------------------------------------------------------
@@ -93,20 +90,13 @@ def device_name() -> str:
     return f"{chip_of('cpu').name}, {units or 'no VNNI'}"
 
 
-def _versions() -> dict[str, str]:
-    found = {}
-    for name in PACKAGES:
-        with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
-
-
 def commit() -> str:
     """Return the short hash of the source, with a mark if the tree differs from it."""
     call = ["git", "describe", "--always", "--dirty"]
-    with suppress(FileNotFoundError):
-        done = subprocess.run(call, capture_output=True, text=True, check=False)
-        return done.stdout.strip() or "unknown"
+    with suppress(FileNotFoundError, subprocess.CalledProcessError):
+        return subprocess.check_output(
+            call, text=True, stderr=subprocess.DEVNULL
+        ).strip()
     return "unknown"
 
 
@@ -115,17 +105,20 @@ class Report:
 
     def __init__(self, path: str | None) -> None:
         self.path = path and Path(path).absolute()
-        self.common = {
+        self.common: dict[str, Any] = {
             "commit": commit(),
             "device": device_name(),
             "python": platform.python_version(),
-            "versions": _versions(),
+            "versions": {},
         }
+        for name in PACKAGES:
+            with suppress(PackageNotFoundError):
+                self.common["versions"][name] = version(name)
 
     def add(self, benchmark: str, **fields: Any) -> None:
-        """Write one result."""
         line = {"benchmark": benchmark, **fields, **self.common}
-        shown = {k: v for k, v in fields.items() if k not in LONG}
+        too_long = ("seconds", "plan", "errors")
+        shown = {k: v for k, v in fields.items() if k not in too_long}
         print(benchmark, *(f"{k}={_short(v)}" for k, v in shown.items()), flush=True)
         if self.path:
             with self.path.open("a") as file:
@@ -159,14 +152,13 @@ def parse(
         options = {"parts": [*names], **options}
     for name, default in {**options, "output": None}.items():
         flag = f"--{name.replace('_', '-')}"
-        told = "append JSON lines to this file" if name == "output" else None
         if default is False:
             parser.add_argument(flag, action="store_true")
             continue
         read = str if default is None else type(default)
         if read is list:
             read = partial(_split, type(default[0]) if default else str)
-        parser.add_argument(flag, type=read, default=default, help=told)
+        parser.add_argument(flag, type=read, default=default)
     args = parser.parse_args(given)
     unknown = {*vars(args).get("parts", names)} - {*names}
     if unknown:
@@ -186,8 +178,13 @@ def run(doc: str, *parts: Part, **options: Any) -> None:
     named = {x.__name__.removeprefix("bench_"): x for x in parts}
     args = parse(doc, [*named], **options)
     report = Report(args.output)
+    # Those that write files have an option that tells where.
     for name in vars(args).get("parts", named):
-        named[name](report, args)
+        with ExitStack() as stack:
+            if "folder" in args:
+                folder = tempfile.TemporaryDirectory(dir=args.folder)
+                stack.enter_context(chdir(stack.enter_context(folder)))
+            named[name](report, args)
 
 
 # --- workers --------------------------------------------------------------------------
@@ -207,3 +204,11 @@ def start_client(workers: int, threads: int = 1, **options: Any) -> Iterator[Any
     }
     with LocalCluster(**given | options) as cluster, Client(cluster) as client:
         yield client
+
+
+def draw_lazily(shape: tuple[int, int], chunks: Any, seed: int = 1) -> Any:
+    import dask.array as da
+
+    rng = da.random.default_rng(seed)
+    x, y = (rng.standard_normal(shape, chunks=chunks) for _ in range(2))
+    return x + 1j * y

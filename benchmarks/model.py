@@ -7,20 +7,18 @@ waves, the overhead of a task on its worker, and shared links.
 
     python benchmarks/model.py --machine h200 --size 131072 --tile 8192 --link 5e10
     python benchmarks/model.py --fits
-    python benchmarks/model.py --recorded benchmarks/results/scheduler-cpu-zen4.jsonl
 """
 
-import argparse
-import json
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from pathlib import Path
 
 import dask
 import numpy as np
 
 import twom_dist as td
+from benchmarks.harness import parse
 from twom_dist.errors import MemoryLimitError
 from twom_dist.moduli import residue_system
 from twom_dist.plan import Plan
@@ -31,8 +29,6 @@ LINK_BYTES_PER_SECOND = 2.0e9
 # Seconds of the scheduler per task: 0.51 to 0.73 ms in graphs of 3,000 to 121,000
 # tasks, median 0.62 (benchmarks/results/scheduler-cpu-zen4.jsonl).
 SECONDS_PER_TASK = 6.0e-4
-# Tiles of `show_fits`.
-FITTING_TILE = 8192
 
 
 @dataclass(frozen=True)
@@ -74,7 +70,6 @@ MACHINES = {
 class Prediction:
     """Seconds of the busiest worker, and of the scheduler."""
 
-    workers: int
     ideal: float  # int8 products on one worker
     products: float
     passes: float
@@ -83,17 +78,10 @@ class Prediction:
 
     @property
     def seconds(self) -> float:
-        """Return the scheduler's or the worker's seconds, whichever are more."""
         return max(self.scheduling, self.products + self.passes + self.exposed)
 
     @property
-    def efficiency(self) -> float:
-        """Return the share of all workers' int8 rate that is used."""
-        return self.ideal / (self.workers * self.seconds)
-
-    @property
     def dominant(self) -> str:
-        """Return the part that takes the longest."""
         if self.seconds == self.scheduling:
             return "scheduling"
         names = ("products", "passes", "exposed")
@@ -197,7 +185,6 @@ def predict(
     moving = itemsize * part.received / link
     first = min(moving, itemsize * part.first / link)
     return Prediction(
-        plan.n_workers,
         ideal,
         products,
         passes,
@@ -223,7 +210,6 @@ def make_plan(routine: str, n: int, tile: int, workers: int, machine: Machine) -
 def fitting(
     routine: str, n: int, tile: int, workers: int, machine: Machine
 ) -> Plan | None:
-    """Return the plan if A, B and C fit into the workers' memory."""
     try:
         plan = make_plan(routine, n, tile, workers, machine)
     except MemoryLimitError:
@@ -231,8 +217,7 @@ def fitting(
     return plan if plan.fits(leaving=False) else None
 
 
-def show_table(args: argparse.Namespace) -> None:
-    """Print one line for each number of workers."""
+def show_table(args: Namespace) -> None:
     machine = MACHINES[args.machine]
     print(f"{args.routine}, n = {args.size}, tiles of {args.tile}, complex128")
     print(f"{args.machine}: {machine.source}; link: {args.link / 1e9:g} GB/s")
@@ -244,15 +229,16 @@ def show_table(args: argparse.Namespace) -> None:
             print(f"{workers:>7}  does not fit")
             continue
         found = predict(plan, machine, args.link)
+        used = found.ideal / (workers * found.seconds)
         print(
-            f"{workers:>7}  {found.seconds:>7.3g}  {found.efficiency:>10.1%}  "
+            f"{workers:>7}  {found.seconds:>7.3g}  {used:>10.1%}  "
             f"{plan.peak_worker_bytes / 2**30:>12.1f}  {found.dominant}"
         )
 
 
-def show_fits() -> None:
+def show_fits(_: Namespace) -> None:
     """Print the largest matrices that so many GPUs hold, in multiples of a tile."""
-    tile = FITTING_TILE
+    tile = 8192
     print("GPUs  memory  pool     gemm    herk")
     for name, pool in (("80 GB", "71 GiB"), ("141 GB", "125 GiB")):
         machine = replace(MACHINES["h200"], memory_limit=pool)
@@ -266,50 +252,19 @@ def show_fits() -> None:
             print(f"{workers:>4}  {name:<6}  {pool:<7}  {found[0]:>6}  {found[1]:>6}")
 
 
-def compare_with_runs(path: str) -> None:
-    """Print predictions beside the runs that bench_scheduler.py recorded."""
-    cpu = MACHINES["cpu"]
-    print("routine  workers  predicted  measured  measured / predicted")
-    for line in Path(path).read_text("utf-8").splitlines():
-        run = json.loads(line)
-        if run["benchmark"] != "scheduler-model":
-            continue
-        given = run["routine"], run["n"], run["tile"], run["workers"]
-        predicted = predict(make_plan(*given, cpu), cpu).seconds
-        measured = run["measured_seconds"]
-        print(
-            f"{run['routine']:<7}  {run['workers']:>7}  {predicted:>9.2f}  "
-            f"{measured:>8.2f}  {measured / predicted:>20.2f}"
-        )
-
-
 def main(given: Sequence[str] | None = None) -> None:
-    """Print a table, or a comparison with recorded runs."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    args = parse(
+        __doc__,
+        given=given,
+        routine="gemm",
+        size=16384,
+        tile=2048,
+        n_workers=[1, 8, 64, 512],
+        machine="cpu",
+        link=LINK_BYTES_PER_SECOND,
+        fits=False,
     )
-    routines = ["gemm", "herk", "syrk", "her2k", "syr2k"]
-    parser.add_argument("--routine", choices=routines, default="gemm")
-    parser.add_argument("--size", type=int, default=16384)
-    parser.add_argument("--tile", type=int, default=2048)
-    parser.add_argument(
-        "--n-workers",
-        type=lambda text: [*map(int, text.split(","))],
-        default=[1, 8, 64, 512],
-    )
-    parser.add_argument("--machine", choices=MACHINES, default="cpu")
-    parser.add_argument(
-        "--link", type=float, default=LINK_BYTES_PER_SECOND, help="bytes per second"
-    )
-    parser.add_argument("--fits", action="store_true", help="what so many GPUs hold")
-    parser.add_argument("--recorded", metavar="FILE", help="compare with these runs")
-    args = parser.parse_args(given)
-    if args.recorded:
-        compare_with_runs(args.recorded)
-    elif args.fits:
-        show_fits()
-    else:
-        show_table(args)
+    (show_fits if args.fits else show_table)(args)
 
 
 if __name__ == "__main__":

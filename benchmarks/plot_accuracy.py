@@ -8,8 +8,8 @@ Left: 2M for entries (U - 1/2) exp(phi N(0,1)) with several phi; NumPy's product
 dashed, and a dot marks the default. Right: all methods for phi = 1.
 """
 
-import argparse
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,8 @@ Errors = dict[str, dict[str, float]]
 
 def curve(errors: Errors, method: str) -> tuple[list[int], list[float]]:
     """Return the numbers of moduli of a method, and their componentwise errors."""
-    counts = [
-        int(words[1])
-        for words in map(str.split, errors)
-        if len(words) == 2 and words[0] == method
-    ]
+    words = (name.split() for name in errors)
+    counts = [int(x[1]) for x in words if x[0] == method and len(x) == 2]
     return counts, [errors[f"{method} {n}"]["componentwise"] for n in counts]
 
 
@@ -40,39 +37,28 @@ def draw(found: dict[str, Any]) -> Figure:
     for phi, colour in zip(PHIS, COLOURS, strict=True):
         result = found[f"phi = {phi}"]
         errors = result["errors"]
+        native, own = (errors[x]["componentwise"] for x in ("NumPy", "default"))
         left.plot(*curve(errors, "2m"), color=colour, marker=".", label=f"phi = {phi}")
-        native, own = errors["NumPy"], errors["default"]
-        left.axhline(native["componentwise"], color=colour, linestyle="--", linewidth=1)
-        left.plot(
-            result["num_moduli"],
-            own["componentwise"],
-            **{"color": colour, "marker": "o", "markersize": 9, "fillstyle": "none"},
-        )
+        left.axhline(native, color=colour, linestyle="--", linewidth=1)
+        style = {"marker": "o", "markersize": 9, "fillstyle": "none"}
+        left.plot(result["num_moduli"], own, color=colour, **style)
     errors = found["phi = 1"]["errors"]
     for method, marker in METHODS.items():
-        counts, values = curve(errors, method)
-        right.plot(counts, values, marker=marker, label=method, fillstyle="none")
+        right.plot(
+            *curve(errors, method), marker=marker, label=method, fillstyle="none"
+        )
     right.axhline(errors["NumPy"]["componentwise"], color="black", linestyle="--")
     left.set_ylabel("largest |dC| / (|A||B|), in units of 2^-53")
     for axes in (left, right):
-        axes.set_yscale("log")
-        axes.set_xlabel("moduli")
+        axes.set(yscale="log", xlabel="moduli")
         axes.legend()
     return figure
 
 
-def main() -> None:
-    """Read JSON lines, write a picture."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("results", type=Path)
-    parser.add_argument("picture", type=Path)
-    args = parser.parse_args()
-    lines = map(json.loads, args.results.read_text().splitlines())
-    found = {line["kind"]: line for line in lines}
+if __name__ == "__main__":
+    results, picture = map(Path, sys.argv[1:])
+    lines = map(json.loads, results.read_text().splitlines())
     # The same results give the same file, and text stays text.
     mpl.rcParams |= {"svg.hashsalt": "twom_dist", "svg.fonttype": "none"}
-    draw(found).savefig(args.picture, metadata={"Date": None})
-
-
-if __name__ == "__main__":
-    main()
+    figure = draw({line["kind"]: line for line in lines})
+    figure.savefig(picture, metadata={"Date": None})

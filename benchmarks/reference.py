@@ -22,13 +22,17 @@ class Reference:
         """Return ``|C - A B|``."""
         return abs((C[self.rows] - self.high) - self.low)
 
-    def errors(self, C: Any) -> dict[str, float]:
-        """Return the largest ``|C - A B| / (|A| |B|)``, and the ratio of the norms."""
-        difference = self.differences(C)
-        squares = [(x * x).sum() for x in (difference, self.magnitudes)]
+    def componentwise(self, C: Any) -> float:
+        """Return the largest ``|C - A B| / (|A| |B|)``."""
         # An entry without nonzero products is 0, and so is its error.
         sizes = self.magnitudes + (self.magnitudes == 0)
+        return float((self.differences(C) / sizes).max())
+
+    def errors(self, C: Any) -> dict[str, float]:
+        """Return the largest error, and the norm of all over that of ``|A| |B|``."""
+        parts = self.differences(C), self.magnitudes
+        above, below = ((x * x).sum() for x in parts)
         return {
-            "componentwise": float((difference / sizes).max()),
-            "norm": float(squares[0] / squares[1]) ** 0.5,
+            "componentwise": self.componentwise(C),
+            "norm": float(above / below) ** 0.5,
         }

@@ -12,18 +12,8 @@ import psutil
 class Sampler(Thread):
     """Watch the processes of the first workers, the scheduler's state, and the machine.
 
-    Attributes
-    ----------
-    process_bytes, managed_bytes : Counter
-        The most that the process of each worker took, and that dask kept in it.
-    total_bytes : int
-        The most that the processes of all workers took together.
-    spilled_bytes, paused : int, bool
-        The most that one worker wrote to disk; whether any was paused.
-    moved_bytes : int
-        What workers sent, of those that live until the end.
-    other_cores : float
-        Cores that other programs kept busy.
+    Bytes are the most that each worker took, and that all took together; `moved_bytes`
+    is what those sent that live until the end, `other_cores` what other programs used.
     """
 
     def __init__(self, client: Any, seconds: float = 0.02) -> None:

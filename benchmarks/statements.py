@@ -5,7 +5,7 @@ P. Caday, "The 2M Multiplication Algorithm for Complex Matrices". The verdict on
 measured, so they need its lines.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -32,7 +32,6 @@ def _judge(statement: str, found: str, holds: bool) -> Statement:
 
 
 def check_all() -> list[Statement]:
-    """Check every statement but those on speeds."""
     return [*count_products(), *list_bits(), *measure_errors()]
 
 
@@ -51,34 +50,34 @@ def count_products() -> list[Statement]:
     def count(routine: Any, *shapes: tuple[int, int], **given: Any) -> int:
         return int(td.plan(routine, *shapes, chunks=64, **given).num_int8_gemms)
 
+    def least(method: str) -> int:
+        """Return the fewest moduli whose product has at least 117 bits."""
+        counts = range(1, len(available_moduli(method)) + 1)
+        bits = (residue_system(method, n).modulus_bits for n in counts)
+        return next(n for n, x in zip(counts, bits, strict=True) if x >= 117)
+
     one, tiles = (64, 64), (2048, 2048)
     by_2m = count(td.gemm, one, one, num_moduli=16)
     by_3m = count(td.gemm, one, one, num_moduli=15, method="3m")
     gemm = count(td.gemm, tiles, tiles, num_moduli=16)
     herk = count(td.herk, tiles, num_moduli=16)
-    counts = {x: _least(x, 117) for x in ("2m", "3m", "real")}
+    counts = {x: least(x) for x in ("2m", "3m", "real")}
+    told = ", ".join(f"{method} {count}" for method, count in counts.items())
+    halves = f"{herk / gemm:.3f} of them, in 32 x 32 tiles"
+    doubles = "2M takes 16 moduli for double precision, 3M and real products 15"
     return [
-        _judge(
-            "2M takes 2 real products a modulus", f"{by_2m} for 16 moduli", by_2m == 32
-        ),
-        _judge("3M takes 3", f"{by_3m} for 15 moduli", by_3m == 45),
-        _judge(
-            "2M takes 16 moduli for double precision, 3M and real products 15",
-            ", ".join(f"{method} {count}" for method, count in counts.items()),
-            counts == {"2m": 16, "3m": 15, "real": 15},
-        ),
-        _judge(
-            "HERK takes half the products of GEMM",
-            f"{herk / gemm:.3f} of them, in 32 x 32 tiles",
-            herk / gemm < 0.52,
-        ),
+        _judge(*x)
+        for x in (
+            (
+                "2M takes 2 real products a modulus",
+                f"{by_2m} for 16 moduli",
+                by_2m == 32,
+            ),
+            ("3M takes 3", f"{by_3m} for 15 moduli", by_3m == 45),
+            (doubles, told, counts == {"2m": 16, "3m": 15, "real": 15}),
+            ("HERK takes half the products of GEMM", halves, herk / gemm < 0.52),
+        )
     ]
-
-
-def _least(method: str, bits: int) -> int:
-    """Return the least number of moduli whose product has at least `bits` bits."""
-    counts = range(1, len(available_moduli(method)) + 1)
-    return next(n for n in counts if residue_system(method, n).modulus_bits >= bits)
 
 
 def list_bits() -> list[Statement]:
@@ -101,7 +100,7 @@ def measure_errors() -> list[Statement]:
 
     def errors(a: np.ndarray, b: np.ndarray, *products: np.ndarray) -> list[float]:
         reference = Reference(a, b)
-        return [reference.errors(c)["componentwise"] for c in products]
+        return [reference.componentwise(c) for c in products]
 
     a, b = (random_matrix(256, 256, phi=0.5, seed=seed) for seed in (1, 2))
     native, own = errors(a, b, a @ b, td.gemm(a, b, num_moduli=16))
@@ -109,12 +108,9 @@ def measure_errors() -> list[Statement]:
     b = b * 2.0**-40
     left, right = np.hstack([a, b]), np.hstack([b, a])
     given = {"op_b": "C", "num_moduli": 16, "equilibrate": False}
-    common, apart = errors(
-        left,
-        right.conj().T,
-        td.gemm(left, right, **given),
-        td.her2k(a, b, num_moduli=16),
-    )
+    together = td.gemm(left, right, **given)
+    updated = td.her2k(a, b, num_moduli=16)
+    common, apart = errors(left, right.conj().T, together, updated)
     return [
         _judge(
             "16 moduli are about 10 times as accurate as the native product",
@@ -132,39 +128,29 @@ def measure_errors() -> list[Statement]:
 
 
 def compare_speeds(lines: Iterable[Mapping[str, Any]]) -> list[Statement]:
-    """Compare the paper's ratios with those of the largest products."""
     lines = list(lines)
-    n = max(x["n"] for x in lines)
-    seconds = {
-        (x["method"], x["num_moduli"]): median(x["seconds"])
-        for x in lines
-        if x["n"] == n
-    }
-    by_2m, by_3m = seconds["2m", 16], seconds["3m", 15]
-    real, herk = seconds["real", 15], seconds["herk", 16]
-    where = f"n = {n}, on the {lines[0]['on'].upper()}"
-    rows = (
-        (
-            "2M costs little more than two real products",
-            by_2m / real,
-            " a real product",
-        ),
-        ("2M is up to 45 / 32 times as fast as 3M", by_3m / by_2m, ""),
-        ("HERK is up to twice as fast as GEMM", by_2m / herk, ""),
-    )
-    holds = by_2m / real < 2.6, by_3m / by_2m > 1.1, by_2m / herk > 1.3
+    n, on = max(x["n"] for x in lines), lines[0]["on"].upper()
+    largest = [x for x in lines if x["n"] == n]
+    seconds = {(x["method"], x["num_moduli"]): median(x["seconds"]) for x in largest}
+    by_2m, where = seconds["2m", 16], f"n = {n}, on the {on}"
+    real, herk = by_2m / seconds["real", 15], by_2m / seconds["herk", 16]
+    by_3m = seconds["3m", 15] / by_2m
+    two = "2M costs little more than two real products"
+    three = "2M is up to 45 / 32 times as fast as 3M"
+    half = "HERK is up to twice as fast as GEMM"
     return [
-        _judge(statement, f"{ratio:.2f} times{of}, {where}", each)
-        for (statement, ratio, of), each in zip(rows, holds, strict=True)
+        _judge(two, f"{real:.2f} times a real product, {where}", real < 2.6),
+        _judge(three, f"{by_3m:.2f} times, {where}", by_3m > 1.1),
+        _judge(half, f"{herk:.2f} times, {where}", herk > 1.3),
     ]
 
 
-def tabulate(statements: Iterable[Statement]) -> str:
+def tabulate(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Make a table of Markdown."""
-    rows = [Statement._fields, ("---",) * 3, *statements]
-    cells = ([cell.replace("|", r"\|") for cell in row] for row in rows)
+    every = heads, ["---"] * len(heads), *rows
+    cells = ([cell.replace("|", r"\|") for cell in row] for row in every)
     return "\n".join(f"| {' | '.join(row)} |" for row in cells)
 
 
 if __name__ == "__main__":
-    print(tabulate(check_all()))
+    print(tabulate(Statement._fields, check_all()))

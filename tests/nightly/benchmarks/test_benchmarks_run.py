@@ -22,16 +22,13 @@ SMALLEST = {
     "host": [
         f"--on {device} --sides 64 --calls 5" for device in ("gpu", "vnni", "cpu")
     ],
-    "integers": ["--shapes 64x256 --chunks 2 --repeats 1"],
     "look": ["--sizes 64 --phi 1 --repeats 1 --long 1024"],
-    "out_of_core": ["--parts waves,soak --size 512 --depth 128 --products 2"],
-    "scheduler": [
-        "--parts empty --tiles 10 --n-workers 1 --repeats 1",
-        "--parts model --size 256 --tile 64 --n-workers 1 --repeats 1",
-    ],
+    "out_of_core": ["--size 512 --depth 128"],
+    "scheduler": ["--tiles 10 --repeats 1"],
     "shapes": [
         "--parts crossover --dtypes complex128 --shapes 64 --repeats 1",
         "--parts stacks --shapes 32x128 --repeats 1",
+        "--parts exact --shapes 64x256 --repeats 1",
     ],
     "stages": ["--sizes 64 --repeats 1", "--sizes 64 --repeats 1 --without-products"],
     "transport": ["--sizes 1 --repeats 1"],
