@@ -37,7 +37,7 @@ LOWEST := .venv-lowest
 UV = $(LOWEST)/bin/uv
 # What `make newest` tests.
 NEWEST := .venv-newest
-BOUNDED = $(addprefix --extra ,cloud einsum jobqueue xarray)
+BOUNDED = $(addprefix --extra ,cloud jobqueue xarray)
 # Tests start Python some hundred times: nothing is compiled twice.
 unexport PYTHONDONTWRITEBYTECODE
 # Those for every machine: two ask for a GPU, one for 24 GiB of disk and 15 minutes.

@@ -19,7 +19,7 @@ from ..problem.options import OptionsDict
 from .arrays import as_operands, is_unsized, promote, reduce_to
 from .letters import find_sizes
 from .pair import contract_pair
-from .path import contract_network, read_path
+from .path import contract_network, find_path
 from .plain import are_plain, differ_first, multiply_plain, multiply_unsized
 from .recorded import contraction
 from .subscripts import (
@@ -199,17 +199,17 @@ def einsum(
     ----------
     subscripts : str
         Letters of the axes of each operand and, after "->", of the result. An ellipsis
-        stands for axes that are broadcast. NumPy's other form, with lists of numbers,
-        is taken as well: ``einsum(A, [0, 1], B, [1, 2], [0, 2])``.
+        stands for axes that are broadcast. NumPy's other form, with lists of numbers
+        or of other labels, is taken as well: ``einsum(A, [0, 1], B, [1, 2], [0, 2])``.
     *operands : arrays
         As in `matmul`.
     out : array, optional
         As in `matmul`.
     optimize : str, path, bool or optimizer
-        For three or more operands: a path in opt_einsum's form, or how opt_einsum
-        (extra "einsum") finds it, which three operands by default do without;
+        For three or more operands: a path, the name of a way in which opt_einsum finds
+        it, or one of its optimizers, as ``opt_einsum.contract_path`` has them;
         ("greedy", 1e6) limits the entries of each product. False: one operand after the
-        other, without opt_einsum.
+        other.
     **options : optional
         As in `tensordot`, for each pair of operands.
 
@@ -222,8 +222,6 @@ def einsum(
     ------
     ArgumentError, PlanError, AccuracyError, MemoryLimitError
         As `matmul`, and for subscripts that do not fit the operands.
-    EngineUnavailableError
-        (An ImportError.) If opt_einsum is needed and not installed.
 
     Examples
     --------
@@ -253,8 +251,8 @@ def _einsum(
     if out is not None:
         sizes = find_sizes(terms, tuple(x.shape for x in arrays))
         check_out(out, arrays, tuple(sizes[letter] for letter in output), dtype)
-    if len(arrays) < 3:
-        read_path(optimize, len(arrays))
+    if len(arrays) < 3 and optimize != "auto":
+        find_path(terms, output, tuple(x.shape for x in arrays), optimize)
     if len(arrays) == 1:
         found = reduce_to(arrays[0], terms[0], output)
     elif len(arrays) == 2:

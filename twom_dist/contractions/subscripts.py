@@ -1,26 +1,25 @@
-"""Letters of axes: of subscripts such as "...ij,jk->...ik", matmul and tensordot."""
+"""Letters of axes: of subscripts such as "...ij,jk->...ik", matmul and tensordot.
+
+einsum's subscripts are read by opt_einsum, which is imported when they are.
+"""
 
 import re
-from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
-from string import ascii_lowercase, ascii_uppercase
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import ArgumentError, PlanError, shown
+from ..errors import ArgumentError, PlanError
 from ..problem.sizes import same_sizes
 from ..typing import as_integer
 from .letters import Sizes, Term
 
 # Letters beyond a to Z are allowed, since networks of many letters need them.
-_TERM = re.compile(r"(?:(?![\x00-@\[-`{-\x7f]|\s).)*")
+_LETTERS = re.compile(r"[^\x00-@\[-`{-\x7f\s]*")
 _ELLIPSIS = "..."
-_FORMS = "Write letters, such as 'ij,jk->ik', or lists: A, [0, 1], B, [1, 2]"
-# In NumPy's order, in which it sorts the axes of a result that is not named; then all
-# that no space interrupts, for networks of many letters.
-_LETTERS = ascii_uppercase + ascii_lowercase + "".join(map(chr, range(0xC0, 0x1680)))
 
 
 class Subscripts(NamedTuple):
@@ -38,34 +37,26 @@ def write_letters(given: Sequence[Any]) -> tuple[str, Sequence[Any]]:
     Examples
     --------
     >>> write_letters(["A", [0, 1], "B", [1, 2], [0, 2]])
-    ('AB,BC->AC', ['A', 'B'])
+    ('ab,bc->ac', ['A', 'B'])
     """
+    from opt_einsum import get_symbol
+
     count = len(given) // 2 * 2
     operands, lists = given[0:count:2], [*given[1:count:2], *given[count:]]
-    if any(getattr(x, "ndim", 1) != 1 for x in lists):
-        text = "an array stands where axes are expected"
-        raise ArgumentError(text, _FORMS, "subscripts")
-    terms = ["".join(map(_letter_of, _list_axes(x))) for x in lists]
+    names = None
+    if all(isinstance(x, list | tuple) for x in lists):
+        with suppress(TypeError):
+            names = sorted({*chain(*lists)} - {...})
+    if names is None:
+        text = "axes are neither subscripts nor lists of numbers, or of other labels"
+        remedy = "Write letters, such as 'ij,jk->ik', or lists: A, [0, 1], B, [1, 2]"
+        raise ArgumentError(text, remedy, "subscripts")
+    # In their order, by which einsum sorts the axes of a result that is not named.
+    symbols = sorted(map(get_symbol, range(len(names))))
+    letters = {**dict(zip(names, symbols, strict=True)), ...: _ELLIPSIS}
+    terms = ["".join(letters[name] for name in x) for x in lists]
     inputs = ",".join(terms[: len(operands)])
     return "->".join([inputs, *terms[len(operands) :]]), operands
-
-
-def _list_axes(given: Any) -> list[Any]:
-    return list(given) if np.iterable(given) else [given]
-
-
-def _letter_of(axis: Any) -> str:
-    number = as_integer(axis)
-    if axis is Ellipsis:
-        return _ELLIPSIS
-    if number is None or not 0 <= number < len(_LETTERS):
-        raise ArgumentError(
-            f"the axis {shown(axis)} is neither an integer of 0 to "
-            f"{len(_LETTERS) - 1} nor an ellipsis",
-            _FORMS,
-            "subscripts",
-        )
-    return _LETTERS[number]
 
 
 @lru_cache(maxsize=1024)
@@ -75,79 +66,58 @@ def parse(subscripts: str, ndims: tuple[int, ...]) -> Subscripts:
     Examples
     --------
     >>> parse("ij,...j", (2, 2)).output
-    ('...0', 'i')
+    ('...a', 'i')
     """
+    from opt_einsum.parser import parse_einsum_input
+
     inputs, arrow, output = subscripts.replace(" ", "").partition("->")
-    texts = inputs.split(",")
-    _check(subscripts, [*texts, output])
-    if len(texts) != len(ndims):
-        raise PlanError(
-            f"the number of terms in {subscripts!r} is {len(texts)}, and that of "
-            f"operands {len(ndims)}",
-            "",
-            "operand-count",
-        )
-    terms = tuple(
-        _expand(text, ndim, position, subscripts)
-        for position, (text, ndim) in enumerate(zip(texts, ndims, strict=True), 1)
+    _check(subscripts, inputs.split(","), output, ndims)
+    shapes = ((1,) * ndim for ndim in ndims)
+    try:
+        found = parse_einsum_input((subscripts, *shapes), shapes=True)
+    except ValueError as error:
+        text = f"{error} (subscripts {subscripts!r})"
+        raise PlanError(text, "", "output-letter") from None
+    # Axes of an ellipsis get letters that are not in the subscripts.
+    *terms, result = (
+        tuple(x if x in inputs else _ELLIPSIS + x for x in term)
+        for term in (*found[0].split(","), found[1])
     )
-    counts = Counter(letter for term in terms for letter in term)
-    dots = sorted((x for x in counts if len(x) > 1), key=_place, reverse=True)
-    if not arrow:
-        once = sorted(x for x, count in counts.items() if count == 1 and len(x) == 1)
-        return Subscripts(terms, (*dots, *once))
-    _check_output(output, counts, subscripts)
-    before, ellipsis, after = output.partition(_ELLIPSIS)
-    if dots and not ellipsis:
+    dots = any(len(x) > 1 for x in chain(*terms))
+    if arrow and dots and _ELLIPSIS not in output:
         text = f"an operand of {subscripts!r} has an ellipsis, but not the result"
         raise PlanError(text, "Write '...' after the arrow", "subscripts")
-    return Subscripts(terms, (*before, *dots, *after) if ellipsis else (*before,))
+    return Subscripts(tuple(terms), result)
 
 
-def _place(letter: str) -> int:
-    return int(letter.removeprefix(_ELLIPSIS))
-
-
-def _check(subscripts: str, texts: list[str]) -> None:
-    """Refuse what is neither letters nor one ellipsis."""
-    for text in texts:
-        letters = text.replace(_ELLIPSIS, "", 1)
-        if not _TERM.fullmatch(letters):
+def _check(
+    subscripts: str, terms: list[str], output: str, ndims: tuple[int, ...]
+) -> None:
+    """Refuse what opt_einsum takes, or says in other words for each form."""
+    for text in (*terms, output):
+        if not _LETTERS.fullmatch(text.replace(_ELLIPSIS, "", 1)):
             raise PlanError(
                 f"{text!r} in the subscripts {subscripts!r} is not made of letters and "
                 "an ellipsis",
                 "Write them as for numpy.einsum",
                 "subscripts",
             )
-
-
-def _expand(text: str, ndim: int, position: int, subscripts: str) -> Term:
-    """Give each axis of an operand a letter."""
-    before, ellipsis, after = text.partition(_ELLIPSIS)
-    more = ndim - len(before) - len(after)
-    if more < 0 or (more and not ellipsis):
+    if len(terms) != len(ndims):
         raise PlanError(
-            f"operand {position} has {ndim} axes, but {text!r} in the subscripts "
-            f"{subscripts!r} names {len(before) + len(after)}",
+            f"the number of terms in {subscripts!r} is {len(terms)}, and that of "
+            f"operands {len(ndims)}",
             "",
-            "operand-axes",
+            "operand-count",
         )
-    dots = (f"{_ELLIPSIS}{place}" for place in reversed(range(more)))
-    return (*before, *dots, *after)
-
-
-def _check_output(output: str, counts: Counter[str], subscripts: str) -> None:
-    """Refuse letters of the result that no operand has, or that it has twice."""
-    letters = output.replace(_ELLIPSIS, "", 1)
-    for letter in letters:
-        if letter not in counts:
-            problem = f"no operand has the letter {letter!r} of the result"
-        elif letters.count(letter) > 1:
-            problem = f"the result has the letter {letter!r} twice"
-        else:
-            continue
-        text = f"{problem} (subscripts {subscripts!r})"
-        raise PlanError(text, "", "output-letter")
+    for position, (text, ndim) in enumerate(zip(terms, ndims, strict=True), 1):
+        named = len(text.replace(_ELLIPSIS, ""))
+        if named > ndim or (named < ndim and _ELLIPSIS not in text):
+            raise PlanError(
+                f"operand {position} has {ndim} axes, but {text!r} in the subscripts "
+                f"{subscripts!r} names {named}",
+                "",
+                "operand-axes",
+            )
 
 
 _Pair = tuple[tuple[Term, Term], Term]
@@ -194,15 +164,8 @@ def tensordot_terms(left: Sizes, right: Sizes, axes: Any) -> _Pair:
                 "but axes that are contracted must agree"
             )
             raise PlanError(text, "", "shapes")
-    return _name(len(left), len(right), tuple(first), tuple(second))
-
-
-@lru_cache(maxsize=4096)
-def _name(
-    left: int, right: int, first: tuple[int, ...], second: tuple[int, ...]
-) -> _Pair:
-    a = [f"a{axis}" for axis in range(left)]
-    b = [f"b{axis}" for axis in range(right)]
+    a = [f"a{axis}" for axis in range(len(left))]
+    b = [f"b{axis}" for axis in range(len(right))]
     for x, y in zip(first, second, strict=True):
         b[y] = a[x]
     output = [x for axis, x in enumerate(a) if axis not in first]

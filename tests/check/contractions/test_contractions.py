@@ -255,9 +255,13 @@ def test_lists_of_numbers_stand_for_letters_as_in_numpy():
         expected, found = np.einsum(*call), td.einsum(*call, method="2m")
         assert found.shape == expected.shape
         assert np.allclose(found, expected)
-    # There may be more axes than letters.
+    # There may be more axes than letters, and other labels than numbers.
     assert np.array_equal(td.einsum(A, [60, 1], B, [1, 5000]), td.matmul(A, B))
-    assert np.array_equal(td.einsum(A, [5000, 60]), A.T)
+    assert np.array_equal(td.einsum(A, ["z", "b"]), A.T)
+    # NumPy's order of an unnamed result beyond 26 axes, as letters have it, is theirs.
+    x = np.ones((1,) * 26 + (3, 2))
+    for axes in (range(28), range(27, -1, -1)):
+        assert td.einsum(x, [*axes]).shape == np.einsum(x, [*axes]).shape
 
 
 WHOLE = np.arange(-12, 12).reshape(4, 3, 2), np.arange(40).reshape(4, 2, 5)

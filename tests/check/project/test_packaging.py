@@ -53,7 +53,7 @@ def declare(*extras):
 
 @cases("cuda", ["12", "13"])
 def test_what_the_package_imports_is_declared(cuda):
-    declared, installed = declare(f"cuda{cuda}", "einsum"), packages_distributions()
+    declared, installed = declare(f"cuda{cuda}"), packages_distributions()
     for name in imported():
         packages = [OF_GPUS[name]] if name in OF_GPUS else installed[name]
         given = {canonicalize_name(x.format(cuda)) for x in packages}
@@ -61,7 +61,7 @@ def test_what_the_package_imports_is_declared(cuda):
 
 
 def test_what_is_declared_has_a_lower_bound_and_no_other():
-    extras = ("cloud", "einsum", "jobqueue", "xarray")
+    extras = ("cloud", "jobqueue", "xarray")
     for text in [*PROJECT["dependencies"], *(x for y in extras for x in EXTRAS[y])]:
         operators = [x.operator for x in Requirement(text).specifier]
         assert operators == [">="], text
