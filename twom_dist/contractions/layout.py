@@ -6,7 +6,6 @@ the order of its operand's memory. Contracted axes have one order in both operan
 of the one whose copy would be larger.
 """
 
-from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from math import inf, prod
@@ -14,7 +13,7 @@ from typing import NamedTuple
 
 from ..errors import PlanError
 from ..typing import Op
-from .letters import Roles, Sizes, Term, find_roles
+from .letters import Sizes, Term
 
 # NumPy has no array of more.
 _MOST_AXES = 64
@@ -29,8 +28,8 @@ class FusedSide(NamedTuple):
         Stack, then rows, then columns of the matrices.
     term : letters
         Of these axes.
-    rows, columns : int
-        Numbers of axes that are fused to each.
+    rows : int
+        Number of axes that are fused to rows.
     shape : tuple of int
         Stack, and rows and columns fused.
     op : {"N", "T"}
@@ -40,7 +39,6 @@ class FusedSide(NamedTuple):
     axes: tuple[int, ...]
     term: Term
     rows: int
-    columns: int
     shape: Sizes
     op: Op
 
@@ -76,6 +74,43 @@ class PairLayout(NamedTuple):
     mirror: tuple[tuple[int, ...], tuple[int, ...]] | None
 
 
+class _Operand(NamedTuple):
+    """The letters of an operand, and the size and the stride of the axis of each."""
+
+    term: Term
+    sizes: dict[str, int]
+    steps: dict[str, int]
+
+    def by_memory(self, letters: Term) -> Term:
+        """Order letters from the largest stride to the smallest."""
+        return tuple(sorted(letters, key=lambda x: -abs(self.steps[x])))
+
+    def fuses(self, letters: Term) -> bool:
+        """Tell whether axes, in this order, form a single axis in memory."""
+        long = [x for x in letters if self.sizes[x] != 1]
+        steps, sizes = self.steps, self.sizes
+        return all(steps[x] == steps[y] * sizes[y] for x, y in pairwise(long))
+
+    def finest(self, letters: Term) -> float:
+        """Return the least stride of axes of more than one entry."""
+        steps = (abs(self.steps[x]) for x in letters if self.sizes[x] != 1)
+        return min(steps, default=inf)
+
+    def size(self, letters: Term) -> int:
+        """Return the number of entries along these axes."""
+        return prod(self.sizes[x] for x in letters)
+
+    def fused(self, batch: Term, rows: Term, columns: Term) -> FusedSide:
+        """Take rows and columns as they lie, or the other way round, transposed."""
+        turned = self.finest(rows) < self.finest(columns)
+        if turned:
+            rows, columns = columns, rows
+        letters = (*batch, *rows, *columns)
+        shape = (*(self.sizes[x] for x in batch), self.size(rows), self.size(columns))
+        axes = tuple(self.term.index(x) for x in letters)
+        return FusedSide(axes, letters, len(rows), shape, "T" if turned else "N")
+
+
 @lru_cache(maxsize=4096)
 def lay_out(
     a: Term,
@@ -89,94 +124,41 @@ def lay_out(
         problem = f"a product of two operands would have {len(output)} axes"
         remedy = f"NumPy's arrays have up to {_MOST_AXES}: fuse some with reshape"
         raise PlanError(problem, remedy, "axes")
-    roles = find_roles(a, b, output)
-    sizes = dict(zip((*a, *b), (*shapes[0], *shapes[1]), strict=True))
-    steps = [dict(zip(x, y, strict=True)) for x, y in zip((a, b), strides, strict=True)]
-    left, right = (
-        _by_memory(letters, step)
-        for letters, step in zip((roles.left, roles.right), steps, strict=True)
+    x, y = (
+        _Operand(
+            term,
+            dict(zip(term, shape, strict=True)),
+            dict(zip(term, steps, strict=True)),
+        )
+        for term, shape, steps in zip((a, b), shapes, strides, strict=True)
     )
-    orders = [_by_memory(roles.contracted, step) for step in steps]
-    groups = (left, right)
+    batch = tuple(t for t in output if t in a and t in b)
+    left = x.by_memory(tuple(t for t in a if t not in b))
+    right = y.by_memory(tuple(t for t in b if t not in a))
+    contracted = tuple(t for t in a if t in b and t not in output)
 
     def count_copied(order: Term) -> int:
         return sum(
-            prod(shape)
-            for shape, group, step in zip(shapes, groups, steps, strict=True)
-            if not (_fuses(group, sizes, step) and _fuses(order, sizes, step))
+            z.size(z.term)
+            for z, group in ((x, left), (y, right))
+            if not (z.fuses(group) and z.fuses(order))
         )
 
-    inner = min(orders, key=count_copied)
-    result = (*roles.batch, *left, *right)
+    inner = min((z.by_memory(contracted) for z in (x, y)), key=count_copied)
+    result, sizes = (*batch, *left, *right), x.sizes | y.sizes
+    mirror = None
+    if [sizes[t] for t in left] == [sizes[t] for t in right]:
+        mirror = (
+            tuple(a.index(t) for t in (*batch, *left, *inner)),
+            tuple(b.index(t) for t in (*batch, *right, *inner)),
+        )
     return PairLayout(
-        _make_side(a, roles.batch, (left, inner), sizes, steps[0]),
-        _make_side(b, roles.batch, (inner, right), sizes, steps[1]),
+        x.fused(batch, left, inner),
+        y.fused(batch, inner, right),
         result,
-        tuple(sizes[x] for x in result),
-        tuple(result.index(x) for x in output),
+        tuple(sizes[t] for t in result),
+        tuple(result.index(t) for t in output),
         inner,
-        (_size(left, sizes), _size(right, sizes), _size(inner, sizes)),
-        _find_mirror((a, b), groups, roles, inner, sizes),
+        (x.size(left), y.size(right), x.size(inner)),
+        mirror,
     )
-
-
-def _find_mirror(
-    terms: tuple[Term, Term],
-    groups: tuple[Term, Term],
-    roles: Roles,
-    inner: Term,
-    sizes: dict[str, int],
-) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Find the axes of both operands in an order in which their shapes agree."""
-    first, second = ([sizes[x] for x in group] for group in groups)
-    if first != second:
-        return None
-    left, right = (
-        tuple(term.index(x) for x in (*roles.batch, *group, *inner))
-        for term, group in zip(terms, groups, strict=True)
-    )
-    return left, right
-
-
-def _by_memory(letters: Term, strides: dict[str, int]) -> Term:
-    """Order letters from the largest stride to the smallest."""
-    return tuple(sorted(letters, key=lambda x: -abs(strides[x])))
-
-
-def _fuses(letters: Term, sizes: dict[str, int], strides: dict[str, int]) -> bool:
-    """Tell whether axes, in this order, form a single axis in memory."""
-    long = [x for x in letters if sizes[x] != 1]
-    return all(strides[x] == strides[y] * sizes[y] for x, y in pairwise(long))
-
-
-def _make_side(
-    term: Term,
-    batch: Term,
-    groups: tuple[Term, Term],
-    sizes: dict[str, int],
-    strides: dict[str, int],
-) -> FusedSide:
-    """Take rows and columns as they lie, or the other way round, transposed."""
-    rows, columns = groups
-    turned = _finest(rows, sizes, strides) < _finest(columns, sizes, strides)
-    if turned:
-        rows, columns = columns, rows
-    letters = (*batch, *rows, *columns)
-    return FusedSide(
-        tuple(term.index(x) for x in letters),
-        letters,
-        len(rows),
-        len(columns),
-        (*(sizes[x] for x in batch), _size(rows, sizes), _size(columns, sizes)),
-        "T" if turned else "N",
-    )
-
-
-def _finest(letters: Term, sizes: dict[str, int], strides: dict[str, int]) -> float:
-    """Return the least stride of axes of more than one entry."""
-    steps = [abs(strides[x]) for x in letters if sizes[x] != 1]
-    return min(steps, default=inf)
-
-
-def _size(letters: Sequence[str], sizes: dict[str, int]) -> int:
-    return prod(sizes[x] for x in letters)

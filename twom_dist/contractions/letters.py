@@ -3,13 +3,14 @@
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 from ..errors import PlanError
 
 Sizes = tuple[int, ...]
-# Letters of the axes of an operand. Those of an ellipsis are "...0", "...1" from the
-# right; any other letter is one character, or any text that tells axes apart.
+# Letters of the axes of an operand: any texts that tell axes apart. Those of einsum are
+# one character, behind "..." if they stand for an axis of an ellipsis.
 Term = tuple[str, ...]
 
 
@@ -38,22 +39,6 @@ class Reduction(NamedTuple):
         return not (self.diagonals or self.dropped or self.summed)
 
 
-class Roles(NamedTuple):
-    """The letters of two operands by their roles.
-
-    Attributes
-    ----------
-    batch : of both and of the result
-    left, right : of one and of the result
-    contracted : of both alone
-    """
-
-    batch: Term
-    left: Term
-    right: Term
-    contracted: Term
-
-
 def find_sizes(terms: Sequence[Term], shapes: Sequence[Sizes]) -> dict[str, int]:
     """Find the size of each letter, or say for which letter sizes differ.
 
@@ -80,37 +65,33 @@ def reduce_each(
 ) -> tuple[Reduction, ...]:
     """Find the reduction of each operand that precedes a product."""
     sizes = find_sizes(terms, shapes)
-    straightened = [
-        _straighten(term, shape, sizes)
+    straight = [_find_diagonals(term) for term in terms]
+    # Letters that are broadcast, where other operands have more than an entry.
+    single = [
+        {x for x, size in zip(term, shape, strict=True) if size == 1 != sizes[x]}
         for term, shape in zip(terms, shapes, strict=True)
     ]
-    # What is left of each, and how many operands have a letter.
-    kept = [
-        [x for axis, x in enumerate(term) if axis not in dropped]
-        for _, term, dropped in straightened
+    left = [
+        [x for x in term if x not in ones]
+        for (_, term), ones in zip(straight, single, strict=True)
     ]
-    counts = Counter(x for letters in kept for x in letters)
-    counts.update(output)
-    found = []
-    for diagonals, term, dropped in straightened:
-        summed = tuple(
-            axis
-            for axis, letter in enumerate(term)
-            if axis not in dropped and counts[letter] == 1
+    counts = Counter(chain(output, *left))
+    return tuple(
+        Reduction(
+            diagonals,
+            tuple(axis for axis, x in enumerate(term) if x in ones),
+            tuple(
+                axis for axis, x in enumerate(term) if x not in ones and counts[x] == 1
+            ),
+            tuple(x for x in kept if counts[x] > 1),
         )
-        left = tuple(
-            x for axis, x in enumerate(term) if axis not in (*dropped, *summed)
-        )
-        found.append(Reduction(diagonals, dropped, summed, left))
-    return tuple(found)
+        for (diagonals, term), ones, kept in zip(straight, single, left, strict=True)
+    )
 
 
-def _straighten(
-    term: Term, shape: Sizes, sizes: dict[str, int]
-) -> tuple[tuple[tuple[int, int], ...], Term, tuple[int, ...]]:
-    """Find diagonals, the letters after they are taken, and axes that are broadcast."""
-    letters, own = list(term), dict(zip(term, shape, strict=True))
-    diagonals = []
+def _find_diagonals(term: Term) -> tuple[tuple[tuple[int, int], ...], Term]:
+    """Find diagonals, and the letters after they are taken."""
+    letters, diagonals = list(term), []
     for letter in dict.fromkeys(term):
         while letters.count(letter) > 1:
             first = letters.index(letter)
@@ -118,23 +99,4 @@ def _straighten(
             diagonals.append((first, second))
             del letters[second], letters[first]
             letters.append(letter)
-    dropped = tuple(
-        axis for axis, x in enumerate(letters) if own[x] == 1 and sizes[x] != 1
-    )
-    return tuple(diagonals), tuple(letters), dropped
-
-
-def find_roles(a: Term, b: Term, output: Term) -> Roles:
-    """Sort the letters of two reduced operands by their roles.
-
-    Examples
-    --------
-    >>> find_roles(("b", "i", "k"), ("k", "b"), ("b", "i"))
-    Roles(batch=('b',), left=('i',), right=(), contracted=('k',))
-    """
-    return Roles(
-        tuple(x for x in output if x in a and x in b),
-        tuple(x for x in a if x not in b),
-        tuple(x for x in b if x not in a),
-        tuple(x for x in a if x in b and x not in output),
-    )
+    return tuple(diagonals), tuple(letters)

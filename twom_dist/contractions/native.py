@@ -1,4 +1,4 @@
-"""Contractions that are left to dask: its own graph, and its own chunks."""
+"""Contractions that NumPy, CuPy or dask compute, by functions of their own."""
 
 from collections.abc import Callable
 from string import ascii_letters
@@ -6,32 +6,75 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.family import family_of
+from ..kernels.family import family_of, namespace
 from ..kernels.limits import Shape
 from ..kernels.registry import engine_of
 from ..problem.choice import Choice
 from ..problem.matrices import is_dask
+from .arrays import is_repeated, permute
+from .fuse import fuse, split
+from .layout import PairLayout
 from .letters import Term
 
 # float32, float64, complex64 and complex128 go through int8 products or the BLAS.
 PRODUCT_KINDS = "fdFD"
 # What computes a contraction natively.
 Native = Callable[[], Any]
+# np.einsum's numbers of axes.
+_MOST_LETTERS = 52
 
 
-def is_left_to_dask(a: Any, b: Any, routine: str, shape: Shape, choice: Choice) -> bool:
-    """Decide whether dask multiplies two arrays, of which one is its own.
+def dtype_of(a: Any, b: Any) -> np.dtype[Any]:
+    """Return the dtype of a product."""
+    dtype: np.dtype[Any] = a.dtype
+    return dtype if dtype == b.dtype else np.result_type(dtype, b.dtype)
 
-    Array expressions are never left to it: it lacks most of these products for them.
+
+def engine_for(x: Any, choice: Choice) -> str:
+    """Name the engine of a product of x."""
+    return engine_of(choice.engine, family_of(x._meta if is_dask(x) else x))
+
+
+def is_native(a: Any, b: Any, routine: str, shape: Shape, choice: Choice) -> bool:
+    """Decide whether a product is left to the library of its operands.
+
+    Array expressions are never left to dask: it lacks most of these products for them.
     """
-    x = a if is_dask(a) else b
-    dtype = np.result_type(a.dtype, b.dtype)
+    dtype = dtype_of(a, b)
     if dtype.char not in PRODUCT_KINDS:
         return True
+    x = b if is_dask(b) else a
     if hasattr(x, "expr"):
         return False
-    engine = engine_of(choice.engine, family_of(x._meta))
-    return choice.is_native(engine, routine, dtype, shape)
+    return choice.is_native(engine_for(x, choice), routine, dtype, shape)
+
+
+def multiply_natively(
+    a: Any, b: Any, terms: tuple[Term, Term], output: Term, layout: PairLayout
+) -> Any:
+    """Multiply arrays in memory by their library."""
+    if _repeats_for_vector(a, b, layout):
+        numbers = {x: i for i, x in enumerate(dict.fromkeys((*terms[0], *terms[1])))}
+        left, right, out = ([numbers[x] for x in term] for term in (*terms, output))
+        # As fast as a product of matrices with a vector, and without a copy.
+        return np.einsum(a, left, b, right, out)
+    x, y, _ = fuse(a, b, layout)
+    sides = zip((x, y), (layout.left, layout.right), strict=True)
+    straight = (z if side.op == "N" else z.swapaxes(-1, -2) for z, side in sides)
+    return split(namespace(a).matmul(*straight), layout)
+
+
+def _repeats_for_vector(a: Any, b: Any, layout: PairLayout) -> bool:
+    """Tell a product with vectors that would copy a view larger than its memory.
+
+    Such are windows that slide, and arrays that are broadcast.
+    """
+    if 1 not in layout.shape[:2] or a.dtype != b.dtype:
+        return False
+    if len({*layout.left.term, *layout.right.term}) > _MOST_LETTERS:
+        return False
+    sides = (a, layout.left), (b, layout.right)
+    return any(len(x.axes) != len(x.shape) and is_repeated(y) for y, x in sides)
 
 
 def contract_by_dask(
@@ -40,7 +83,6 @@ def contract_by_dask(
     """Contract two operands as dask does, by `native` if its own function is known."""
     import dask.array as da
 
-    dtype = np.result_type(a.dtype, b.dtype)
     if native is None:
         own = dict.fromkeys((*terms[0], *terms[1]))
         letters = dict(zip(own, ascii_letters, strict=False))
@@ -49,4 +91,15 @@ def contract_by_dask(
     else:
         found = native()
     # dask sums small integers and booleans in larger types.
-    return found.astype(dtype)
+    return found.astype(dtype_of(a, b))
+
+
+def multiply_entries(a: Any, b: Any, terms: tuple[Term, Term], output: Term) -> Any:
+    """Multiply entries where no letter is contracted."""
+    x, y = (
+        permute(x, tuple(term.index(t) for t in output if t in term))[
+            tuple(slice(None) if t in term else None for t in output)
+        ]
+        for x, term in zip((a, b), terms, strict=True)
+    )
+    return x * y

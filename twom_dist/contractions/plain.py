@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from ..api.routine import compute_call
 from ..auto.choose import is_small
+from ..problem.call import Call, Terms
 from ..problem.choice import Choice
 from ..problem.matrices import is_dask
-from .native import PRODUCT_KINDS, is_left_to_dask
-from .pair import compare_names, compute, engine_for
+from ..tiles.routine import ROUTINES
+from .native import PRODUCT_KINDS, dtype_of, is_native
+from .same_operand import compare_names
 
 
 def are_plain(x: Any, y: Any) -> bool:
@@ -37,21 +40,21 @@ def differ_first(x: Any, y: Any) -> bool:
 def multiply_plain(x: Any, y: Any, choice: Choice) -> Any:
     """Multiply them natively, or as gemm does."""
     shape = (*x.shape, y.shape[1])
-    if choice.by_size and (
-        is_small(x.dtype, shape)
-        or choice.is_native(engine_for(x, choice), "gemm", x.dtype, shape)
-    ):
+    small = choice.by_size and is_small(x.dtype, shape)
+    if small or is_native(x, y, "gemm", shape, choice):
         return np.matmul(x, y)
-    return compute("gemm", ("N", "N"), choice, x, y)
+    return _compute("gemm", choice, x, y)
 
 
 def multiply_unsized(a: Any, b: Any, choice: Choice) -> Any:
     """Multiply two matrices, at least one of dask with chunks of unknown size."""
     lazy, known = is_dask(a) and is_dask(b), choice.equilibrate is not None
-    twin = compare_names(a, b, (0, 1), (1, 0)) if lazy and not known else None
+    update = compare_names(a, b, (0, 1), (1, 0)) if lazy and not known else None
     fits = a.shape[1] == b.shape[0]  # not if unknown, which is NaN
-    if fits and is_left_to_dask(a, b, twin or "gemm", (*a.shape, b.shape[1]), choice):
-        return np.matmul(a, b).astype(np.result_type(a.dtype, b.dtype))
-    if twin:
-        return compute(twin, ("N",), choice, a)
-    return compute("gemm", ("N", "N"), choice, a, b)
+    if fits and is_native(a, b, update or "gemm", (*a.shape, b.shape[1]), choice):
+        return np.matmul(a, b).astype(dtype_of(a, b))
+    return _compute(update, choice, a) if update else _compute("gemm", choice, a, b)
+
+
+def _compute(name: str, choice: Choice, *matrices: Any) -> Any:
+    return compute_call(Call(Terms(ROUTINES[name], choice), *matrices))

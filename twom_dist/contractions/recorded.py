@@ -1,13 +1,12 @@
-"""The calls that contractions make, for plans and explanations, and for blocks.
+"""Contractions beside their computation: their calls recorded, or intercepted.
 
-A contraction that is asked runs as far as its products, and there records the calls.
-While a block of `td.use` is open, all contractions are intercepted.
+For plans and explanations a contraction runs as far as its products, whose calls are
+recorded. While a block of `td.use` is open, all contractions are intercepted.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -20,35 +19,12 @@ from ..problem.call import Call
 from ..problem.dtypes import letter_of
 from ..problem.options import show_options
 from ..typing import as_integer
-from .arrays import as_operands
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-
-@dataclass
-class Recording:
-    """Products that a contraction has met.
-
-    Attributes
-    ----------
-    shapes : bool
-        Whether the operands stand for their shapes alone.
-    calls : list of Call
-    sizes : list of (m, n, k)
-        Of these calls.
-    """
-
-    shapes: bool
-    calls: list[Call] = field(default_factory=list)
-    sizes: list[tuple[int, int, int]] = field(default_factory=list)
-
-
-_recording: ContextVar[Recording | None] = ContextVar(
-    "twom-dist-recording", default=None
-)
-current = _recording.get
-
+_calls: ContextVar[list[Call] | None] = ContextVar("twom-dist-calls", default=None)
+current = _calls.get
 
 # Calls a contraction, given it with its arguments, and counts it.
 Interceptor = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
@@ -68,7 +44,7 @@ def intercept(interceptor: Interceptor) -> Iterator[None]:
         _interceptors.pop()
 
 
-class _Asked(np.ndarray[Any, Any]):
+class _Recorded(np.ndarray[Any, Any]):
     """An array for which no contraction takes a short cut."""
 
 
@@ -79,14 +55,19 @@ def contraction(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def ask(*args: Any, **options: Any) -> Call:
         out = options.pop("out", None)
-        letter, shapes, operands = _prepare(function.__name__, args)
-        recording = Recording(shapes)
-        token = _recording.set(recording)
+        operands, letter, shapes = _outline(function.__name__, args)
+        calls: list[Call] = []
+        token = _calls.set(calls)
         try:
             function(*operands, **options)
         finally:
-            _recording.reset(token)
-        call = _take_one(function.__name__, recording)
+            _calls.reset(token)
+        call = _take_one(function.__name__, calls)
+        if shapes:
+            A, B, diag = (
+                getattr(x, "shape", None) for x in (call.A, call.B, call.diag)
+            )
+            call = call._replace(A=A, B=B, diag=diag)
         return call._replace(out=out, terms=call.terms._replace(letter=letter))
 
     # `problem.arguments.checked`, but for the interceptor: another call would be felt.
@@ -94,7 +75,9 @@ def contraction(function: Callable[P, R]) -> Callable[P, R]:
     def called(*args: Any, **options: Any) -> Any:
         try:
             if _interceptors:
-                return _call_interceptor(function, args, options)
+                # A copy, since another thread may end the last block now.
+                for interceptor in _interceptors[:1]:
+                    return interceptor(function, args, options)
             return function(*args, **options)
         except TypeError:
             check_arguments(function, args, options)
@@ -105,15 +88,8 @@ def contraction(function: Callable[P, R]) -> Callable[P, R]:
     return cast(Callable[P, R], made)
 
 
-def _call_interceptor(function: Any, args: Any, options: Any) -> Any:
-    # A copy, since another thread may end the last block now.
-    for interceptor in _interceptors[:1]:
-        return interceptor(function, args, options)
-    return function(*args, **options)
-
-
-def _prepare(name: str, given: Sequence[Any]) -> tuple[str | None, bool, list[Any]]:
-    """Replace shapes by lazy zeros, and all other operands where there are any.
+def _outline(name: str, given: Sequence[Any]) -> tuple[list[Any], str | None, bool]:
+    """Replace shapes by lazy zeros.
 
     Returns the letter of the dtype of arrays beside shapes, and whether there are any.
     """
@@ -122,38 +98,34 @@ def _prepare(name: str, given: Sequence[Any]) -> tuple[str | None, bool, list[An
     if name == "einsum" and args:
         letters = isinstance(args[0], str)
         places = range(1, len(args)) if letters else range(0, len(args) // 2 * 2, 2)
-    arrays = [args[i] for i in places if not _is_shape(args[i])]
-    names = [f"operand {i}" for i, _ in enumerate(arrays, 1)]
-    found = iter(as_operands(arrays, names)[0])
-    operands = [args[i] if _is_shape(args[i]) else next(found) for i in places]
-    dtypes = [x.dtype for x in operands if not isinstance(x, tuple)]
-    shapes, letter = len(dtypes) < len(operands), None
-    if shapes:
-        from dask.array import zeros
+    shapes = {i: args[i] for i in places if _is_shape(args[i])}
+    for i in places:
+        if type(args[i]) is np.ndarray:
+            args[i] = args[i].view(_Recorded)
+    if not shapes:
+        return args, None, False
+    from dask.array import zeros
 
-        dtype = np.result_type(*dtypes) if dtypes else np.dtype("complex128")
-        letter = letter_of(dtype) if dtypes else None
-        outlines = (x if isinstance(x, tuple) else x.shape for x in operands)
-        operands = [zeros(x, dtype=dtype, chunks=-1) for x in outlines]
-    for i, x in zip(places, operands, strict=True):
-        args[i] = x.view(_Asked) if isinstance(x, np.ndarray) else x
-    return letter, shapes, args
+    dtypes = [args[i].dtype for i in places if hasattr(args[i], "dtype")]
+    dtype = np.result_type(*dtypes) if dtypes else np.dtype("complex128")
+    for i, shape in shapes.items():
+        # By names of their own, since operands of one name are one.
+        args[i] = zeros(shape, dtype=dtype, chunks=-1, name=f"operand-{i}")
+    return args, letter_of(dtype) if dtypes else None, True
 
 
 def _is_shape(x: Any) -> bool:
     return isinstance(x, tuple) and all(as_integer(size) is not None for size in x)
 
 
-def _take_one(name: str, recording: Recording) -> Call:
-    if len(recording.calls) == 1:
-        return recording.calls[0]
-    if not recording.calls:
+def _take_one(name: str, calls: list[Call]) -> Call:
+    if len(calls) == 1:
+        return calls[0]
+    if not calls:
         problem = f"{name} sums no products of these operands"
         raise PlanError(problem, "Nothing is multiplied through int8", "no-product")
-    steps = [f"{m} x {k} times {k} x {n}" for m, n, k in recording.sizes]
-    m, n, k = recording.sizes[0]
     raise PlanError(
-        f"{name} of these operands makes {len(steps)} products, {', '.join(steps)}",
-        f"Ask for one of them, as td.matmul with shapes such as ({m}, {k}), ({k}, {n})",
+        f"{name} of these operands makes {len(calls)} products",
+        "Ask for one of them, such as td.gemm with the shapes (m, k) and (k, n)",
         "products",
     )
