@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable
 from typing import Any, Literal, Unpack
 
 from ..errors import AccuracyError
-from ..interop.mixed import complete
+from ..interop.labelled import join_parts
 from ..problem.call import Call, Names, Terms
 from ..problem.choice import Choice, choose
 from ..problem.dtypes import letter_of
@@ -82,7 +82,7 @@ def gemm(
     ArgumentError, PlanError, AccuracyError, MemoryLimitError
         As `twom_dist.gemm`, and for dimensions or labels that do not fit.
     """
-    A, B, pairs = complete(A, B, pairs)
+    A, B, pairs = join_parts(A, B, pairs)
     letter = None if dtype is None else letter_of(dtype)
     ops = _CONJUGATED[None if conj is None else choose("conj", conj, ("A", "B"))]
     choice = _choose(pairs, options)

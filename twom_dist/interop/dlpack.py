@@ -22,28 +22,13 @@ _OURS = {np.ndarray, NoneType}
 # Devices of DLPack, by its DLDeviceType. Memory of the host, of whatever origin:
 _HOST = (1, 3, 11)
 _CUDA = (2, 13)
-_OTHERS = {
-    4: "OpenCL",
-    7: "Vulkan",
-    8: "Metal",
-    10: "ROCm",
-    14: "oneAPI",
-    15: "WebGPU",
-    16: "Hexagon",
-    17: "MAIA",
-    18: "Trainium",
-}
+_OTHERS = {8: "Metal", 10: "ROCm", 14: "oneAPI"}
 
 # Flags that PyTorch sets on a tensor instead of computing: NumPy would miss a minus.
 _NOTES = (
     ("is_conj", "resolve_conj", "conjugate"),
     ("is_neg", "resolve_neg", "negative"),
 )
-# Remedies for what gemm can do itself.
-_ELSE = {
-    (name, "resolve_conj"): f", or in gemm X and op_{name.lower()}='C' for X.mH"
-    for name in "AB"
-}
 
 
 def adopt(**arrays: Any) -> tuple[list[Any], GiveBack]:
@@ -74,17 +59,7 @@ def adopt(**arrays: Any) -> tuple[list[Any], GiveBack]:
             taken[id(x)] = _writable(x, view)
     found = [taken[id(x)] for x in arrays.values()]
     out = arrays.get("out")
-    if importer is None and taken.get(id(out)) is out:
-        return found, _as_it_is
-    return found, _giver(importer, out, taken.get(id(out)))
-
-
-def _as_it_is(result: Any) -> Any:
-    return result
-
-
-def _giver(importer: GiveBack | None, out: Any, written: Any) -> GiveBack:
-    """Make the function that gives results back, as `out` where that was written to."""
+    written = taken.get(id(out))
 
     def give_back(result: Any) -> Any:
         if isinstance(result, tuple):
@@ -95,9 +70,15 @@ def _giver(importer: GiveBack | None, out: Any, written: Any) -> GiveBack:
                 _import(_importer_of(out), result)
             return out
         ours = isinstance(result, np.ndarray | np.generic)
-        return _import(importer, result) if ours or _is_cupy(result) else result
+        ours = ours or family_of(result) == "cupy"
+        return _import(importer, result) if ours else result
 
-    return give_back
+    unchanged = importer is None and written is out
+    return found, _as_it_is if unchanged else give_back
+
+
+def _as_it_is(result: Any) -> Any:
+    return result
 
 
 def _import(importer: GiveBack | None, result: Any) -> Any:
@@ -115,13 +96,9 @@ def _import(importer: GiveBack | None, result: Any) -> Any:
     return found
 
 
-def _is_cupy(x: Any) -> bool:
-    return family_of(x) == "cupy"
-
-
 def _is_foreign(x: Any) -> bool:
     """Tell an array of another library that speaks DLPack."""
-    ours = isinstance(x, np.ndarray) or _is_cupy(x)
+    ours = isinstance(x, np.ndarray) or family_of(x) == "cupy"
     return not ours and hasattr(type(x), "__dlpack__")
 
 
@@ -156,33 +133,41 @@ def _take_dlpack(x: Any, name: str) -> Any:
             "Give what its method detach() returns",
             "gradient",
         )
-    for note, remedy, word in _NOTES:
+    for note, method, word in _NOTES:
         if hasattr(x, note) and getattr(x, note)():
-            copied = f"Give what its method {remedy}() returns" + _ELSE.get(
-                (name, remedy), ""
-            )
+            remedy = f"Give what its method {method}() returns"
+            if note == "is_conj" and name in ("A", "B"):
+                remedy += f", or in gemm X and op_{name.lower()}='C' for X.mH"
             raise ArgumentError(
                 f"{name} is the {word} of what lies in its memory",
-                "Give a tensor of its own" if name == "out" else copied,
+                "Give a tensor of its own" if name == "out" else remedy,
                 "lazy-view",
             )
     try:
         device = int(x.__dlpack_device__()[0])
         if device in _HOST:
             return np.from_dlpack(x)
+        if device in _CUDA:
+            return _import_cupy(name).from_dlpack(x)
+    except EngineUnavailableError:
+        raise
     except Exception as error:  # the other library raises what it likes
-        raise _refuse(x, name, error) from None
-    if device not in _CUDA:
+        kind, reason = type(x), f"{type(error).__name__}: {error}".splitlines()[0]
         raise ArgumentError(
-            f"{name} lies on a device of {_OTHERS.get(device, f'type {device}')}, "
-            "where no engine multiplies",
-            "Copy it to the host",
-            "device-kind",
-        )
-    return _take_cuda(x, name)
+            f"the memory of {name}, a {kind.__module__}.{kind.__qualname__}, cannot be "
+            f"taken ({reason})",
+            "",
+            "not-a-matrix",
+        ) from None
+    raise ArgumentError(
+        f"{name} lies on a device of {_OTHERS.get(device, f'type {device}')}, where no "
+        "engine multiplies",
+        "Copy it to the host",
+        "device-kind",
+    )
 
 
-def _take_cuda(x: Any, name: str) -> Any:
+def _import_cupy(name: str) -> Any:
     try:
         import cupy
     except ImportError as error:
@@ -191,20 +176,7 @@ def _take_cuda(x: Any, name: str) -> Any:
             f"Install it with {INSTALL_CUDA}",
             "no-cupy",
         ) from error
-    try:
-        return cupy.from_dlpack(x)
-    except Exception as error:
-        raise _refuse(x, name, error) from None
-
-
-def _refuse(x: Any, name: str, error: Exception) -> ArgumentError:
-    kind, reason = type(x), f"{type(error).__name__}: {error}".splitlines()[0]
-    return ArgumentError(
-        f"the memory of {name}, a {kind.__module__}.{kind.__qualname__}, cannot be "
-        f"taken ({reason})",
-        "",
-        "not-a-matrix",
-    )
+    return cupy
 
 
 def _writable(x: Any, view: Any) -> Any:

@@ -10,6 +10,7 @@ from ..problem.call import Call
 from ..problem.matrices import is_dask
 from ..problem.problem import check_matrices
 from ..problem.sizes import is_unknown
+from ..tiles.integers import working_dtype
 from .dimensions import Arranged, Dims, arrange, second, show
 
 
@@ -48,6 +49,26 @@ def is_labelled(x: Any) -> bool:
     """Tell a DataArray without importing xarray."""
     data_array = getattr(sys.modules.get("xarray"), "DataArray", None)
     return data_array is not None and isinstance(x, data_array)
+
+
+def join_parts(A: Any, B: Any, pairs: Any) -> tuple[Any, Any, Any]:
+    """Make complex numbers of pairs that one matrix has beside a floating-point one.
+
+    Returns both matrices, and the dimension of pairs if there still is one. Everything
+    else is returned as it is, to be refused where it does not fit.
+    """
+    given = [A, B]
+    for i, (x, y) in enumerate(((A, B), (B, A))):
+        if not (is_labelled(x) and is_labelled(y)) or pairs in y.dims:
+            continue
+        # Some of more bits are no doubles.
+        exact = x.dtype.kind in "iu" and x.dtype.itemsize <= 4
+        if exact and x.sizes.get(pairs) == 2 and y.dtype.kind in "fc":
+            parts = x.astype(working_dtype(x.dtype))
+            real, imaginary = (parts.isel({pairs: j}, drop=True) for j in (0, 1))
+            given[i] = real + 1j * imaginary
+            return given[0], given[1], False
+    return A, B, pairs
 
 
 def map_values(function: Callable[[Any], Any], x: Any, last: Dims) -> Any:

@@ -154,7 +154,12 @@ def _choose_chunks(x: Any) -> tuple[int, ...]:
     Rows and columns grow first, to at most the largest tile each and its square in
     entries, then the axes that they are stacked along.
     """
-    largest = _choose_largest(x.dtype)
+    cluster, largest = current_cluster(), LARGEST_TILE
+    if (room := cluster.memory.tile_bytes) is not None:
+        # What the client's workers can take; integers may become doubles.
+        entry = _TILES_OF_THREAD * cluster.threads * max(8, x.dtype.itemsize)
+        while largest > SMALLEST_TILE and largest**2 > room // entry:
+            largest //= 2
     stored = getattr(x, "shards", None) or x.chunks or (1,) * len(x.shape)
     sizes = [max(1, size) for size in x.shape]
     chunks = [max(1, min(pair)) for pair in zip(stored, sizes, strict=True)]
@@ -163,14 +168,3 @@ def _choose_chunks(x: Any) -> tuple[int, ...]:
         room = min(largest // chunk, largest**2 // prod(chunks))
         chunks[axis] *= max(1, min(room, -(-sizes[axis] // chunk)))
     return tuple(chunks)
-
-
-def _choose_largest(dtype: np.dtype[Any]) -> int:
-    """Choose the side of the largest tiles that the client's workers can take."""
-    cluster, largest = current_cluster(), LARGEST_TILE
-    if (room := cluster.memory.tile_bytes) is not None:
-        # Integers may become doubles.
-        entries = room // (_TILES_OF_THREAD * cluster.threads * max(8, dtype.itemsize))
-        while largest > SMALLEST_TILE and largest**2 > entries:
-            largest //= 2
-    return largest
