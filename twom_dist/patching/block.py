@@ -177,48 +177,42 @@ def _current() -> _Entry | None:
     return block
 
 
-def _answer(
-    name: str, read: Read, original: Callable[..., Any], /, *args: Any, **more: Any
-) -> Any:
-    """Compute a call of another library, or have the library do so."""
+@contextmanager
+def _outside() -> Iterator[_Entry | None]:
+    """Leave the block of this context: calls of either side's own are not counted."""
     block = _current()
-    if block is None:
-        return original(*args, **more)
-    # Neither side's own calls are asked for by the program.
     token = _entered.set(None)
     try:
-        return _multiply(block, name, read, original, args, more)
+        yield block
     finally:
         _entered.reset(token)
 
 
-def _multiply(
-    block: _Entry,
-    name: str,
-    read: Read,
-    original: Callable[..., Any],
-    args: tuple[Any, ...],
-    more: Mapping[str, Any],
+def _answer(
+    name: str, read: Read, original: Callable[..., Any], /, *args: Any, **more: Any
 ) -> Any:
-    try:
-        asked = read(args, more)
-        if asked is None:
+    """Compute a call of another library, or have the library do so."""
+    with _outside() as block:
+        if block is None:
             return original(*args, **more)
-        check_operands(asked.operands)
-        with listen() as answers:
-            found = asked.compute(block.options)
-    except TwomError as error:
-        if block.strict:
-            raise
-        # Before the library, which may refuse it, too; its error shows ours before it.
-        block.seen.add("left", f"left: {name}, since {error}")
-        return original(*args, **more)
-    _count(block.seen, answers, block.native)
-    native = block.native or (answers and all(answers))
-    if native and _keeps_graph(asked.operands):
-        # The same product, but by dask's own graph, for networks as well.
-        return original(*args, **more)
-    return found
+        try:
+            ours = read(args, more)
+            if ours is None:
+                return original(*args, **more)
+            check_operands(ours.operands)
+            with listen() as answers:
+                found = ours.compute(block.options)
+        except TwomError as error:
+            if block.strict:
+                raise
+            # Before the library, which may refuse it, too, as its error then shows.
+            block.seen.add("left", f"left: {name}, since {error}")
+            return original(*args, **more)
+        native = _count(block.seen, answers, block.native)
+        if native and _keeps_graph(ours.operands):
+            # The same product, but by dask's own graph, for networks as well.
+            return original(*args, **more)
+        return found
 
 
 def _keeps_graph(operands: Sequence[Any]) -> bool:
@@ -231,32 +225,32 @@ def _intercept(
     function: Callable[..., Any], args: tuple[Any, ...], more: Mapping[str, Any]
 ) -> Any:
     """Compute a call of our own, by its own options, and count it."""
-    block = _current()
-    if block is None:
-        return function(*args, **more)
-    token = _entered.set(None)
-    try:
+    with _outside() as block:
+        if block is None:
+            return function(*args, **more)
         with listen() as answers:
             found = function(*args, **more)
-    finally:
-        _entered.reset(token)
     name = function.__name__
-    if not is_contracted(name, args, more):
-        return found
-    try:
-        check_dtype(found)
-    except TwomError as error:
-        block.seen.add("left", f"left: {name}, since {error}")
-    else:
-        _count(block.seen, answers, more.get("method") == NATIVE_METHOD)
+    if is_contracted(name, args, more):
+        try:
+            check_dtype(getattr(found, "dtype", None))
+        except TwomError as error:
+            block.seen.add("left", f"left: {name}, since {error}")
+        else:
+            _count(block.seen, answers, more.get("method") == NATIVE_METHOD)
     return found
 
 
-def _count(seen: ProductCounts, answers: Sequence[str], native: bool) -> None:
-    """Count a product that we have computed, given why its parts are native."""
+def _count(seen: ProductCounts, answers: Sequence[str], native: bool) -> bool:
+    """Count a product that we have computed, given why its parts are native.
+
+    Returns whether all of it is.
+    """
     if native:
         seen.add("native", "native, since method='blas' was given")
-    elif answers and all(answers):
+        return True
+    if answers and all(answers):
         seen.add("native", f"{answers[0]}. {_ALL_THE_SAME}")
-    else:
-        seen.add("ours")
+        return True
+    seen.add("ours")
+    return False

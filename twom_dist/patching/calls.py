@@ -3,6 +3,7 @@
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +16,8 @@ from ..problem.matrices import is_dask
 from ..typing import as_integer
 
 
-class Asked(NamedTuple):
-    """A call of one of our functions, but for the options of the block."""
+class Counterpart(NamedTuple):
+    """The call of ours for one of another library, but for the options of a block."""
 
     operands: Sequence[Any]
     compute: Callable[[Mapping[str, Any]], Any]
@@ -24,46 +25,48 @@ class Asked(NamedTuple):
 
 # Reads positional and named arguments; None where nothing is contracted, ArgumentError
 # for arguments that we do not have.
-Read = Callable[[tuple[Any, ...], Mapping[str, Any]], Asked | None]
+Read = Callable[[tuple[Any, ...], Mapping[str, Any]], Counterpart | None]
 
 
-def _reading(function: Callable[..., Asked | None]) -> Read:
-    def read(args: tuple[Any, ...], more: Mapping[str, Any]) -> Asked | None:
+def _reader(function: Callable[..., Counterpart | None]) -> Read:
+    @wraps(function)
+    def read(args: tuple[Any, ...], more: Mapping[str, Any]) -> Counterpart | None:
         try:
             return function(*args, **more)
-        except TwomError:
-            raise
         except TypeError as error:
-            _, _, problem = str(error).partition("() ")
-            *_, option = problem.split("unexpected keyword argument ")
-            if option != problem:
-                option = option.strip("'")
-                problem = f"was given {option}=, which ours does not take"
-            raise ArgumentError(f"it {problem}", "", "unknown-option") from None
+            if isinstance(error, TwomError):
+                raise
+            *_, problem = str(error).partition("() ")
+            problem = f"ours would not take the call: it {problem}"
+            raise ArgumentError(problem, "", "unknown-option") from None
 
     return read
 
 
-def _read_matmul(x1: Any, x2: Any, /, out: Any = None) -> Asked:
-    return Asked((x1, x2), lambda options: matmul(x1, x2, out=out, **options))
+@_reader
+def _read_matmul(x1: Any, x2: Any, /, out: Any = None) -> Counterpart:
+    return Counterpart((x1, x2), lambda options: matmul(x1, x2, out=out, **options))
 
 
-def _read_swapped(x2: Any, x1: Any, /) -> Asked:
+@_reader
+def _read_swapped(x2: Any, x1: Any, /) -> Counterpart:
     """Read ``x2.__rmatmul__(x1)``."""
-    return _read_matmul(x1, x2)
+    return Counterpart((x1, x2), lambda options: matmul(x1, x2, **options))
 
 
-def _read_tensordot(a: Any, b: Any, axes: Any = 2) -> Asked | None:
+@_reader
+def _read_tensordot(a: Any, b: Any, axes: Any = 2) -> Counterpart | None:
     if as_integer(axes) == 0:
         return None
-    return Asked((a, b), lambda options: tensordot(a, b, axes, **options))
+    return Counterpart((a, b), lambda options: tensordot(a, b, axes, **options))
 
 
-def _read_dot(a: Any, b: Any) -> Asked | None:
+@_reader
+def _read_dot(a: Any, b: Any) -> Counterpart | None:
     """Read a sum over the last axis of a and the last but one of b."""
     if not (_ndim(a) and _ndim(b)):
         return None
-    return _read_tensordot(a, b, (-1, -min(2, _ndim(b))))
+    return _read_tensordot((a, b, (-1, -min(2, _ndim(b)))), {})
 
 
 def _ndim(x: Any) -> int:
@@ -71,9 +74,10 @@ def _ndim(x: Any) -> int:
     return x.ndim if hasattr(x, "ndim") else np.ndim(x)
 
 
+@_reader
 def _read_einsum(
     *operands: Any, dtype: Any = None, optimize: Any = "auto", split_every: Any = None
-) -> Asked | None:
+) -> Counterpart | None:
     """Read subscripts; `split_every` says how dask adds what we do not add."""
     arrays: Sequence[Any]
     subscripts, *arrays = operands
@@ -85,35 +89,33 @@ def _read_einsum(
     counts = Counter(letter for term in terms for letter in {*term})
     if all(count < 2 or letter in output for letter, count in counts.items()):
         return None
-    return Asked(
+    return Counterpart(
         arrays,
         lambda options: einsum(subscripts, *arrays, optimize=optimize, **options),
     )
 
 
+@_reader
 def _read_function(
     _self: Any, function: Any, _types: Any, args: Any, more: Any
-) -> Asked | None:
+) -> Counterpart | None:
     """Read ``__array_function__``, which array expressions of dask lack."""
     read = _FUNCTIONS.get(function)
     return None if read is None else read(args, more)
 
 
 READERS: Mapping[str, Read] = {
-    "matmul": _reading(_read_matmul),
-    "tensordot": _reading(_read_tensordot),
-    "dot": _reading(_read_dot),
-    "einsum": _reading(_read_einsum),
+    "matmul": _read_matmul,
+    "tensordot": _read_tensordot,
+    "dot": _read_dot,
+    "einsum": _read_einsum,
 }
 METHODS: Mapping[str, Read] = {
-    "__matmul__": READERS["matmul"],
-    "__rmatmul__": _reading(_read_swapped),
-    "dot": READERS["dot"],
+    "__matmul__": _read_matmul,
+    "__rmatmul__": _read_swapped,
+    "dot": _read_dot,
 }
-EXPRESSIONS: Mapping[str, Read] = {
-    **METHODS,
-    "__array_function__": _reading(_read_function),
-}
+EXPRESSIONS: Mapping[str, Read] = {**METHODS, "__array_function__": _read_function}
 _FUNCTIONS = {getattr(np, name): read for name, read in READERS.items()}
 
 
@@ -144,19 +146,13 @@ def check_operands(operands: Sequence[Any]) -> None:
         raise ArgumentError(problem, remedy, "families")
     dtypes = [x.dtype for x in operands]
     others = [x for x in dtypes if x.kind not in "biufc"]
-    _check_dtype(others[0] if others else np.result_type(*dtypes))
+    check_dtype(others[0] if others else np.result_type(*dtypes))
 
 
-def check_dtype(found: Any) -> None:
-    """Refuse a product that ours have multiplied without int8, by its dtype."""
-    dtype = getattr(found, "dtype", None)
+def check_dtype(dtype: Any) -> None:
+    """Refuse a product that is multiplied without int8, by its dtype."""
     # Other libraries have dtypes of their own, and only those that we take.
-    if isinstance(dtype, np.dtype):
-        _check_dtype(dtype)
-
-
-def _check_dtype(dtype: np.dtype[Any]) -> None:
-    if dtype.char not in PRODUCT_KINDS:
+    if isinstance(dtype, np.dtype) and dtype.char not in PRODUCT_KINDS:
         problem = f"{dtype} is not multiplied through int8"
         remedy = "Convert it with astype"
         if dtype.kind in "biu":

@@ -36,45 +36,28 @@ class ProductCounts:
     def __init__(self) -> None:
         # Tasks and threads that a block has started may count at the same time.
         self._lock = Lock()
-        self._counts: Counter[tuple[Fate, str]] = Counter()
+        self.ours = self.native = self.left = 0
+        self._reasons: Counter[str] = Counter()
 
     def add(self, fate: Fate, reason: str = "") -> None:
         """Count a product."""
         with self._lock:
-            self._counts[fate, reason] += 1
-
-    @property
-    def ours(self) -> int:
-        """Products that this package multiplies."""
-        return self._sum("ours")
-
-    @property
-    def native(self) -> int:
-        """Products that it has the BLAS multiply."""
-        return self._sum("native")
-
-    @property
-    def left(self) -> int:
-        """Products that it does not take."""
-        return self._sum("left")
-
-    def _sum(self, fate: Fate) -> int:
-        with self._lock:
-            return sum(count for (x, _), count in self._counts.items() if x == fate)
+            setattr(self, fate, getattr(self, fate) + 1)
+            if reason:
+                self._reasons[reason] += 1
 
     def __str__(self) -> str:
-        return "\n".join(self._lines())
+        with self._lock:
+            return "\n".join(self._lines())
 
     __repr__ = __str__
 
     def _lines(self) -> Iterator[str]:
         word = "product" if self.ours == 1 else "products"
         yield f"{self.ours} {word} ours, {self.native} native, {self.left} left"
-        with self._lock:
-            told = [(x, n) for (_, x), n in self._counts.most_common() if x]
-        if not self._counts:
+        if not (self.ours or self.native or self.left):
             yield f"  {_UNSEEN}"
-        for reason, count in told[:_MOST]:
+        for reason, count in self._reasons.most_common(_MOST):
             yield f"  {count} {reason}"
-        if told[_MOST:]:
-            yield f"  and {len(told) - _MOST} more reasons"
+        if len(self._reasons) > _MOST:
+            yield f"  and {len(self._reasons) - _MOST} more reasons"
