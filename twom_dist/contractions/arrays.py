@@ -26,26 +26,21 @@ def as_operands(
     (*arrays, out), give_back = adopt(**dict(zip(names, given, strict=True)), out=out)
     if not all(type(x) is np.ndarray and x.dtype.kind in "biufc" for x in arrays):
         common_family(**dict(zip(names, arrays, strict=True)))
-        arrays = [_as_operand(x, name) for x, name in zip(arrays, names, strict=True)]
-        if not (unsized and all(x.ndim == 2 for x in arrays)):
-            for x, name in zip(arrays, names, strict=True):
-                _check_sizes(x, name)
+        arrays = [as_array(x, name) for x, name in zip(arrays, names, strict=True)]
+        unsized = unsized and all(x.ndim == 2 for x in arrays)
+        for x, name in zip(arrays, names, strict=True):
+            _check(x, name, unsized)
     return arrays, out, give_back
 
 
-def _as_operand(x: Any, name: str) -> Any:
-    x = as_array(x, name)
+def _check(x: Any, name: str, unsized: bool) -> None:
     if x.dtype.kind not in "biufc":
         raise ArgumentError(
             f"{name} has dtype {x.dtype}, which is not a dtype of numbers",
             "Convert it with astype; Python integers are those of td.integers.matmul",
             "dtype",
         )
-    return x
-
-
-def _check_sizes(x: Any, name: str) -> None:
-    if is_unsized(x):
+    if is_unsized(x) and not unsized:
         raise PlanError(
             f"{name} has chunks of unknown size",
             "Call its method compute_chunk_sizes() first",

@@ -1,8 +1,7 @@
 """matmul and einsum with NumPy's options beside ours: casts, layouts and axes."""
 
-from collections.abc import Callable, Sequence
-from inspect import signature
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -10,34 +9,18 @@ from ..api.types import as_contraction
 from ..errors import ArgumentError, PlanError, shown
 from ..problem.choice import choose
 from ..problem.matrices import is_dask
+from ..problem.options import OptionsDict
 from . import functions
 from .arrays import as_operands, promote
 from .recorded import contraction
 from .subscripts import read_each, write_letters
 
-F = TypeVar("F", bound=Callable[..., Any])
 _RULES = ("no", "equiv", "safe", "same_kind", "unsafe")
 _ORDERS = ("K", "C", "F", "A")
 
 
-def _with_options_of(ours: Any) -> Callable[[F], F]:
-    """Have a function show the options that it hands on to one of ours."""
-
-    def decorate(function: F) -> F:
-        own = signature(function)
-        first = [x for x in own.parameters.values() if x.kind is not x.VAR_KEYWORD]
-        given = signature(ours).parameters.values()
-        more = [x for x in given if x.kind is x.KEYWORD_ONLY and x.name != "out"]
-        made: Any = function
-        made.__signature__ = own.replace(parameters=[*first, *more])
-        return function
-
-    return decorate
-
-
 @as_contraction
 @contraction
-@_with_options_of(functions.matmul)
 def matmul(
     x1: Any,
     x2: Any,
@@ -48,7 +31,7 @@ def matmul(
     casting: str = "same_kind",
     order: str = "K",
     axes: Any = None,
-    **options: Any,
+    **options: Unpack[OptionsDict],
 ) -> Any:
     """Multiply as `twom_dist.matmul` does, with NumPy's options as well.
 
@@ -68,7 +51,7 @@ def matmul(
     axes : list of tuples, optional
         The axes of the matrices in x1, in x2 and in the result. Default: the last ones.
     **options : optional
-        Those of `twom_dist.matmul`.
+        As in `twom_dist.matmul`.
 
     Returns
     -------
@@ -132,7 +115,6 @@ def _to_end(x: Any, axes: Sequence[int]) -> Any:
 
 
 @contraction
-@_with_options_of(functions.einsum)
 def einsum(
     subscripts: Any,
     /,
@@ -141,7 +123,8 @@ def einsum(
     dtype: Any = None,
     casting: str = "safe",
     order: str = "K",
-    **options: Any,
+    optimize: Any = "auto",
+    **options: Unpack[OptionsDict],
 ) -> Any:
     """Sum products as `twom_dist.einsum` does, with NumPy's options as well.
 
@@ -155,8 +138,10 @@ def einsum(
         As in `twom_dist.einsum`.
     dtype, casting, order : optional
         As in `matmul`.
+    optimize : optional
+        As in `twom_dist.einsum`.
     **options : optional
-        Those of `twom_dist.einsum`.
+        As in `twom_dist.einsum`.
 
     Returns
     -------
@@ -176,14 +161,16 @@ def einsum(
     np.float64(11.0)
     """
     if dtype is None and casting == "safe" and order == "K":
-        return functions.einsum(subscripts, *operands, out=out, **options)
+        more = {"out": out, "optimize": optimize, **options}
+        return functions.einsum(subscripts, *operands, **more)
     arrays: Sequence[Any] = operands
     if not isinstance(subscripts, str):
         subscripts, arrays = write_letters((subscripts, *operands))
     names = [f"operand {i}" for i, _ in enumerate(arrays, 1)]
     arrays, view, give_back = as_operands(arrays, names, out)
     converted = _convert(arrays, names, dtype, casting)
-    found = functions.einsum(subscripts, *converted, out=view, **options)
+    more = {"out": view, "optimize": optimize, **options}
+    found = functions.einsum(subscripts, *converted, **more)
     return out if view is not None else give_back(_lay(found, order, arrays))
 
 

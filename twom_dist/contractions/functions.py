@@ -17,7 +17,7 @@ from ..problem.choice import Choice
 from ..problem.matrices import check_out
 from ..problem.options import OptionsDict
 from .arrays import as_operands, is_unsized, promote, reduce_to
-from .letters import find_sizes
+from .letters import Term, find_sizes
 from .pair import contract_pair
 from .path import contract_network, find_path
 from .plain import are_plain, differ_first, multiply_plain, multiply_unsized
@@ -109,10 +109,7 @@ def _matmul(choice: Choice, out: Any, x1: Any, x2: Any) -> Any:
         if out is not None:
             check_out(out, (a, b), (), a.dtype)
         return multiply_unsized(a, b, choice)
-    if out is not None:
-        front = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        shape = (*front, *a.shape[-2:-1], *(b.shape[-1:] if b.ndim > 1 else ()))
-        check_out(out, (a, b), shape, np.result_type(a.dtype, b.dtype))
+    _check_out(out, (a, b), terms, output)
     native = partial(np.matmul, a, b)
     found = contract_pair(a, b, terms, output, choice, native=native)
     return give_back(_deliver(found, out))
@@ -248,9 +245,7 @@ def _einsum(
     terms, output = parse(subscripts, tuple(x.ndim for x in arrays))
     # Before anything is summed, as NumPy does.
     dtype = np.result_type(*(x.dtype for x in arrays))
-    if out is not None:
-        sizes = find_sizes(terms, tuple(x.shape for x in arrays))
-        check_out(out, arrays, tuple(sizes[letter] for letter in output), dtype)
+    _check_out(out, arrays, terms, output)
     if len(arrays) < 3 and optimize != "auto":
         find_path(terms, output, tuple(x.shape for x in arrays), optimize)
     if len(arrays) == 1:
@@ -261,6 +256,15 @@ def _einsum(
     else:
         found = contract_network(arrays, terms, output, optimize, choice, dtype)
     return give_back(_deliver(found, out))
+
+
+def _check_out(
+    out: Any, arrays: Sequence[Any], terms: tuple[Term, ...], output: Term
+) -> None:
+    if out is not None:
+        sizes = find_sizes(terms, tuple(x.shape for x in arrays))
+        dtype = np.result_type(*(x.dtype for x in arrays))
+        check_out(out, arrays, tuple(sizes[x] for x in output), dtype)
 
 
 def _deliver(found: Any, out: Any) -> Any:

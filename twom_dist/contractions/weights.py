@@ -64,7 +64,7 @@ def join(a: Factor, b: Factor, kept: Term, output: Term, choice: Choice) -> Fact
     to its product. That scales its left side, which is the rows of the result.
     """
     if a.vector is not None and b.vector is not None and a.term == b.term == kept:
-        return Factor(a.array * b.array, kept, _multiply(a.vector, b.vector, x=a))
+        return _join_two(a, b)
     for x, vector in ((a, b), (b, a)):
         if _is_weight(vector, x, kept, output):
             return _attach(x, vector, (a, b), choice)
@@ -82,21 +82,18 @@ def join(a: Factor, b: Factor, kept: Term, output: Term, choice: Choice) -> Fact
 
 def join_vectors(factors: Sequence[Factor]) -> list[Factor]:
     """Multiply vectors on one letter, beside matrices: paths may leave them apart."""
-    found: list[Factor] = []
     if all(len(x.term) < 2 for x in factors):
         return [*factors]
-    places: dict[Term, int] = {}
-    for x in factors:
-        if x.vector is None or x.term not in places:
-            if x.vector is not None:
-                places[x.term] = len(found)
-            found.append(x)
-            continue
-        place = places[x.term]
-        y = found[place]
-        product = _multiply(y.vector, x.vector, x=x)
-        found[place] = Factor(y.array * x.array, x.term, product)
-    return found
+    found: dict[Any, Factor] = {}
+    for i, x in enumerate(factors):
+        key = i if x.vector is None else x.term
+        found[key] = _join_two(found[key], x) if key in found else x
+    return [*found.values()]
+
+
+def _join_two(a: Factor, b: Factor) -> Factor:
+    product = _multiply(a.vector, b.vector, x=a)
+    return Factor(a.array * b.array, a.term, product)
 
 
 def _is_weight(vector: Factor, x: Factor, kept: Term, output: Term) -> bool:

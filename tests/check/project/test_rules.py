@@ -101,8 +101,8 @@ def test_what_is_asked_travels_by_name():
             named = rest is not None and rest.arg in ("options", "kwargs", "names")
             named = named and not ast.unparse(rest.annotation).startswith("Unpack[")
             below = path.parts[0] not in ("api", "cli", "typing.py", "testing.py")
-            # dask calls the first; the second adds NumPy's options to public functions.
-            apart = path.stem in ("plugin", "casts")
+            # dask calls it.
+            apart = path.stem == "plugin"
             if named and below and not apart and node.name not in HANDED_ON:
                 wrong.append(f"{path}: {node.name}")
         calls = (x for x in found if isinstance(x, ast.Call))
