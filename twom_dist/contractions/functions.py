@@ -18,9 +18,14 @@ from ..problem.matrices import check_out
 from ..problem.options import OptionsDict
 from .arrays import as_operands, is_unsized, promote, reduce_to
 from .letters import Term, find_sizes
-from .pair import contract_pair
+from .pair import (
+    are_plain,
+    contract_pair,
+    differ_first,
+    multiply_plain,
+    multiply_unsized,
+)
 from .path import contract_network, find_path
-from .plain import are_plain, differ_first, multiply_plain, multiply_unsized
 from .recorded import contraction
 from .subscripts import (
     matmul_terms,

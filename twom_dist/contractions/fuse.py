@@ -28,12 +28,11 @@ def fuse(a: Any, b: Any, layout: PairLayout) -> tuple[Any, Any, Chunks]:
 
     Returns with them what `split` needs to know.
     """
-    sides = layout.left, layout.right
-    arrays = [permute(x, y.axes) for x, y in zip((a, b), sides, strict=True)]
     chunks: Chunks = {}
+    sides = layout.left, layout.right
+    arrays = [permute(a, layout.left.axes), permute(b, layout.right.axes)]
     if not is_dask(a):
-        x, y = (_view(x, y.shape) for x, y in zip(arrays, sides, strict=True))
-        return x, y, chunks
+        return *map(_view, arrays, (layout.left.shape, layout.right.shape)), chunks
     if len(layout.inner) > 1:
         # A single axis is left to the product, which cuts it alike, too.
         small = 0 if a.size < b.size else 1
@@ -49,9 +48,11 @@ def fuse(a: Any, b: Any, layout: PairLayout) -> tuple[Any, Any, Chunks]:
 
 def split(x: Any, layout: PairLayout, chunks: Chunks | None = None) -> Any:
     """View a product as the result: its axes, in their order."""
-    if not is_dask(x):
-        x = x if x.shape == layout.split else x.reshape(layout.split)
-    elif chunks and x.shape != layout.split:
+    if x.shape == layout.split:
+        return permute(x, layout.order)
+    if not chunks:
+        x = x.reshape(layout.split)
+    else:
         stack = x.ndim - 2
         rows = len({*layout.left.term} - {*layout.right.term}) + stack
         # Stacks are cut as the product has cut them; their matrices are whole.

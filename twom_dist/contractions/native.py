@@ -59,9 +59,9 @@ def multiply_natively(
         # As fast as a product of matrices with a vector, and without a copy.
         return np.einsum(a, left, b, right, out)
     x, y, _ = fuse(a, b, layout)
-    sides = zip((x, y), (layout.left, layout.right), strict=True)
-    straight = (z if side.op == "N" else z.swapaxes(-1, -2) for z, side in sides)
-    return split(namespace(a).matmul(*straight), layout)
+    x = x if layout.left.op == "N" else x.swapaxes(-1, -2)
+    y = y if layout.right.op == "N" else y.swapaxes(-1, -2)
+    return split(namespace(a).matmul(x, y), layout)
 
 
 def _repeats_for_vector(a: Any, b: Any, layout: PairLayout) -> bool:

@@ -26,7 +26,7 @@ from .native import (
     multiply_entries,
     multiply_natively,
 )
-from .same_operand import Update, find_update
+from .same_operand import Update, compare_names, find_update
 
 
 def contract_pair(
@@ -47,12 +47,14 @@ def contract_pair(
     if not layout.inner:
         return multiply_entries(a, b, terms, output)
     given = a, b
-    if is_dask(a) != is_dask(b):
+    lazy = is_dask(a)
+    if lazy != is_dask(b):
         a, b = make_lazy(a, b, terms, layout)
+        lazy = True
     if (calls := recorded.current()) is not None:
         calls.append(_record(a, b, layout, choice, diag))
         return make_zeros(a, b, layout)
-    lazy, small = is_dask(a), diag is None and _is_surely_native(a, b, layout, choice)
+    small = diag is None and _is_surely_native(a, b, layout, choice)
     update = None if small else find_update(a, b, layout, choice, diag)
     routine = update or "gemm"
     if small or (diag is None and is_native(a, b, routine, layout.shape, choice)):
@@ -137,3 +139,51 @@ def _make_call(
             matrices = [a.swapaxes(-1, -2)]
     terms = Terms(ROUTINES[update or "gemm"], choice, ops)
     return Call(terms, *matrices)._replace(diag=diag)
+
+
+# --- two matrices as they are ---------------------------------------------------------
+
+# For NumPy matrices of one dtype layouts and letters would take a third of our Python's
+# time for a small product, and they take no chunks of unknown size.
+
+
+def are_plain(x: Any, y: Any) -> bool:
+    """Tell matrices that may be multiplied as they are."""
+    return (
+        type(x) is type(y) is np.ndarray
+        and x.ndim == y.ndim == 2
+        and x.shape[1] == y.shape[0]
+        and x.dtype.char == y.dtype.char
+        and x.dtype.char in PRODUCT_KINDS
+    )
+
+
+def differ_first(x: Any, y: Any) -> bool:
+    """Tell matrices that cannot be x and x^T or x^H, by their first entries."""
+    if 0 in (x.size, y.size):
+        return False
+    one, other = x.item(0), y.item(0)
+    return bool(one != other and one != other.conjugate() and one == one)
+
+
+def multiply_plain(x: Any, y: Any, choice: Choice) -> Any:
+    """Multiply them natively, or as gemm does."""
+    shape = (*x.shape, y.shape[1])
+    small = choice.by_size and is_small(x.dtype, shape)
+    if small or is_native(x, y, "gemm", shape, choice):
+        return np.matmul(x, y)
+    return _compute("gemm", choice, x, y)
+
+
+def multiply_unsized(a: Any, b: Any, choice: Choice) -> Any:
+    """Multiply two matrices, at least one of dask with chunks of unknown size."""
+    lazy, known = is_dask(a) and is_dask(b), choice.equilibrate is not None
+    update = compare_names(a, b, (0, 1), (1, 0)) if lazy and not known else None
+    fits = a.shape[1] == b.shape[0]  # not if unknown, which is NaN
+    if fits and is_native(a, b, update or "gemm", (*a.shape, b.shape[1]), choice):
+        return np.matmul(a, b).astype(dtype_of(a, b))
+    return _compute(update, choice, a) if update else _compute("gemm", choice, a, b)
+
+
+def _compute(name: str, choice: Choice, *matrices: Any) -> Any:
+    return compute_call(Call(Terms(ROUTINES[name], choice), *matrices))

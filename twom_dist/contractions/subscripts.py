@@ -164,13 +164,15 @@ def tensordot_terms(left: Sizes, right: Sizes, axes: Any) -> _Pair:
                 "but axes that are contracted must agree"
             )
             raise PlanError(text, "", "shapes")
-    a = [f"a{axis}" for axis in range(len(left))]
-    b = [f"b{axis}" for axis in range(len(right))]
-    for x, y in zip(first, second, strict=True):
-        b[y] = a[x]
-    output = [x for axis, x in enumerate(a) if axis not in first]
-    output += [x for axis, x in enumerate(b) if axis not in second]
-    return (tuple(a), tuple(b)), tuple(output)
+    return _name(len(left), len(right), tuple(first), tuple(second))
+
+
+@lru_cache(maxsize=4096)
+def _name(left: int, right: int, first: Sizes, second: Sizes) -> _Pair:
+    a = tuple(f"a{axis}" for axis in range(left))
+    same = dict(zip(second, first, strict=True))
+    b = tuple(a[same[axis]] if axis in same else f"b{axis}" for axis in range(right))
+    return (a, b), tuple(x for x in (*a, *b) if (x in a) != (x in b))
 
 
 def _read_axes(axes: Any, left: int, right: int) -> tuple[list[int], list[int]]:
