@@ -11,7 +11,7 @@ from ..problem.problem import Problem, of_arrays, of_headers
 from ..problem.sizes import check_known
 from ..run.align import op_chunks
 from ..run.collection import look_at_arrays
-from ..run.lazy import align, align_diagonal
+from ..run.lazy import align
 from ..tiles.grid import cut_strips
 from ..tiles.spec import Spec
 from .files import ask_job
@@ -88,8 +88,8 @@ def _look(posed: Problem) -> Explanation:
     if spec.empty or spec.exact:
         return _explain(posed)
     check_known(posed.shape)
-    a, b, _ = align(replace(posed, c=None))
-    (m, k), n = op_chunks(a, spec.op_a), op_chunks(b, spec.op_b)[1]
+    operands = align(replace(posed, c=None))
+    (m, k), n = op_chunks(operands.a, spec.op_a), op_chunks(operands.b, spec.op_b)[1]
     # What is found does not depend on the workers.
     plan = make_plan(replace(spec, lazy=True), (m, n, k), Cluster())
     # Tile by tile, each where it lies.
@@ -99,8 +99,7 @@ def _look(posed: Problem) -> Explanation:
     if not settles:
         # Looked at all the same, whatever the given moduli cannot do.
         looking = replace(looking, by_entries=True, components=1)
-    diag = align_diagonal(posed, k)
-    found = look_at_arrays(a, b, grid, looking, lambda x: x.compute(), diag)
+    found = look_at_arrays(operands, grid, looking, lambda x: x.compute())
     known = {x: getattr(found.spec, x) for x in ("rho", "closed_by")}
     settled = found.spec if settles else replace(plan.spec, **known)
     return add_findings(_explain(posed, settled), found)

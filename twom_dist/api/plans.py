@@ -99,7 +99,7 @@ def plan(
     job = ask_job(routine, matrices, options)
     call = take_matrices(job or ask(routine, matrices, options, plan), dtype)
     posed = _pose(call)
-    lazy_inputs = any(map(is_dask, (call.A, call.B, call.C, call.diag)))
+    lazy_inputs = any(map(is_dask, call))
     given = n_workers, threads_per_worker, memory_limit
     described = any(x is not None for x in given)
     if job is not None:
@@ -206,7 +206,7 @@ def _plan_lazy(posed: Problem, call: Call, cluster: Cluster) -> Plan:
     posed = replace(posed, a=a, b=a if b is None else b, c=c)
     if posed.stack:
         posed = next(list_matrices(posed))
-    left, right, _ = align(posed)
+    left, right, *_ = align(posed)
     return plan_aligned(posed.spec, Inputs(left, right), cluster)
 
 

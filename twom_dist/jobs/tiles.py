@@ -15,7 +15,7 @@ from ..kernels.registry import get_engine
 from ..plan import Wave, share_look
 from ..run.collection import look_at_arrays, product_array
 from ..store import Output
-from ..tiles.graph import TileTask
+from ..tiles.graph import Operands, TileTask
 from ..tiles.grid import ONE_PANEL
 from ..tiles.interpreter import Found
 from ..tiles.spec import Spec
@@ -46,7 +46,8 @@ def look_at_whole(
     else:
         grid = share_look(grid, spec, run.cluster)
     a, b = inputs or read_inputs(job, (mb, nb, kb), EVERY, EVERY, streams=True)
-    found = look_at_arrays(a, b, grid, spec, compute, job.diag)
+    operands = Operands(a, b, None, job.diag)
+    found = look_at_arrays(operands, grid, spec, compute)
     if found.shifts is None:
         return found
     shifts = np.concatenate([*found.shifts])
@@ -76,7 +77,8 @@ def make_tasks(
     c = None if job.c is None else read_tiles(job, job.c, (mb, nb), (rows, columns))
     found = None if found is None else _of_wave(found, rows, columns, spec)
     grid = layout.grid_of(wave)
-    tiles = product_array(a, b, c, grid, spec, sorted(places), found, job.diag)
+    operands = Operands(a, b, c, job.diag)
+    tiles = product_array(operands, grid, spec, sorted(places), found)
     return add_writing(tiles, places, run.output, job.mirror)
 
 

@@ -20,47 +20,38 @@ from .layer import TileLayer
 
 
 def product_array(
-    a: Any,
-    b: Any,
-    c: Any,
+    operands: Operands,
     grid: Grid,
     spec: Spec,
     cells: Sequence[Cell] | None = None,
     found: Found | None = None,
-    diag: Any = None,
 ) -> Any:
     """Make the lazy result, of A's class, of matrices chunked as the grid says.
 
-    b is a for herk and syrk. `cells`: tiles of the result that are wanted; the array
-    has no others. `found`: findings of an earlier look. `diag`: all entries of the
-    diagonal, or a dask array of them.
+    `cells`: tiles of the result that are wanted; the array has no others. `found`:
+    findings of an earlier look.
     """
+    a, b, c = operands[:3]
     if hasattr(a, "expr"):
         from .expression import product_expression
 
-        return product_expression(a, b, c, grid, spec, diag)
-    operands = name_operands(a, b, c, diag)
-    names = (a.name, b.name, *operands[2:])
-    name = result_name(spec, *names, grid, cells, found)
-    layer = build_layer(name, operands, grid, spec, cells, found)
-    inputs = () if spec.empty else (a, b, diag)
-    return _as_array(name, layer, (*inputs, c), a, grid, spec)
+        return product_expression(operands, grid, spec)
+    named = operands.named()
+    name = result_name(spec, a.name, b.name, *named[2:], grid, cells, found)
+    layer = build_layer(name, named, grid, spec, cells, found)
+    inputs = (c,) if spec.empty else operands
+    return _as_array(name, layer, inputs, a, grid, spec)
 
 
 def remade_array(
-    a: Any,
-    b: Any,
-    c: Any,
-    sources: tuple[Chunks, Chunks],
-    grid: Grid,
-    spec: Spec,
-    diag: Any = None,
+    operands: Operands, sources: tuple[Chunks, Chunks], grid: Grid, spec: Spec
 ) -> Any:
     """Make the same of matrices whose chunks the tasks make themselves."""
-    operands = Operands(*sources, *name_operands(a, b, c, diag)[2:])
-    name = result_name(spec, a.name, b.name, *operands[2:], grid, "remade")
-    layer = build_layer(name, operands, grid, spec, kind=RemadeGraph)
-    return _as_array(name, layer, (c, diag), a, grid, spec)
+    a, b, *inputs = operands
+    rest = operands.named()[2:]
+    name = result_name(spec, a.name, b.name, *rest, grid, "remade")
+    layer = build_layer(name, Operands(*sources, *rest), grid, spec, kind=RemadeGraph)
+    return _as_array(name, layer, inputs, a, grid, spec)
 
 
 def _as_array(
@@ -72,27 +63,15 @@ def _as_array(
     return type(a)(graph, name, (grid.m, grid.n), meta=result_meta(a._meta, spec))
 
 
-def name_operands(a: Any, b: Any, c: Any = None, diag: Any = None) -> Operands:
-    """Name arrays, or give the sources of those that tasks are to read themselves."""
-    left, right = (getattr(x, "source", None) or x.name for x in (a, b))
-    own = getattr(diag, "name", diag)
-    return Operands(left, right, None if c is None else c.name, own)
-
-
 def look_at_arrays(
-    a: Any,
-    b: Any,
-    grid: Grid,
-    spec: Spec,
-    compute: Callable[[Any], Any],
-    diag: Any = None,
+    operands: Operands, grid: Grid, spec: Spec, compute: Callable[[Any], Any]
 ) -> Found:
     """Look at whole dask arrays, chunked as the grid says.
 
     `compute` is given one lazy value after another. Each takes all chunks, a row of
     tiles at once; chunks that are not held are made again for each.
     """
-    return _Passes(a, b, grid, spec, compute, diag).look()
+    return _Passes(operands._replace(c=None), grid, spec, compute).look()
 
 
 class _Passes(Graph):
@@ -100,16 +79,14 @@ class _Passes(Graph):
 
     def __init__(
         self,
-        a: Any,
-        b: Any,
+        operands: Operands,
         grid: Grid,
         spec: Spec,
         compute: Callable[[Any], Any],
-        diag: Any,
     ) -> None:
-        operands = name_operands(a, b, None, diag)
-        super().__init__(f"look-{tokenize(operands, grid, spec)}", operands, grid, spec)
-        self._inputs = [x for x in (a, b, diag) if hasattr(x, "dask")]
+        named = operands.named()
+        super().__init__(f"look-{tokenize(named, grid, spec)}", named, grid, spec)
+        self._inputs = [x for x in operands if hasattr(x, "dask")]
         self._compute, self._passes = compute, 0
         self._shifts: Any = None
         self._measured: dict[Line, RowStatistics] | None = None

@@ -13,7 +13,7 @@ from ..kernels.statistics import RowStatistics
 from ..problem.problem import Problem
 from ..tiles import program, tasks
 from ..tiles.blocks import cast
-from ..tiles.diagonal import as_entries, scale_stored
+from ..tiles.diagonal import ScaledRow, as_entries, scale_stored
 from ..tiles.grid import Chunks, Grid, cut, cut_inner, offsets, whole
 from ..tiles.interpreter import Found, Line, lines
 from ..tiles.look.in_memory import choose_shifts, decide, may_shift, plan_analysis
@@ -116,7 +116,11 @@ def _take_left(problem: Problem) -> Row:
     diag = as_entries(spec, diag)
     if spec.native or load_engine(spec).waits:
         return Row("left", [scale_stored(a, diag, spec)])
-    return Row("left", [a], diag=[diag])
+    return ScaledRow(Row("left", [a]), [diag])
+
+
+def _diagonal(row: Row) -> Any:
+    return row.diag if isinstance(row, ScaledRow) else None
 
 
 def look(
@@ -129,7 +133,7 @@ def look(
 
     `analysis`: what `plan_analysis` has found of them.
     """
-    if rows[0].diag is not None:
+    if isinstance(rows[0], ScaledRow):
         return _look_in_turn(rows, spec, shape)
     own = rows[: len(spec.sides)]
     views, both, shifts = [row.view(0, spec) for row in own], None, None
@@ -154,7 +158,7 @@ def _look_in_turn(rows: tuple[Row, Row], spec: Spec, shape: tuple[int, ...]) -> 
     """Look at so many columns of op(A) at a time as are scaled together."""
     (a,), (b,) = (row.tiles for row in rows)
     grid = whole(shape, max(64, _SCALED_ENTRIES // shape[0]))
-    found = program.look(Views(a, b, grid, spec, rows[0].diag), spec)
+    found = program.look(Views(a, b, grid, spec, _diagonal(rows[0])), spec)
     return found._replace(shifts=found.shifts and [join(found.shifts)])
 
 
@@ -176,7 +180,7 @@ def _multiply(
         spec = replace(spec, cache_bytes=kept)
     grid = Grid(m, n, k, cut_inner(len(k), 1, 1, len(k)))
     flat = max(1, limits.nb // limits.mb)
-    ex = Eager(a, b, c, grid, spec, problem.out, flat, rows[0].diag)
+    ex = Eager(a, b, c, grid, spec, problem.out, flat, _diagonal(rows[0]))
     return ex.run(found._replace(spec=spec))
 
 
@@ -234,8 +238,8 @@ class Views:
         found = self._views.get(key)
         if found is None:
             found = self._views[key] = self._view(side, i, self._steps[own])
-        diag = self._diag[own] if self._diag and side == "left" else None
-        return Row(side, found, None if shifts is None else shifts[own], diag)
+        row = Row(side, found, None if shifts is None else shifts[own])
+        return ScaledRow(row, self._diag[own]) if self._diag and side == "left" else row
 
     def _view(self, side: Side, i: int, steps: Sequence[slice]) -> list[Array]:
         x, rows = self._matrices[side], self._slices[side][i]

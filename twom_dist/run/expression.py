@@ -17,7 +17,7 @@ from ..tiles.spec import Spec
 class TwomProduct(ArrayExpr):
     """``alpha op(A) op(B) + beta C`` of array expressions."""
 
-    _parameters = ("a", "b", "c_in", "grid", "spec", "diag")
+    _parameters = ("a", "b", "c_in", "diag", "grid", "spec")
 
     @property
     def _name(self) -> str:
@@ -33,17 +33,12 @@ class TwomProduct(ArrayExpr):
         return self.grid.m, self.grid.n
 
     def _layer(self) -> dict[Any, Any]:
-        c = self.c_in
-        own = getattr(self.diag, "_name", self.diag)
-        names = self.a._name, self.b._name, None if c is None else c._name
-        operands = Operands(*names, own)
+        given = self.a, self.b, self.c_in, self.diag
+        operands = Operands(*(getattr(x, "_name", x) for x in given))
         return dict(build_layer(self._name, operands, self.grid, self.spec))
 
 
-def product_expression(
-    a: Any, b: Any, c: Any, grid: Grid, spec: Spec, diag: Any
-) -> Any:
+def product_expression(operands: Operands, grid: Grid, spec: Spec) -> Any:
     """Make the lazy product of arrays that carry expressions."""
-    c_expression = None if c is None else c.expr
-    own = getattr(diag, "expr", diag)
-    return new_collection(TwomProduct(a.expr, b.expr, c_expression, grid, spec, own))
+    given = (getattr(x, "expr", x) for x in operands)
+    return new_collection(TwomProduct(*given, grid, spec))

@@ -15,7 +15,8 @@ from ..plan.memory import MemoryBudget
 from ..problem.matrices import Header, is_dask
 from ..problem.problem import Problem
 from ..tiles.blocks import cast_block
-from ..tiles.grid import Chunks, Grid
+from ..tiles.graph import Operands
+from ..tiles.grid import Grid
 from ..tiles.spec import SIDES, Spec
 from ..workers.client import current_cluster, ensure_plugins, warn_of_idle_gpus
 from .align import (
@@ -32,7 +33,8 @@ from .holding import Inputs, plan_inputs
 
 def compute(problem: Problem) -> Any:
     """Return the result as a lazy dask array."""
-    a, b, c = align(problem)
+    operands = align(problem)
+    a, b = operands[:2]
     cluster, inputs = current_cluster(problem.spec.engine), Inputs(a, b)
     try:
         plan = plan_aligned(problem.spec, inputs, cluster)
@@ -47,11 +49,10 @@ def compute(problem: Problem) -> Any:
     if family_of(a._meta) == "numpy":
         warn_of_idle_gpus()
     grid = follow_holders(_true_grid(plan, a, b), plan.spec, a, b)
-    diag = align_diagonal(problem, plan.grid.k)
     if plan.streams and inputs.sources is not None:
-        out = remade_array(a, b, c, inputs.sources, grid, plan.spec, diag)
+        out = remade_array(operands, inputs.sources, grid, plan.spec)
     else:
-        out = product_array(a, b, c, grid, plan.spec, diag=diag)
+        out = product_array(operands, grid, plan.spec)
     if plan.spec.components == 1:
         return out
     # Blocks are (2, m, n), whatever the array says of them.
@@ -119,7 +120,7 @@ def _warn_of_results(plan: Plan) -> None:
     )
 
 
-def align(problem: Problem) -> tuple[Any, Any, Any]:
+def align(problem: Problem) -> Operands:
     """Make A, B and C dask arrays of the result's dtype that are cut alike."""
     spec = problem.spec
     left, right = map(spec.tile_dtype, SIDES)
@@ -133,18 +134,13 @@ def align(problem: Problem) -> tuple[Any, Any, Any]:
             a, b = align_inner(a, b, spec.op_a, spec.op_b)
         else:
             b = align_result(b, a.chunks, "B")
-    if problem.c is None:
-        return a, b, None
-    chunks = op_chunks(a, spec.op_a)[0], op_chunks(b, spec.op_b)[1]
-    return a, b, align_result(as_dask(problem.c, problem.dtype, chunks), chunks)
-
-
-def align_diagonal(problem: Problem, chunks: Chunks) -> Any:
-    """Return the diagonal; a dask array of it is cut like k."""
-    diag = problem.diag
-    if not is_dask(diag) or problem.spec.empty:
-        return diag
-    return diag if diag.chunks == (chunks,) else diag.rechunk((chunks,), method="tasks")
+    (m, k), n = op_chunks(a, spec.op_a), op_chunks(b, spec.op_b)[1]
+    c, diag = problem.c, problem.diag
+    if c is not None:
+        c = align_result(as_dask(c, problem.dtype, (m, n)), (m, n))
+    if is_dask(diag) and not spec.empty and diag.chunks != (k,):
+        diag = diag.rechunk((k,), method="tasks")
+    return Operands(a, b, c, diag)
 
 
 def _choose_chunks(problem: Problem) -> tuple[Any, Any]:

@@ -4,6 +4,7 @@ Tiles are scaled where they are taken, one at a time, so that no scaled copy of 
 exists. Each entry is rounded once, by itself, whatever the tiling.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from ..kernels.family import convert, namespace
 from ..typing import Array
 from .blocks import cast
+from .rows import Row
 from .spec import Spec, as_rows, is_conjugated, load_engine
 
 
@@ -44,6 +46,30 @@ def scale_stored(a: Array, diag: Array, spec: Spec) -> Array:
     """Scale A, or a stack, as it is stored."""
     rows = scale_rows(as_rows(a, "left", spec.op_a), diag, spec)
     return as_rows(rows, "left", spec.op_a)
+
+
+class ScaledRow(Row):
+    """A row of tiles of op(A), whose columns are scaled before anything else."""
+
+    __slots__ = ("diag",)
+
+    def __init__(self, row: Row, diag: Sequence[Array]) -> None:
+        super().__init__(row.side, row.tiles, row.shifts)
+        self.diag = diag
+
+    def view(self, step: int, spec: Spec) -> Array:
+        """View a tile as rows of op(A), scaled: one at a time."""
+        found = self._views.get(step)
+        if found is None:
+            self._views.clear()
+            rows = as_rows(self.tiles[step], self.side, spec.op_a)
+            found = self._views[step] = scale_rows(rows, self.diag[step], spec)
+        return found
+
+    def scaled_by(self, step: int) -> bytes:
+        """Identify the entries that scale a tile."""
+        own: bytes = self.diag[step].tobytes()
+        return own
 
 
 def as_entries(spec: Spec, diag: Any) -> Array:

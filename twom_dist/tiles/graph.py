@@ -33,11 +33,11 @@ from ..errors import portable_errors
 from ..typing import Array, Cell, Side
 from . import program
 from .blocks import check_block, check_tile, unlike_chunks
-from .diagonal import as_entries
+from .diagonal import ScaledRow, as_entries
 from .grid import Grid
 from .interpreter import Found, Line, lines
 from .routine import Meeting
-from .rows import Row, Source, Stream
+from .rows import Row, Stream
 from .spec import SIDES, Spec, is_straight, load_engine
 from .task_spec import Alias, List, Task, TaskRef
 
@@ -70,16 +70,21 @@ class TileTask(Task):
 
 
 class Operands(NamedTuple):
-    """The matrices that tasks take; b is a for herk and syrk.
+    """The matrices of a product; b is a for herk and syrk.
 
-    Names of arrays, whose chunks are tasks; or sources, which tasks read themselves.
-    `diag`: the diagonal between them, a name, or all of its entries.
+    Dask arrays, chunked as a grid says. To tasks, their names, or sources, which tasks
+    read themselves. `diag`: the diagonal between a and b, or all of its entries.
     """
 
-    a: str | Source
-    b: str | Source
-    c: str | None = None
+    a: Any
+    b: Any
+    c: Any = None
     diag: Any = None
+
+    def named(self) -> "Operands":
+        """Return what tasks take: names, sources, and entries as they are."""
+        names = (getattr(x, "source", None) or getattr(x, "name", x) for x in self)
+        return Operands(*names)
 
 
 def build_layer(
@@ -161,29 +166,29 @@ class Graph:
             own = slice(steps.start, steps.stop)
             matrix, places, known = self.located(line, steps)
             given = None if shifts is None else together(shifts[own])
-            diag = self.entries(line, steps)
             if isinstance(matrix, str):
                 refs = [TaskRef((matrix, *place)) for place in places]
-                row = Task(None, receive, *known, together(refs), given, diag)
+                row = Task(None, receive, *known, together(refs), given)
             else:
                 # As one argument: dask looks for references in lists and tuples.
                 begin = partial(Stream, matrix, places)
-                row = Task(None, stream, *known, begin, given, diag)
-            self._rows[key] = row
+                row = Task(None, stream, *known, begin, given)
+            self._rows[key] = self.scaled(row, line, steps)
         return self._rows[key]
 
-    def entries(self, line: Line, steps: range) -> Any:
-        """Name the entries of the diagonal that the columns of a row are scaled by."""
+    def scaled(self, row: Task, line: Line, steps: range) -> Task:
+        """Have the columns of a row scaled, if it is of op(A) and has a diagonal."""
         diag = self.operands.diag
         if diag is None or line[0] == "right":
-            return None
+            return row
         for s in steps:
             key, at = (self._stages["diag"], s), self._order[s]
             if key not in self.tasks:
                 own = TaskRef((diag, at)) if isinstance(diag, str) else self._cut(at)
                 given = self.spec, own, self.grid.k[s]
                 self.tasks[key] = Task(key, run, receive_entries, *given)
-        return together([TaskRef((self._stages["diag"], s)) for s in steps])
+        own = together([TaskRef((self._stages["diag"], s)) for s in steps])
+        return Task(None, scale_row, row, own)
 
     def _cut(self, at: int) -> Array:
         """Cut the entries for a tile along k, by its place in the matrices."""
@@ -293,18 +298,16 @@ def receive(
     sizes: tuple[int, Sequence[int]],
     tiles: Any,
     shifts: Any,
-    diag: Any,
 ) -> Row:
     """Check the tiles of a row; a single tile comes without a list."""
     rows, steps = sizes
-    tiles = [tiles] if len(steps) == 1 else tiles
-    shifts, diag = (as_list(x, len(steps)) for x in (shifts, diag))
+    tiles, shifts = (as_list(x, len(steps)) for x in (tiles, shifts))
     with portable_errors():
         checked = [
             check_tile(tile, (rows, k), side, spec)
             for tile, k in zip(tiles, steps, strict=True)
         ]
-    return Row(side, checked, shifts, diag)
+    return Row(side, checked, shifts)
 
 
 def as_list(found: Any, count: int) -> Any:
@@ -318,11 +321,14 @@ def stream(
     sizes: tuple[int, Sequence[int]],
     begin: Callable[[], Stream],
     shifts: Any,
-    diag: Any,
 ) -> Row:
     """Make a row whose tiles are read, and checked, as they are multiplied."""
-    shifts, diag = (as_list(x, len(sizes[1])) for x in (shifts, diag))
-    return Row(side, begin(), shifts, diag)
+    return Row(side, begin(), as_list(shifts, len(sizes[1])))
+
+
+def scale_row(row: Row, diag: Any) -> Row:
+    """Have the columns of a row of op(A) scaled where a tile is taken."""
+    return ScaledRow(row, as_list(diag, len(row.steps)))
 
 
 def receive_entries(spec: Spec, entries: Array, size: int) -> Array:

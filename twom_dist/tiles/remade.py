@@ -111,10 +111,9 @@ class RemadeGraph(Graph):
             own = slice(steps.start, steps.stop)
             given = None if shifts is None else together(shifts[own])
             source = partial(_Remade, matrix.take(places), places)
-            given = given, self.entries(line, steps)
-            self._rows[key] = Task(
-                None, remake, *checks, source, List(*refs if known else ()), *given
-            )
+            earlier = List(*refs if known else ())
+            made = Task(None, remake, *checks, source, earlier, given)
+            self._rows[key] = self.scaled(made, line, steps)
         return self._rows[key]
 
 
@@ -165,11 +164,9 @@ def remake(
     begin: Callable[..., _Remade],
     earlier: Sequence[Mapping[Cell, int]],
     shifts: Any,
-    diag: Any,
 ) -> Row:
     """Make a row whose tiles are made as they are multiplied."""
     rows, steps = sizes
-    shifts, diag = (as_list(x, len(steps)) for x in (shifts, diag))
 
     def check(tile: Array, step: int) -> Array:
         with portable_errors():
@@ -181,7 +178,7 @@ def remake(
             _compare(known, prints)
         known |= prints
     made = begin(check, load_engine(spec).fingerprint, known)
-    return Row(side, made, shifts, diag)
+    return Row(side, made, as_list(shifts, len(steps)))
 
 
 def with_prints(

@@ -7,7 +7,6 @@ import numpy as np
 
 from ..kernels.family import convert
 from ..typing import Array, Side
-from .diagonal import scale_rows
 from .integers import widen
 from .spec import Spec, as_rows, is_conjugated, load_engine
 
@@ -83,20 +82,17 @@ class Row:
         Blocks of A or B, as they are stored.
     shifts : sequence of (k,) int32 or None, optional
         For each tile the e of ``op(A) 2^-e`` and ``2^e op(B)``.
-    diag : sequence of (k,) array, optional
-        For each tile of op(A) what its columns are multiplied by, before anything else.
     """
 
-    __slots__ = ("_exponents", "_views", "diag", "shifts", "side", "tiles")
+    __slots__ = ("_exponents", "_views", "shifts", "side", "tiles")
 
     def __init__(
         self,
         side: Side,
         tiles: Sequence[Array],
         shifts: Sequence[Array | None] | None = None,
-        diag: Sequence[Array] | None = None,
     ) -> None:
-        self.side, self.tiles, self.shifts, self.diag = side, tiles, shifts, diag
+        self.side, self.tiles, self.shifts = side, tiles, shifts
         self._views: dict[int, Array] = {}
         self._exponents: dict[int, Array] = {}
 
@@ -109,14 +105,14 @@ class Row:
         """View a tile as rows of op(A), or of op(B)^T."""
         found = self._views.get(step)
         if found is None:
-            if self.diag is not None:
-                self._views.clear()  # a scaled tile at a time
             found = as_rows(self.tiles[step], self.side, spec.op(self.side))
-            if self.diag is not None:
-                found = scale_rows(found, self.diag[step], spec)
-            if self.diag is not None or not isinstance(self.tiles, Stream):
+            if not isinstance(self.tiles, Stream):
                 self._views[step] = found
         return found
+
+    def scaled_by(self, step: int) -> bytes | None:
+        """Identify what a tile is multiplied by as it is taken; None if by nothing."""
+        return None
 
     def as_numbers(self, step: int, spec: Spec) -> Any:
         """View a tile, as `view` does, with the conjugate taken."""

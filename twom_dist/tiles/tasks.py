@@ -85,7 +85,7 @@ def encode_tile(row: Row, step: int, exponents: Array, spec: Spec) -> Encoded:
         exponents.tobytes() if on_host and not spec.exact else None,
         None if e is None else e.tobytes(),
         # On a device the exponents are those of one diagonal.
-        row.diag[step].tobytes() if row.diag is not None and on_host else None,
+        row.scaled_by(step) if on_host else None,
     )
     beside = None if on_host else exponents
     return encoded_tiles.get(block, key, encode, spec.cache_bytes, beside)

@@ -18,6 +18,7 @@ from tests.support.strategies import random_matrix
 from twom_dist.moduli import residue_system, scaling_rule
 from twom_dist.problem.problem import of_arrays
 from twom_dist.run import collection
+from twom_dist.tiles.graph import Operands
 from twom_dist.tiles.grid import Grid, cut_inner
 
 
@@ -217,7 +218,7 @@ def test_tasks_of_several_pairs_find_the_same(kind):
     layers = cut_inner(len(x.chunks[1]), 1, 1, 1)
     grid = Grid(x.chunks[0], y.chunks[1], x.chunks[1], layers)
     found = collection.look_at_arrays(
-        x, y, grid, spec, lambda z: z.compute(scheduler="sync")
+        Operands(x, y), grid, spec, lambda z: z.compute(scheduler="sync")
     ).spec
     rest = found.closed_by, found.rho, len(found.moduli)
     assert rest == (expected.closed_by, expected.rho, expected.num_moduli)
