@@ -95,6 +95,8 @@ Lazy = TypeVar("Lazy", bound=DaskLike)
 Foreign = TypeVar("Foreign", bound=DLPackLike)
 Labelled = TypeVar("Labelled", bound=DataArrayLike)
 OnDevice = TypeVar("OnDevice", bound=CuPyLike)
+# An array that is not NumPy's, alone.
+Own = TypeVar("Own", bound=DaskLike | DLPackLike | CuPyLike)
 
 
 # What NumPy makes an array of any number of axes of.

@@ -26,6 +26,7 @@ from ..typing import (
     NumPyArray,
     NumPyLike,
     OnDevice,
+    Own,
     TensorLike,
 )
 
@@ -165,11 +166,7 @@ class OfOne(Askable, Protocol[P]):
         self, A: TensorLike, *args: P.args, **kwargs: P.kwargs
     ) -> NumPyArray: ...
     @overload
-    def __call__(self, A: OnDevice, *args: P.args, **kwargs: P.kwargs) -> OnDevice: ...
-    @overload
-    def __call__(self, A: Lazy, *args: P.args, **kwargs: P.kwargs) -> Lazy: ...
-    @overload
-    def __call__(self, A: Foreign, *args: P.args, **kwargs: P.kwargs) -> Foreign: ...
+    def __call__(self, A: Own, *args: P.args, **kwargs: P.kwargs) -> Own: ...
 
 
 class PairOfTwo(Askable, Protocol[P]):
@@ -206,16 +203,8 @@ class PairOfOne(Askable, Protocol[P]):
     ) -> tuple[NumPyArray, NumPyArray]: ...
     @overload
     def __call__(
-        self, A: OnDevice, *args: P.args, **kwargs: P.kwargs
-    ) -> tuple[OnDevice, OnDevice]: ...
-    @overload
-    def __call__(
-        self, A: Lazy, *args: P.args, **kwargs: P.kwargs
-    ) -> tuple[Lazy, Lazy]: ...
-    @overload
-    def __call__(
-        self, A: Foreign, *args: P.args, **kwargs: P.kwargs
-    ) -> tuple[Foreign, Foreign]: ...
+        self, A: Own, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[Own, Own]: ...
 
 
 class LabelledOfTwo(Askable, Protocol[P]):

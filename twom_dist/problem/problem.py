@@ -39,10 +39,9 @@ from .matrices import (
     outline,
 )
 from .pairs import as_pairs, header_of
-from .scalars import as_number, check_beta, check_scalars
+from .scalars import as_number, check_beta, check_diagonal, check_scalars
 from .sizes import check_sizes
 from .target import Bound, Exact, Moduli
-from .vectors import check_diagonal
 
 OPS: tuple[Op, ...] = ("N", "T", "C")
 UPLOS: tuple[Uplo, ...] = ("full", "lower", "upper")
@@ -82,6 +81,11 @@ class Problem:
     stack: tuple[int, ...] = field(default=(), kw_only=True)
     out: Any = field(default=None, kw_only=True)
     diag: Any = field(default=None, kw_only=True)
+
+    @property
+    def matrices(self) -> tuple[Any, ...]:
+        """Whatever is read."""
+        return self.a, self.b, self.c, self.diag
 
     @property
     def dtype(self) -> np.dtype[Any]:

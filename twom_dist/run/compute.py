@@ -10,7 +10,7 @@ from ..problem.problem import Problem
 
 def compute(posed: Problem) -> Any:
     """Compute a problem of arrays: now, or lazily if one of them is a dask array."""
-    if posed.spec.lazy or any(map(is_dask, _list_arrays(posed))):
+    if posed.spec.lazy or any(map(is_dask, posed.matrices)):
         from . import lazy, lazy_stacks
 
         return (lazy_stacks if posed.stack else lazy).compute(posed)
@@ -18,7 +18,3 @@ def compute(posed: Problem) -> Any:
 
     driver = stacks if posed.stack else eager
     return try_with_less(partial(driver.compute, posed))
-
-
-def _list_arrays(posed: Problem) -> tuple[Any, ...]:
-    return posed.a, posed.b, posed.c, posed.diag

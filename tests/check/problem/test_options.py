@@ -5,13 +5,9 @@ import re
 from dataclasses import fields
 from inspect import signature
 
-import pytest
-
 import twom_dist as td
-from tests.support.expect import raises
 from tests.support.places import ROOT
 from tests.support.sources import package, read
-from twom_dist.errors import ArgumentError
 from twom_dist.problem.options import Options, OptionsDict
 
 NAMES = [x.name for x in fields(Options)]
@@ -46,14 +42,8 @@ def test_the_recipe_names_the_files_that_an_option_is_in():
     assert [x for x in paths if "equilibrate" not in read(ROOT / x)] == []
 
 
-@pytest.mark.parametrize(
-    ("routine", "given"), [(td.gemm, 2), (td.herk, 1), (td.matmul, 2), (td.use, 0)]
-)
-def test_every_option_is_shown_and_no_other_is_taken(routine, given):
-    shown = signature(routine).parameters
-    assert [x for x in shown if x in NAMES] == NAMES
-    others = {"method": "auto"} if routine in (td.matmul, td.use) else {}
-    defaults = vars(Options()) | others
-    assert {x: shown[x].default for x in NAMES} == defaults
-    with raises(ArgumentError, "unknown-option"):
-        routine(*[[[1.0]]] * given, seed=0)
+def test_contractions_and_blocks_go_by_size_unless_another_method_is_given():
+    for function in (td.matmul, td.tensordot, td.einsum, td.use):
+        shown = signature(function).parameters
+        found = {x: shown[x].default for x in NAMES}
+        assert found == vars(Options()) | {"method": "auto"}
