@@ -21,7 +21,7 @@ STAGES = {
         *("octaves", "multiply_octaves"),
     ),
     "encode": ("encode", "scale_and_encode"),
-    "int8 products": ("multiply_int8", "multiply_float16", "products", "products_mma"),
+    "int8 products": ("multiply", "products", "products_mma"),
     "quarters": ("spread", "join"),
     "requantise": ("requantise", "widen"),
     "decode": ("decode", "decode_and_close"),
@@ -50,11 +50,8 @@ class TimedDevice(CudaDevice):
     def launch_packed(self, module: Any, name: str, *args: Any) -> None:
         self._timed(name, super().launch_packed, module, name, *args)
 
-    def multiply_int8(self, *args: Any) -> None:
-        self._timed("multiply_int8", super().multiply_int8, *args)
-
-    def multiply_float16(self, *args: Any) -> None:
-        self._timed("multiply_float16", super().multiply_float16, *args)
+    def multiply(self, *args: Any) -> None:
+        self._timed("multiply", super().multiply, *args)
 
     def milliseconds(self) -> dict[str, float]:
         """Add up the times of each stage, and forget them."""

@@ -120,8 +120,8 @@ class DeferredDevice(HostDevice):
     def launch_packed(self, *given):
         self._launch(super().launch_packed, *given)
 
-    def multiply_int8(self, x, y, sums):
-        self._launch(super().multiply_int8, x, y, sums)
+    def multiply(self, x, y, sums):
+        self._launch(super().multiply, x, y, sums)
 
     def stream_id(self):
         return get_ident()

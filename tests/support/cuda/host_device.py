@@ -129,11 +129,11 @@ class HostDevice:
         np.asarray(out).reshape(-1).view(np.uint8)[...] = byte
         return out
 
-    def empty_together(self, parts):
-        return self.split(self.empty((part_offsets(parts)[1],), np.uint8), parts)
-
-    def filled_together(self, parts, byte):
-        return self.split(self.filled((part_offsets(parts)[1],), np.uint8, byte), parts)
+    def allocate(self, parts, fill=None):
+        size = (part_offsets(parts)[1],)
+        if fill is None:
+            return self.split(self.empty(size, np.uint8), parts)
+        return self.split(self.filled(size, np.uint8, fill), parts)
 
     def split(self, whole, parts):
         """View the arrays of one allocation; what lies between belongs to none."""
@@ -185,18 +185,15 @@ class HostDevice:
         self.kernels.launch_packed(*own)
         self.check_guards()
 
-    def multiply_int8(self, x, y, sums):
-        self.launched.append("multiply_int8")
-        assert (x.dtype, y.dtype, sums.dtype) == (np.int8, np.int8, np.int32)
-        assert 0 < x.shape[2] <= 1 << 16  # |sum| <= 2^16 2^14
-        _multiply(x, y, sums)
-
-    def multiply_float16(self, x, y, sums):
-        """Multiply where float32 holds every partial sum, in any order."""
-        self.launched.append("multiply_float16")
-        types = np.float16, np.float16, np.float32
-        assert (x.dtype, y.dtype, sums.dtype) == types
-        for a, b in zip(x, y, strict=True):
+    def multiply(self, x, y, sums):
+        """Multiply where int32 or float32 hold every partial sum, in any order."""
+        self.launched.append(f"multiply_{x.dtype}")
+        kinds = (np.int8, np.int32), (np.float16, np.float32)
+        assert (x.dtype, sums.dtype) in kinds
+        assert x.dtype == y.dtype
+        if x.dtype == np.int8:
+            assert 0 < x.shape[2] <= 1 << 16  # |sum| <= 2^16 2^14
+        for a, b in zip(x, y, strict=True) if x.dtype == np.float16 else ():
             largest = abs(a.astype(np.float64)) @ abs(b.astype(np.float64)).T
             assert largest.max() < 1 << 24
             assert (a % 1 == 0).all()

@@ -32,48 +32,6 @@ from .scripts import Scripts
 from .tuning import tuning_for
 
 
-@dataclass(frozen=True)
-class CudaAnalysis:
-    """An `Analysis` of which the host has the few numbers alone.
-
-    Attributes
-    ----------
-    cosines : (sides, count) float64
-    columns : (3, count) int64, or None
-    errors : (count,) int64, or None
-    counted : sequence of array
-        `_Arrays.counted`, on the host, if they were expected to be asked for.
-    device : Device
-    arrays : callable
-        Returns the arrays of `_parts`, on the device.
-    """
-
-    cosines: Array
-    columns: Array | None
-    errors: Array | None
-    counted: Sequence[Array]
-    device: CudaDevice
-    arrays: Callable[[], "_Arrays"]
-
-    def statistics(self) -> list[RowStatistics]:
-        """Return those of each operand."""
-        return self.arrays().statistics()
-
-    def largest_errors(self, places: Array) -> Array:
-        """Return what has been fetched."""
-        assert self.errors is not None
-        return self.errors[places]
-
-    def count_octaves(self, places: Array) -> list[RowStatistics]:
-        """Return what has been counted, and the squares; by a wait if need be."""
-        fetched = iter(self.counted or self.device.fetch(self.arrays().counted()))
-        found = []
-        for largest, sums, counts in zip(fetched, fetched, fetched, strict=True):
-            every = RowStatistics(largest, sums[0], octaves=counts)
-            found.append(every if largest.ndim == 1 else every.take(places))
-        return found
-
-
 class _Arrays(NamedTuple):
     """The arrays of one allocation: `rows` are largest exponents, sums and counts."""
 
@@ -93,12 +51,43 @@ class _Arrays(NamedTuple):
         """List exponents, sums and counts of each operand in turn."""
         return [x for own in self.rows for x in own]
 
+
+@dataclass(frozen=True)
+class CudaAnalysis:
+    """An `Analysis` of which the host has the few numbers alone.
+
+    `counted`: those of `_Arrays`, on the host, if they were expected to be asked for;
+    `arrays` returns what is on the device.
+    """
+
+    cosines: Array
+    columns: Array | None
+    errors: Array | None
+    counted: Sequence[Array]
+    device: CudaDevice
+    arrays: Callable[[], _Arrays]
+
     def statistics(self) -> list[RowStatistics]:
         """Return what has been found of each operand."""
+        found = self.arrays()
         return [
-            RowStatistics(largest, sums[0], sums[1], *self.extremes[i : i + 1])
-            for i, (largest, sums, _) in enumerate(self.rows)
+            RowStatistics(largest, sums[0], sums[1], *found.extremes[i : i + 1])
+            for i, (largest, sums, _) in enumerate(found.rows)
         ]
+
+    def largest_errors(self, places: Array) -> Array:
+        """Return what has been fetched."""
+        assert self.errors is not None
+        return self.errors[places]
+
+    def count_octaves(self, places: Array) -> list[RowStatistics]:
+        """Return what has been counted, and the squares; by a wait if need be."""
+        fetched = iter(self.counted or self.device.fetch(self.arrays().counted()))
+        found = []
+        for largest, sums, counts in zip(fetched, fetched, fetched, strict=True):
+            every = RowStatistics(largest, sums[0], octaves=counts)
+            found.append(every if largest.ndim == 1 else every.take(places))
+        return found
 
 
 class CudaAnalyses:
@@ -130,7 +119,7 @@ class CudaAnalyses:
         count, sides = 1 + columns + (rule is not None), len(operands)
 
         def write(recorder: Any, x: Array, y: Array, e: Array, f: Array) -> None:
-            found = _Arrays.sort(recorder.filled_together(parts, FILL), count, sides)
+            found = _Arrays.sort(recorder.allocate(parts, FILL), count, sides)
             _launch(recorder, found, (x, y), (e, f), norm_bits, rule)
 
         key = "analyse", self.variant(), norm_bits, columns, rule

@@ -13,7 +13,7 @@ import numpy as np
 from ...errors import INSTALL_CUDA, EngineUnavailableError, KernelError
 from ...typing import Array
 from .. import device_memory
-from .cublas import FLOAT16, INT8, choose_exact, multiply
+from .cublas import choose_exact, multiply
 from .hopper import cubin_of, map_planes
 from .launch import Parts, Triple, part_offsets
 from .packing import Arguments, pack
@@ -90,6 +90,8 @@ def _properties(device: int) -> dict[str, Any]:
 class CudaDevice(Streams):
     """Memory, streams, kernels and int8 products of the current device."""
 
+    multiply, map_planes = staticmethod(multiply), staticmethod(map_planes)
+
     def __init__(self) -> None:
         super().__init__()
         self._constants: dict[tuple[int, int], tuple[Array, Array]] = {}
@@ -108,15 +110,15 @@ class CudaDevice(Streams):
         out.data.memset_async(byte, out.nbytes)
         return out
 
-    def empty_together(self, parts: Parts) -> list[Array]:
-        """Allocate several arrays at once, at multiples of 512 bytes."""
-        _, size = part_offsets(parts)
-        return self.split(self.empty((size,), np.uint8), parts)
+    def allocate(self, parts: Parts, fill: int | None = None) -> list[Array]:
+        """Allocate several arrays at once, at multiples of 512 bytes.
 
-    def filled_together(self, parts: Parts, byte: int) -> list[Array]:
-        """Allocate several arrays at once, every byte alike."""
+        `fill`: what every byte is.
+        """
         _, size = part_offsets(parts)
-        return self.split(self.filled((size,), np.uint8, byte), parts)
+        if fill is None:
+            return self.split(self.empty((size,), np.uint8), parts)
+        return self.split(self.filled((size,), np.uint8, fill), parts)
 
     def split(self, whole: Array, parts: Parts) -> list[Array]:
         """View the arrays of one allocation, from its beginning on."""
@@ -214,29 +216,6 @@ class CudaDevice(Streams):
     def address(self, x: Array) -> int:
         """Return where an array begins; refuse what a kernel could not read."""
         return _address(x, current_device())
-
-    def multiply_int8(self, x: Array, y: Array, sums: Array) -> None:
-        """sums[b] = x[b] y[b]^T in int32, on tensor cores.
-
-        Parameters
-        ----------
-        x, y : (batch, m, k), (batch, n, k) int8
-            Rows contiguous; k and the distance of rows in multiples of 16.
-        sums : (batch, m, n) int32, rows contiguous
-        """
-        multiply(INT8, x, y, sums)
-
-    def multiply_float16(self, x: Array, y: Array, sums: Array) -> None:
-        """sums[b] = x[b] y[b]^T in float32, on tensor cores.
-
-        As `multiply_int8`, of integers in float16. Exact: no partial sum reaches 2^24,
-        and none is rounded to less than float32 on its way.
-        """
-        multiply(FLOAT16, x, y, sums)
-
-    def map_planes(self, address: int, shape: tuple[int, int, int]) -> Any:
-        """Describe planes to the copies of products.cu."""
-        return map_planes(address, shape)
 
     def total_bytes(self) -> int:
         """Memory of the current device."""

@@ -82,7 +82,7 @@ class CudaFusedGemm:
                 padded = matrices * align(rows, ROW_GROUP), align(k, LINE)
                 parts.append(((len(system.planes), *padded), np.int8))
                 parts.append(((*stack, rows), np.int32))
-            residues, *own = device.empty_together(tuple(parts))
+            residues, *own = device.allocate(tuple(parts))
             rows, columns = own[1], own[-1]
             sides = (x, e, conjugate[0]), (y, f, conjugate[1])
             _scale_and_encode(device, sides, system, rule, own)

@@ -50,10 +50,9 @@ def multiply_products(
     most = cut.matrices * max(len(batch.products) for batch in batches)
     height, width = align(min(m, cut.rows)), align(n)
     sums = device.empty((most, height, width), np.int32)
-    multiply, found, wide = device.multiply_int8, sums, [None, None]
-    floats = element == "float16"
+    floats, found, wide = element == "float16", sums, [None, None]
     if floats:
-        multiply, found = device.multiply_float16, sums.view(np.float32)
+        found = sums.view(np.float32)
         sizes = most * height * widened_k, most * width * widened_k
         wide = [device.empty((size,), np.float16) for size in sizes]
     for batch in batches:
@@ -67,7 +66,7 @@ def multiply_products(
                     # With the zeros that pad them: tensor cores like multiples of 16.
                     stop = rows.start + align(rows.stop - rows.start)
                     tall = _widen(device, x[:, rows.start : stop, columns], wide[0])
-                    multiply(tall, narrow, found[: len(tall), : tall.shape[1]])
+                    device.multiply(tall, narrow, found[: len(tall), : tall.shape[1]])
                     old = residues if columns.start > 0 else before
                     old = None if old is None else old[:, matrices, rows]
                     new = residues[:, matrices, rows]

@@ -57,7 +57,7 @@ class CudaRows(CudaAnalyses):
         if "octaves" in asks:
             # Which one pass finds with both sums.
             parts = ((2, *rows), np.int64), ((*rows, len(COUNTED)), np.int32)
-            sums, counts = device.filled_together(parts, 0)
+            sums, counts = device.allocate(parts, 0)
         elif kinds:
             sums = device.filled((kinds, *rows), np.int64)
         if "columns" in asks:

@@ -130,8 +130,8 @@ class Recorder:
         header = {"shape": shape, "typestr": kind, "strides": strides, "version": 3}
         return np.asarray(_Nowhere({**header, "data": (address, False)}))
 
-    def empty_together(self, parts: Parts, fill: int | None = None) -> list[Array]:
-        """View the slab."""
+    def allocate(self, parts: Parts, fill: int | None = None) -> list[Array]:
+        """View the slab; a script has one."""
         assert self.script.slab_bytes == 0
         offsets, size = part_offsets(parts)
         self.script.slab_bytes, self.script.fill = size, fill
@@ -140,10 +140,6 @@ class Recorder:
             np.ndarray(shape, dtype, slab, offset)
             for (shape, dtype), offset in zip(parts, offsets, strict=True)
         ]
-
-    def filled_together(self, parts: Parts, byte: int) -> list[Array]:
-        """View a slab whose bytes are alike."""
-        return self.empty_together(parts, byte)
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """Name the result; a script makes nothing else."""

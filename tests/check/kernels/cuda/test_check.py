@@ -15,13 +15,9 @@ class Chip(HostDevice):
         super().__init__(None, 103)
         self.faults = faults
 
-    def multiply_int8(self, x, y, sums):
-        super().multiply_int8(x, y, sums)
-        self.faults.get("int8", lambda _: None)(sums)
-
-    def multiply_float16(self, x, y, sums):
-        super().multiply_float16(x, y, sums)
-        self.faults.get("float16", lambda _: None)(sums)
+    def multiply(self, x, y, sums):
+        super().multiply(x, y, sums)
+        self.faults.get(str(x.dtype), lambda _: None)(sums)
 
 
 def refuse(_):

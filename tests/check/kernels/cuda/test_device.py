@@ -113,7 +113,7 @@ def test_products_are_row_major_to_us_and_column_major_to_cublas(
     wide = planes(batch, 16, 4 * 32, 3).view(np.int32)
     wide = wide if element == "int8" else wide.view(np.float32)
     sums, before = wide[:, :, :16], wide[:, :, 16:].tobytes()
-    getattr(CudaDevice(), f"multiply_{element}")(*map(OnDevice, (x, y, sums)))
+    CudaDevice().multiply(*map(OnDevice, (x, y, sums)))
     assert (sums == x.astype(int) @ y.astype(int).transpose(0, 2, 1)).all()
     assert wide[:, :, 16:].tobytes() == before
     assert (cuda.cublas.mode, cuda.cublas.pointers) == (3, 1)
