@@ -116,9 +116,16 @@ def _make_command(routine: Routine) -> click.Command:
 
 
 def _retype() -> str:
-    """Return the command as it was typed, but for what would start the job anew."""
-    typed = click.get_current_context().meta[ARGUMENTS]
-    words = ["twom-dist", *(x for x in typed if x != "--overwrite")]
+    """Return the command as it was typed, without scheduler and a start anew."""
+    typed = iter(click.get_current_context().meta[ARGUMENTS])
+    of_scheduler = {x for option in opt.SCHEDULER_OPTIONS for x in option.opts}
+    words = ["twom-dist"]
+    for word in typed:
+        name, has_value, _ = word.partition("=")
+        if name not in of_scheduler | {"--overwrite"}:
+            words.append(word)
+        elif name in of_scheduler and not has_value:
+            next(typed, None)
     return f"cd {shlex.quote(os.getcwd())} && {shlex.join(words)}"
 
 

@@ -24,6 +24,7 @@ from tests.support.workers import start_workers
 from twom_dist.errors import StoreError
 from twom_dist.jobs import open_job
 from twom_dist.jobs.execution import LEAST_BYTES, at_disk
+from twom_dist.store import open_matrix
 
 HYBRID = {"alpha": 2 - 1j, "beta": 0.5j, "method": "hybrid", "accuracy": 1e-20}
 AB = ("A.zarr", "B.npy")
@@ -199,6 +200,9 @@ def test_the_command_waits_for_the_file_of_a_scheduler(client, files, capsys):
     product = ("gemm", "A.zarr", "B.npy", "-o", "C.zarr", "--scheduler-file", file)
     code, out, err = command(*product)
     assert (code, bool(err), "GFLOP/s" in out) == (0, True, True)
+    # What continues a job names no scheduler, which has gone by then.
+    command_again = open_matrix("C.zarr").provenance()["run"]["command"]
+    assert command_again.endswith("twom-dist gemm A.zarr B.npy -o C.zarr")
     assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
     writer.join()
     before = contents(Path())
