@@ -22,6 +22,7 @@ from benchmarks.sampler import Sampler
 from twom_dist.jobs import begin, compute, open_job
 from twom_dist.plan import Cluster, Layout
 from twom_dist.plan.memory import INTERPRETER_BYTES
+from twom_dist.store import StoredMatrix
 from twom_dist.workers.client import current_cluster
 
 ITEM_BYTES = 16
@@ -30,23 +31,19 @@ STRIP = 512
 
 def count_reads() -> None:
     """Make this process add up the bytes that it reads from matrices."""
-    from twom_dist.store import reader
-
-    read = reader.StoredMatrix.__getitem__
+    read = StoredMatrix.__getitem__
 
     def counting(self: Any, index: Any) -> Any:
         values = read(self, index)
-        reader.bytes_read += values.nbytes
+        StoredMatrix.bytes_read += values.nbytes
         return values
 
-    reader.bytes_read = 0
-    reader.StoredMatrix.__getitem__ = counting
+    StoredMatrix.bytes_read = 0
+    StoredMatrix.__getitem__ = counting
 
 
 def get_reads() -> int:
-    from twom_dist.store import reader
-
-    return int(reader.bytes_read)
+    return int(StoredMatrix.bytes_read)
 
 
 def plan_layout(layout: Layout, workers: int) -> tuple[int, int]:
