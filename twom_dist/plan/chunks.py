@@ -42,12 +42,15 @@ def choose_tile(count_cells: Callable[[int], int], k: int, workers: int) -> int:
     Where no size does, workers share k, and tiles along k count as well.
     """
     wanted = TILES_PER_WORKER * workers if workers > 1 else 1
-    tiles = [LARGEST_TILE]
-    while tiles[-1] > SMALLEST_TILE:
-        tiles.append(tiles[-1] // 2)
+    tiles = _halve(LARGEST_TILE)
     enough = (x for x in tiles if count_cells(x) >= wanted)
     shared = (x for x in tiles if count_cells(x) * -(-k // x) >= wanted)
     return next(enough, next(shared, SMALLEST_TILE))
+
+
+def _halve(side: int) -> list[int]:
+    """List a side, its half and so on, down to the smallest tile."""
+    return [side, *_halve(side // 2)] if side > SMALLEST_TILE else [side]
 
 
 def tile_sizes(
@@ -178,12 +181,9 @@ def list_tile_shapes(
     spec: Spec, shape: Shape, cluster: Cluster, chunks: Shape, *, square: bool
 ) -> list[Shape]:
     """List the shapes of tiles that are tried, the largest first."""
-    side = DEVICE_TILE if spec.engine == "cuda" else LARGEST_TILE
-    sides = [side]
-    while sides[-1] > SMALLEST_TILE:
-        sides.append(sides[-1] // 2)
+    sides = _halve(DEVICE_TILE if spec.engine == "cuda" else LARGEST_TILE)
     choose = partial(choose_tile_shape, shape, cluster, chunks=chunks, square=square)
-    return [choose(side, whole=True), *map(choose, sides)]
+    return [choose(sides[0], whole=True), *map(choose, sides)]
 
 
 def halve_k(tile_shape: Shape, chunks: Shape) -> Shape:

@@ -231,7 +231,8 @@ class Plan:
             All figures by name.
         """
         own = [x.name for x in fields(self) if x.name not in self._PARTS]
-        own += [name for name, x in vars(Plan).items() if isinstance(x, property)]
+        public = {x: y for x, y in vars(Plan).items() if not x.startswith("_")}
+        own += [name for name, x in public.items() if isinstance(x, property)]
         figures = dict(zip("mnk", self.shape, strict=True))
         return json.dumps(figures | {name: getattr(self, name) for name in own})
 
