@@ -13,7 +13,6 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from functools import cache, partial
 from time import process_time
 from typing import Any
@@ -27,7 +26,6 @@ import twom_dist as td
 from benchmarks.clock import POOL, Clock, on_numpy
 from benchmarks.harness import Report, run
 from twom_dist.kernels import registry
-from twom_dist.kernels.cpu.products import int8_gemm
 from twom_dist.kernels.cuda.engine import CudaEngine
 from twom_dist.testing import random_matrix
 
@@ -110,12 +108,9 @@ def idle_cpu(vnni: bool) -> Iterator[None]:
     registry.get_engine("cpu")
     own = [sys.modules[x] for x in sys.modules if x.startswith("twom_dist.kernels.cpu")]
     kind = type(numba.njit(_idle_kernel.__wrapped__))
-    of_what = int8_gemm.U8S8 if vnni else int8_gemm.FLOAT32
-    gemm = replace(of_what, multiply=lambda a, b, sums: None)
     ours: Any = {
         "has_vnni": lambda: vnni,
-        "get_gemm": lambda: gemm,
-        "_LOOPS": gemm,
+        "multiply_float32": lambda a, b, sums: None,
         "analysis._reduce": _idle_reduce,
         "_count": _idle_count,
         "_measure_along": _idle_measure,

@@ -21,7 +21,7 @@ from typing import Any
 
 from twom_dist.auto.chips import chip_of
 
-PACKAGES = ("numpy", "dask", "distributed", "numba", "onnxruntime")
+PACKAGES = ("numpy", "dask", "distributed", "numba")
 Calls = Mapping[str, Callable[[], Any]]
 
 

@@ -7,29 +7,25 @@ from tests.support.amx import run_amx
 from twom_dist.kernels.cpu import engine, threads
 from twom_dist.kernels.cpu.decode import decode
 from twom_dist.kernels.cpu.encode import encode, vnni
-from twom_dist.kernels.cpu.products import blocks, microkernel, multiply, packed
+from twom_dist.kernels.cpu.products import blas, microkernel, multiply, packed
 from twom_dist.kernels.cpu.products.amx_steps import CONFIGURATION
-from twom_dist.kernels.cpu.products.int8_gemm import FLOAT32
 from twom_dist.kernels.cpu.products.microkernel import Writer
 
-WAYS = ("amx", "microkernel", "gemm", "float32", "loops")
+WAYS = ("amx", "microkernel", "float32", "loops")
 
 
 @contextmanager
 def take(way):
-    vnni, gemms = way in ("amx", "microkernel"), way in ("gemm", "float32")
+    vnni = way in ("amx", "microkernel")
     tiles = CONFIGURATION if way == "amx" else None
     changes = [
         *((module, "has_vnni", lambda: vnni) for module in (encode, engine, multiply)),
         (multiply, "select_tiles", lambda: tiles),
-        (blocks, "SMALLEST_GEMM", 0 if gemms else 1 << 40),
-        (blocks, "LARGEST_K", 1 << 11),
+        (blas, "SMALLEST_GEMM", 0 if way == "float32" else 1 << 40),
         (packed, "LONGEST_SUM", 1 << 11),
         (packed, "BLOCK_BYTES", 64 * 32),
         (packed, "TILES_BYTES", 1 << 12),
     ]
-    if way == "float32":
-        changes.append((blocks, "get_gemm", lambda: FLOAT32))
     with ExitStack() as stack:
         for change in changes:
             stack.enter_context(mock.patch.object(*change))

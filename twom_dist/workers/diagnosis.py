@@ -148,24 +148,17 @@ def run(name: str, check: Callable[..., Any], *of: Any) -> Iterator[Finding]:
 
 def name_versions() -> Iterator[Finding]:
     """Name the packages, their releases and the kernel that computes products."""
-    from ..kernels.cpu.products import int8_gemm  # loads Numba
-    from ..kernels.cpu.products.multiply import name_kernel
+    from ..kernels.cpu.products.multiply import name_kernel  # loads Numba
     from ..kernels.cpu.units import has_vnni
 
     releases = [f"{name} {import_module(name).__version__}" for name in _PACKAGES]
     python = f"Python {python_version()}"
     kernel, cores = name_kernel(), name_count(CPU_COUNT, "core")
-    multiplies_bytes = int8_gemm.multiplies_bytes()
-    if not multiplies_bytes:
+    if not has_vnni():
         kernel += " (no VNNI: products of doubles are slower than NumPy's)"
-    advice = ""
-    if multiplies_bytes and not has_vnni():  # not x86
-        kernel += " (speeds were never measured on such a CPU)"
-        if not int8_gemm.has_onnx_runtime():
-            advice = "Run pip install onnxruntime for faster products"
     int8 = f"int8 products by {kernel} on {cores}"
     found = ", ".join([*releases, python, int8])
-    yield Finding("installation", "ok", found, advice)
+    yield Finding("installation", "ok", found)
 
 
 def check_engine(name: EngineName, xp: Any = np) -> Iterator[Finding]:

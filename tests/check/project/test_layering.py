@@ -60,7 +60,6 @@ THIRD_PARTIES = {
     "cupyx": (("kernels.cuda",), ("kernels",)),
     "llvmlite": (("kernels.cpu",), ("kernels.cpu",)),
     "numba": (("kernels.cpu",), ("kernels.cpu",)),
-    "onnxruntime": (("kernels.cpu",), ("kernels.cpu",)),
 }
 
 # Exact integers and plans are pure: they neither build graphs nor ask a cluster.

@@ -6,10 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import twom_dist
-from tests.support.command import ENVIRONMENT
 from tests.support.places import ROOT
 
 # A child that forks beside a thread which holds a lock, then one of threads that work.
@@ -101,31 +98,8 @@ def test_an_edited_function_of_another_file_is_compiled_anew(tmp_path):
     assert run() == (-3.0, 0)
 
 
-SWITCH = "ORT_DISABLE_TELEMETRY"
-
-
-def test_onnx_runtime_reports_nothing(tmp_path):
-    """It would leave a name for this machine, and what it has not sent yet."""
-    pytest.importorskip("onnxruntime")
-    script = (
-        "import numpy as np\n"
-        "from twom_dist.kernels.cpu.products import int8_gemm\n"
-        "a, out = np.ones((3, 3), 'u1'), np.empty((3, 3), 'i4')\n"
-        "int8_gemm.U8S8.multiply(a, a.view('i1'), out)\n"
-        "assert (out == 3).all()"
-    )
-    # It is quiet by itself where it finds that it is tested.
-    environment = {x: y for x, y in ENVIRONMENT.items() if x not in ("CI", SWITCH)}
-    environment |= {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
-    subprocess.run([sys.executable, "-c", script], env=environment, check=True)
-    assert not list(tmp_path.rglob("*onnxruntime*"))
-
-
 # What `import twom_dist` leaves alone, so that it is quick and works everywhere.
-NOT_LOADED = (
-    *("cupy", "llvmlite", "numba", "onnxruntime", "zarr", "h5py", "distributed"),
-    "xarray",
-)
+NOT_LOADED = ("cupy", "llvmlite", "numba", "zarr", "h5py", "distributed", "xarray")
 
 
 def loaded_by(code, folder):

@@ -1,17 +1,14 @@
 """Tuned numbers of the CPU engine, each with the measurement that gave it."""
 
-# Side of the blocks of C that one int8 product fills. AMD EPYC (Zen 4), one core,
-# u8 x s8, k = 2048, operands from memory: 512 x 512 at 381 Gop/s, 1024 x 512 at 386,
-# 1024 x 1024 at 404, a whole 2048 x 2048 at 300-330.
+# Side of the blocks of C that one call of BLAS fills. By a library for int8, k = 2048,
+# operands from memory: 512 x 512 at 381 Gop/s, 1024 x 512 at 386, 1024 x 1024 at 404, a
+# whole 2048 x 2048 at 300-330 (AMD EPYC, Zen 4, one core).
 BLOCK = 1024
-
-# Columns of k between two reductions modulo p:
-# |sum| <= 2^16 * 255 * 128 < 2^31.
-LARGEST_K = 1 << 16
 
 # Multiplications from which calling a library pays: each of 32 products of 16, 24, 32
 # and 64 rows and columns took 1.9, 3.4, 4.8 and 22 us, and 2.4, 3.1, 3.8 and 10 by one
-# call of ONNX Runtime's u8 x u8 (AMD EPYC without VNNI, one thread, beside other work).
+# call of the library that multiplied then (AMD EPYC without VNNI, one thread, beside
+# other work).
 SMALLEST_GEMM = 1 << 19
 
 # Bytes of a plane of the left operand that stay in L2 while the right one passes by,

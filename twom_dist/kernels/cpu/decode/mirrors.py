@@ -12,7 +12,7 @@ from ....moduli import ResidueSystem
 from ....typing import Array
 from ..compiled import inner, kernel
 from ..layout import read_only
-from ..products.requantise import SHIFT, multiplier
+from ..products.reduction import multiplier, reduce_sum
 from ..products.turning import SIDE, turn_four, turn_one
 from ..threads import run_each
 
@@ -58,8 +58,7 @@ def _combine(target, straight, source, transposed, weight, other, p, m):  # type
     """target = straight source + transposed target + weight other, modulo p."""
     for j in range(target.size):
         r, t, s = np.int64(source[j]), np.int64(target[j]), np.int64(other[j])
-        v = straight * r + transposed * t + weight * s
-        target[j] = np.int8(v - ((v * m + (1 << (SHIFT - 1))) >> SHIFT) * p)
+        target[j] = reduce_sum(straight * r + transposed * t + weight * s, p, m)
 
 
 @kernel

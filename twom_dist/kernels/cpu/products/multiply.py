@@ -12,8 +12,7 @@ from ..threads import available_cores, num_threads
 from ..tuning import CROSSOVERS, MOST_CORES
 from ..units import count_lanes, has_amx, has_vnni, refuse_amx
 from .amx_steps import CONFIGURATION
-from .blocks import multiply_blocks
-from .int8_gemm import get_gemm
+from .blas import check_float32, multiply_blocks
 from .packed import multiply_packed
 from .quarters import multiply_in_quarters
 
@@ -24,7 +23,10 @@ def name_kernel() -> str:
     """Name what multiplies int8 here."""
     if select_tiles() is not None:
         return "amx-int8"
-    return _NAMES.get(count_lanes()) or get_gemm().name
+    if not has_vnni():
+        check_float32()
+        return "float32"
+    return _NAMES[count_lanes()]
 
 
 def explain_no_amx() -> str:

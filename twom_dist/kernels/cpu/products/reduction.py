@@ -1,10 +1,10 @@
-"""Reduction modulo p: the numbers that turn a small sum into its residue by VNNI.
+"""Reduction modulo p: of a sum in int64, and of a small one by VNNI.
 
-A sum T of bytes times weights begins with the bits of 2^23 and more as float32, and so
-is a float32 in the end. The quotient T / p is rounded by one fused multiply-add with
-(1 + e) / p. For odd p that is right as long as |T e| < 1/2, since T / p is 1 / (2 p) or
-more away from a tie; for p = 256 it is exact, and a tie gives +-128, whose low bytes
-are equal. Where |T e| is more, T is made one further from the residue.
+By VNNI a sum T of bytes times weights begins with the bits of 2^23 and more as float32,
+and so is a float32 in the end. The quotient T / p is rounded by one fused multiply-add
+with (1 + e) / p. For odd p that is right as long as |T e| < 1/2, since T / p is
+1 / (2 p) or more away from a tie; for p = 256 it is exact, and a tie gives +-128, whose
+low bytes are equal. Where |T e| is more, T is made one further from the residue.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,24 @@ import numpy as np
 
 from ....moduli import symmetric_residue
 from ....typing import Array
+from ..compiled import inner
+
+# |v - p rint(v / p)| with rint from the multiplier m = rint(2^40 / p): the quotient is
+# off by |v| 2^-41 <= 2^-10, and v/p is at least 1/(2p) > 2^-9 away from a tie for odd
+# p; for p = 256, m is exact. A tie gives +128, whose low byte is -128.
+_SHIFT = 40
+
+
+def multiplier(p: int) -> int:
+    """Return rint(2^40 / p)."""
+    return ((1 << _SHIFT + 1) // p + 1) >> 1
+
+
+@inner
+def reduce_sum(v, p, m):  # type: ignore[no-untyped-def]
+    """Return v modulo p, symmetric; |v| < 2^31; m: the multiplier of p."""
+    return np.int8(v - ((v * m + (1 << (_SHIFT - 1))) >> _SHIFT) * p)
+
 
 _FIRST, _HALF = 1 << 23, Fraction(1, 2)
 # Its bits are those of T, and the highest byte of the bits of a quotient.
