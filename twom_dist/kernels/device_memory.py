@@ -1,8 +1,8 @@
 """Room on a device: free memory, and what is given up if an array does not fit."""
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -152,11 +152,13 @@ def try_with_less(compute: Callable[[], _Result]) -> _Result:
         for each in (error, full):
             each.with_traceback(None)
     _give_up()  # CuPy's own temporaries have not
-    with _half():
-        try:
-            return compute()
-        except (MemoryLimitError, MemoryError):
-            raise full from None
+    token = _share.set(0.5)
+    try:
+        return compute()
+    except (MemoryLimitError, MemoryError):
+        raise full from None
+    finally:
+        _share.reset(token)
 
 
 def _find_full(error: Exception) -> MemoryLimitError | None:
@@ -166,15 +168,6 @@ def _find_full(error: Exception) -> MemoryLimitError | None:
     if not type(error).__module__.startswith("cupy"):
         return None
     return MemoryLimitError(f"the device is full: {error}", _REMEDY, _FULL)
-
-
-@contextmanager
-def _half() -> Iterator[None]:
-    token = _share.set(0.5)
-    try:
-        yield
-    finally:
-        _share.reset(token)
 
 
 def workspace_share() -> float:

@@ -37,15 +37,12 @@ class Graphs:
             compute()
             return
         with self._lock:
-            self._run(key, compute, current)
-
-    def _run(self, key: Hashable, compute: Callable[[], object], current: Any) -> None:
-        current.wait_event(self._done)
-        try:
-            self._launch(key, compute, current)
-        finally:
-            # After an error as well: what was launched before it uses the same memory.
-            self._done.record(current)
+            current.wait_event(self._done)
+            try:
+                self._launch(key, compute, current)
+            finally:
+                # After an error as well: what was launched before uses the same memory.
+                self._done.record(current)
 
     def _launch(
         self, key: Hashable, compute: Callable[[], object], current: Any

@@ -12,15 +12,85 @@ References
 .. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices".
 """
 
+from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager, nullcontext
+from hashlib import blake2b
 from typing import Any, Protocol
 
 from ..moduli import ResidueSystem, ScalingRule
 from ..typing import Array, Uplo
 from .analysis import Analyses
-from .defaults import Defaults
 from .family import Family
 from .limits import Shape, TileLimits, Update
-from .operands import Encoded, Fill
+
+
+class Encoded(Protocol):
+    """The int8 planes of an operand tile, or a stack, in a layout of the engine."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(..., rows, k)."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        ...
+
+    def reordered(self, planes: tuple[int, ...]) -> "Encoded":
+        """Take planes[l] for plane l, without a copy: of X, those of its conjugate."""
+        ...
+
+    def residues(self) -> Array:
+        """(planes, ..., rows, k) int8 symmetric residues: for tests, not for speed."""
+        ...
+
+
+class Fill(Protocol):
+    """The entries of a tile of C that a NaN or an Inf of A or B reaches."""
+
+    def plus(self, other: Any) -> Any:
+        """Add the fill of another panel along k."""
+        ...
+
+
+class Defaults(Protocol):
+    """Part of `Engine` that holds unless an engine, with a device, says otherwise."""
+
+    # Whether the host waits for answers, so that one wait is worth more stages.
+    waits: bool = False
+    # Whether `out` may be a part of a larger array, whose rows lie apart.
+    writes_parts: bool = True
+
+    def task(self) -> AbstractContextManager[Any]:
+        """Scope of one dask task: its share of threads; device work done on exit."""
+        return nullcontext()
+
+    def publish(self, encoded: Encoded) -> Encoded:
+        """Return an encoded tile that other threads may take from here on."""
+        return encoded
+
+    def retain(self, encoded: Encoded) -> Encoded:
+        """Return a shared tile once it is made, kept until the task has ended."""
+        return encoded
+
+    def variant(self) -> Hashable:
+        """Return what limits depend on beside shapes and settings: this device."""
+        return None
+
+    def run_stack(
+        self,
+        compute: Callable[[slice], object],
+        count: int,
+        system: ResidueSystem,
+        shape: Shape,
+    ) -> None:
+        """Call `compute` for pieces of a stack of matrices, in turn or side by side."""
+        compute(slice(0, count))
+
+    def fingerprint(self, x: Array) -> int:
+        """Return a number that changes, as good as certainly, when x is refilled."""
+        return int.from_bytes(blake2b(x.tobytes(), digest_size=8).digest())
 
 
 class Engine(Analyses, Defaults, Protocol):

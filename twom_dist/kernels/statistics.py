@@ -18,6 +18,19 @@ Ask = Literal["squares", "totals", "columns", "octaves"]
 # Each formula of angles has less than ten operations, relative errors of 2^-53.
 MARGIN = 2.0**-48
 
+# An entry in octave o of a row whose largest exponent is e has a part of at least
+# ``2^(e - 1 - o)``. Octaves are 0 to 62: two of them add to less than `FAR`, and two
+# bytes to a byte, whatever they say.
+#
+# Octaves below the largest from which an entry is only known to be there.
+FURTHEST = 63
+# An entry that is not 0, but 63 octaves or more below the largest.
+FAR = 126
+# An entry that is 0, or any in a row without a largest, or that is not finite.
+NONE = 127
+# What is counted: the entries of a row down to each of these octaves, and all others.
+COUNTED = (*range(16), 21, 27, 33, 39, 45, 51, 57, 62, FAR)
+
 
 class RowStatistics(NamedTuple):
     """Statistics of the rows of one matrix, or of each of a stack.

@@ -12,8 +12,7 @@ import numpy as np
 from ..errors import PlanError
 from ..kernels.device_memory import empty
 from ..kernels.family import deliver, namespace
-from ..kernels.fused_gemm import FusedGemm
-from ..kernels.limits import Shape
+from ..kernels.limits import FusedGemm, Shape
 from ..kernels.statistics import RowStatistics
 from ..moduli import ResidueSystem
 from ..problem.problem import Problem

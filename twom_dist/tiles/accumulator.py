@@ -3,7 +3,7 @@
 import sys
 from dataclasses import dataclass
 
-from ..kernels.operands import Fill
+from ..kernels.protocol import Fill
 from ..typing import Array
 
 

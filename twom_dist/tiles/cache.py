@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from ..kernels.device_memory import on_full
-from ..kernels.operands import Encoded
+from ..kernels.protocol import Encoded
 from ..typing import Array
 
 _Owners = tuple[weakref.ref[Array], ...]

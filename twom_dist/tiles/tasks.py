@@ -7,8 +7,8 @@ from functools import partial
 import numpy as np
 
 from ..kernels.family import family_of
-from ..kernels.fused_gemm import FusedGemm
-from ..kernels.operands import Encoded, Fill
+from ..kernels.limits import FusedGemm
+from ..kernels.protocol import Encoded, Fill
 from ..moduli import scaling_rule
 from ..typing import Array, Uplo
 from . import stand_in

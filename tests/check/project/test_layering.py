@@ -16,11 +16,11 @@ PACKAGE = "twom_dist"
 LAYERS = (
     ("errors", "typing", "config"),
     ("moduli",),
-    ("kernels.family", "kernels.operands"),
+    ("kernels.family",),
     ("kernels.statistics",),
-    ("kernels.fused_gemm", "kernels.analysis"),
+    ("kernels.analysis",),
     ("kernels.device_memory",),
-    (*("kernels.limits", "kernels.defaults", "kernels.protocol"), "kernels.registry"),
+    ("kernels.limits", "kernels.protocol", "kernels.registry"),
     ("kernels",),
     # A receiver of blocks knows how tiles travel, and tasks make them so.
     ("tiles", "workers.transport"),

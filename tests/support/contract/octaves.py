@@ -6,7 +6,7 @@ from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.pipeline import REFERENCE
 from tests.support.strategies import DTYPES, random_matrix, turned
-from twom_dist.kernels.octaves import COUNTED, FAR, NONE
+from twom_dist.kernels.statistics import COUNTED, FAR, NONE
 
 
 @cases("dtype", DTYPES)

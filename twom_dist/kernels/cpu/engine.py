@@ -10,11 +10,11 @@ import numpy as np
 
 from ...moduli import ResidueSystem, ScalingRule
 from ...typing import Array, Uplo
-from ..defaults import Defaults
 from ..family import Family
 from ..finish import scale_and_add
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_nonfinite, find_nonfinite
+from ..protocol import Defaults
 from .announce import announce_compilation
 from .buffers import empty
 from .decode.closing import close_tiles, mirror_tiles

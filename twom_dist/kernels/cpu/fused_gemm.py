@@ -42,7 +42,7 @@ def gemm_fused(
     shifts: Sequence[Array] | None = None,
     known: Sequence[RowStatistics] | None = None,
 ) -> Array:
-    """Compute ``alpha X Y^T + beta c``; see `kernels.fused_gemm`."""
+    """Compute ``alpha X Y^T + beta c``; see `kernels.limits`."""
     plan = _plan(x.shape, y.shape, twin is None, system)
     end, first, length, shape, nbytes, of_tile = plan
     # In one line: those of columns, unless they are the rows', after those of rows.

@@ -10,7 +10,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from ..hexagonal import HALF_ROOT, INVERSE_ROOT
+from ..double_double import HALF_ROOT, INVERSE_ROOT
 from .compiled import inner
 from .width import take_widest
 

@@ -14,8 +14,7 @@ import numpy as np
 
 from ...moduli import ScalingRule
 from ...typing import Array
-from ..octaves import COUNTED
-from ..statistics import RowStatistics
+from ..statistics import COUNTED, RowStatistics
 from .device import CudaDevice
 from .launch import BLOCK, Parts, count_matrices, listed, remember
 from .norms import (

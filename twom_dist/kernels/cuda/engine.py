@@ -10,9 +10,9 @@ import numpy as np
 
 from ...moduli import ResidueSystem
 from ...typing import Array
-from ..defaults import Defaults
 from ..family import Family
 from ..limits import Shape, TileLimits, Update
+from ..protocol import Defaults
 from . import tuning
 from .decode import CudaDecode
 from .device import CudaDevice, open_device

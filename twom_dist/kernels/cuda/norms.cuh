@@ -1,7 +1,7 @@
 // The norm of a row in integers: its largest exponent, its square sum, its exponent.
 #include "elements.cuh"
 
-// Octaves that are counted: see kernels/octaves.py.
+// Octaves that are counted: see kernels/statistics.py.
 #define COUNTED 25
 
 // The smallest e with |part| < 2^e, as frexp gives it, from the bits of a double above 0.

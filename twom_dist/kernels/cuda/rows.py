@@ -6,8 +6,7 @@ import numpy as np
 
 from ...moduli import ScalingRule
 from ...typing import Array
-from ..octaves import COUNTED, NONE
-from ..statistics import Ask, RowStatistics
+from ..statistics import COUNTED, NONE, Ask, RowStatistics
 from .analysis import CudaAnalyses
 from .launch import (
     BLOCK,

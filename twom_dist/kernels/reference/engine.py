@@ -13,7 +13,6 @@ from ...moduli import (
     symmetric_residue,
 )
 from ...typing import Array, Uplo
-from ..defaults import Defaults
 from ..family import Family
 from ..finish import (
     make_canonical,
@@ -23,9 +22,15 @@ from ..finish import (
 )
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_nonfinite, find_nonfinite
+from ..protocol import Defaults
 from ..winograd import choose_levels, multiply_by_seven, reduce_symmetric
-from .hexagonal import half_root_of, lift_to_cell, nearest_point
-from .rounding import quantise, shift_columns
+from .rounding import (
+    half_root_of,
+    lift_to_cell,
+    nearest_point,
+    quantise,
+    shift_columns,
+)
 from .rows import ReferenceRows, parts_of
 
 
@@ -37,20 +42,16 @@ class ReferenceEncoded:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(..., rows, k)."""
         return tuple(self.planes.shape[1:])
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
         return int(self.planes.nbytes)
 
     def reordered(self, planes: tuple[int, ...]) -> "ReferenceEncoded":
-        """Take the planes in another order."""
         return ReferenceEncoded(self.planes[list(planes)])
 
     def residues(self) -> Array:
-        """(planes, ..., rows, k) int8."""
         return self.planes
 
 
@@ -74,7 +75,6 @@ class ReferenceEngine(ReferenceRows, Defaults):
     def tile_limits(
         self, system: ResidueSystem, shape: Shape, update: Update | None = None
     ) -> TileLimits:
-        """Cut by the setting largest-tile."""
         return host_limits(shape, update)
 
     def encode(
@@ -86,7 +86,6 @@ class ReferenceEngine(ReferenceRows, Defaults):
         conjugate: bool = False,
         shifts: Array | None = None,
     ) -> ReferenceEncoded:
-        """Quantise and take the planes modulo p."""
         x = shift_columns(x, shifts)
         re, im = (np.where(np.isfinite(t), t, 0) for t in (x.real, x.imag))
         masked = np.asarray(exponents)[..., np.newaxis]
@@ -144,7 +143,6 @@ class ReferenceEngine(ReferenceRows, Defaults):
         return residues
 
     def add_residues(self, x: Array, y: Array, system: ResidueSystem) -> Array:
-        """Add in int64 and reduce."""
         products = zip(x.astype(np.int64), y, system.products, strict=True)
         found = [reduce_symmetric(r + s, product.p) for r, s, product in products]
         return np.array(found, np.int8).reshape(x.shape)

@@ -9,9 +9,17 @@ import numpy as np
 
 from ...moduli import NAN_ROW, NONFINITE_ROW, ZERO_ROW, ScalingRule
 from ...typing import Array
-from ..host_analysis import HostAnalysis
-from ..statistics import Ask, RowStatistics, smallest_cosines, sum_columns
-from .octaves import count_octaves, multiply_octaves, octaves
+from ..analysis import HostAnalysis
+from ..statistics import (
+    COUNTED,
+    FAR,
+    FURTHEST,
+    NONE,
+    Ask,
+    RowStatistics,
+    smallest_cosines,
+    sum_columns,
+)
 from .rounding import ceil_scaled, shift_columns
 
 
@@ -109,6 +117,33 @@ def error_sums(
         for part in (t for value in x[i] for t in (value.real, value.imag)):
             scaled = Fraction(float(part)) * Fraction(2) ** e
             found[i] += ceil(abs(scaled - round(scaled)) * 2**bits) ** 2
+    return found
+
+
+def octaves(x: Array, largest: Array, shifts: Array | None = None) -> Array:
+    """Find the octaves of entries below the largest of their rows."""
+    x = shift_columns(x, shifts)
+    parts = (x.real, x.imag) if x.dtype.kind == "c" else (x,)
+    largest_part = np.maximum.reduce([abs(t) for t in parts])
+    below = largest[..., np.newaxis] - np.frexp(largest_part)[1]
+    found = np.where(below < FURTHEST, below, FAR)
+    masked = (largest == ZERO_ROW) | (largest >= NONFINITE_ROW)
+    return np.where((largest_part == 0) | masked[..., np.newaxis], NONE, found).astype(
+        np.uint8
+    )
+
+
+def count_octaves(x: Array) -> Array:
+    """Count the entries of each row down to some octaves."""
+    counts = [(x <= end).sum(axis=-1) for end in COUNTED]
+    return np.stack(counts, axis=-1).astype(np.int32)
+
+
+def multiply_octaves(x: Array, y: Array) -> Array:
+    """Find the least sum of octaves of each pair of rows."""
+    found = np.full((len(x), len(y)), NONE, np.uint8)
+    for left, right in zip(x.T, y.T, strict=True):
+        np.minimum(found, left[:, np.newaxis] + right, out=found)
     return found
 
 

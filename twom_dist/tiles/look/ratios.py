@@ -36,8 +36,7 @@ from typing import Any
 import numpy as np
 
 from ...kernels.family import convert
-from ...kernels.octaves import COUNTED, FAR
-from ...kernels.statistics import RowStatistics
+from ...kernels.statistics import COUNTED, FAR, RowStatistics
 from ...moduli import norm_bits
 from ...typing import Array
 

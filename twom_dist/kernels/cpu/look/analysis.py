@@ -7,7 +7,7 @@ import numpy as np
 
 from ....moduli import ZERO_ROW, ScalingRule
 from ....typing import Array
-from ...host_analysis import HostAnalysis
+from ...analysis import HostAnalysis
 from ...statistics import MARGIN, column_bits
 from ..compiled import inner, kernel
 from .rows import measure_all

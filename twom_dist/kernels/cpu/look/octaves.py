@@ -4,7 +4,7 @@ import numpy as np
 
 from ....moduli import NONFINITE_ROW, ZERO_ROW
 from ....typing import Array
-from ...octaves import COUNTED, FAR, FURTHEST, NONE
+from ...statistics import COUNTED, FAR, FURTHEST, NONE
 from ..compiled import inner, kernel
 from ..layout import list_entries, read_only, tall
 from ..threads import ranges, run_each
