@@ -86,7 +86,7 @@ def _idle_measure(x, a, b, of_all, largest, sums, ends, lo, hi, place):  # type:
 
 @numba.njit(nogil=True)
 def _idle_weigh(  # type: ignore[no-untyped-def]
-    given, exponents, known, scaling, form, weights, cut, out, lo, hi, found
+    given, exponents, known, scaling, form, by_bytes, by_words, cut, out, lo, hi, found
 ):
     """Choose exponents of rows that are finite."""
     exponents[:] = 0
@@ -115,8 +115,7 @@ def idle_cpu(vnni: bool) -> Iterator[None]:
         "_count": _idle_count,
         "_measure_along": _idle_measure,
         "_measure_across": _idle_measure,
-        "_weigh_packed": _idle_weigh,
-        "_weigh_groups": _idle_weigh,
+        "_write_planes": _idle_weigh,
     }
     with ExitStack() as stack:
         stack.enter_context(dask.config.set({"twom-dist.threads": 1}))

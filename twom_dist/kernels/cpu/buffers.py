@@ -114,14 +114,14 @@ class _Block(_Memory):
     """A view of memory that lives as long as any array made of it."""
 
 
-def _lines(nbytes: int) -> Array:
+def empty_lines(nbytes: int) -> Array:
     """Return new memory from a whole line of the cache on.
 
     Vectors and rows of tiles of 64 bytes that lie across lines are read twice.
     """
     memory = np.empty(nbytes + _LINE - 1, np.uint8)
     first = -memory.__array_interface__["data"][0] % _LINE
-    return memory[first : first + nbytes].view(_Memory)
+    return memory[first : first + nbytes]
 
 
 def empty(shape: tuple[int, ...], dtype: Any) -> Array:
@@ -139,4 +139,4 @@ def take_bytes(nbytes: int) -> Array:
     size = -(-nbytes // step) * step
     default = TASK_REUSE_BYTES if in_task() else REUSE_BYTES
     memory = kept.take(size, bytes_setting("reuse-bytes", default))
-    return kept.lend(_lines(size) if memory is None else memory)
+    return kept.lend(empty_lines(size).view(_Memory) if memory is None else memory)

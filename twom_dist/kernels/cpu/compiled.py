@@ -1,14 +1,18 @@
 """Compilation of kernels: without Python's lock, and once for a machine."""
 
+import logging
 from functools import cache, partial
 from hashlib import sha256
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import llvmlite
 import numba
-from numba import njit
+from numba import njit, types
+from numba.core import event
 from numba.core.caching import IndexDataCacheFile
+from numba.extending import intrinsic
 
 _PACKAGE = Path(__file__).parents[2]
 # Modules whose functions and constants are compiled into kernels.
@@ -65,3 +69,58 @@ def kernel(function: Any = None, **options: Any) -> Any:
 # Only kernels call these, so the wrappers for Python and C are left out, which saves a
 # tenth of the time. A call from Python ends the process.
 inner = partial(kernel, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+def instructions(
+    write: Any = None, *, given: Any = (), result: Any = types.void
+) -> Any:
+    """Have kernels call what is written in LLVM's own language, by its builder.
+
+    ``write(builder, *values)`` returns the value of the call, unless `result` is void.
+    Values are addresses, or numbers of their size, unless their types are `given`: None
+    of a number whose type LLVM's value tells.
+    """
+    if write is None:
+        return partial(instructions, given=given, result=result)
+    own = signature(write)
+    kinds = given or (types.intp,) * (len(own.parameters) - 1)
+
+    def type_call(typing_context: Any, *called: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            found = write(builder, *args)
+            return context.get_dummy_value() if found is None else found
+
+        pairs = zip(kinds, called, strict=True)
+        return result(*(x if kind is None else kind for kind, x in pairs)), generate
+
+    # Numba matches arguments by it; the builder stands where it has the context.
+    type_call.__signature__ = own  # type: ignore[attr-defined]
+    return intrinsic(type_call)
+
+
+class _CompileListener(event.Listener):
+    """Log once, when the first kernel of ours that no cache holds is compiled."""
+
+    told = False
+
+    def on_start(self, event: Any) -> None:
+        """Recognise our kernels by their module."""
+        function = event.data["dispatcher"].py_func
+        if not self.told and function.__module__.startswith(__package__):
+            self.told = True
+            logging.getLogger("twom_dist").warning(
+                "twom_dist compiles CPU kernels for this machine: up to a minute, once "
+                "for each kind and dtype of product (then they are cached on disk)"
+            )
+
+    def on_end(self, event: Any) -> None:
+        """Nothing to say."""
+
+
+@cache
+def announce_compilation() -> None:
+    """Say so when a kernel has to be compiled: a time that a user would wonder about.
+
+    Cached kernels never reach the listener.
+    """
+    event.register("numba:compile", _CompileListener())

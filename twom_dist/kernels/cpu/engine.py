@@ -1,28 +1,26 @@
 """The CPU engine: launches the Numba kernels over threads."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from ...moduli import ResidueSystem, ScalingRule
+from ...moduli import ResidueSystem
 from ...typing import Array, Uplo
 from ..family import Family
 from ..finish import scale_and_add
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_nonfinite, find_nonfinite
 from ..protocol import Defaults
-from .announce import announce_compilation
 from .buffers import empty
+from .compiled import announce_compilation, kernel
 from .decode.closing import close_tiles, mirror_tiles
 from .decode.decode import decode_tile
 from .decode.mirrors import fill_mirrors
 from .encode.encode import encode_rows
 from .encoded import GROUP, SIDES, CpuEncoded
-from .fingerprint import fingerprint_words
 from .fused_gemm import gemm_fused
 from .layout import (
     as_parts,
@@ -31,13 +29,12 @@ from .layout import (
     straighten,
     whole_rows,
 )
-from .look import norms
-from .look.analysis import analyse
-from .look.errors import error_sums
+from .look.analysis import analyse, error_sums
+from .look.norms import choose_exponents, finite_exponents
 from .look.octaves import multiply_octaves, octaves
 from .look.rows import measure
+from .products.modular import add_residues
 from .products.multiply import may_take_quarters, multiply_planes, name_kernel
-from .products.residues import add_residues
 from .threads import run_pieces, run_task
 from .tuning import (
     QUARTERED,
@@ -49,6 +46,21 @@ from .tuning import (
 from .units import has_vnni
 
 
+@kernel
+def _sum_mixed(words):  # type: ignore[no-untyped-def]
+    """Sum t ^ (t >> 29), t = (w + 1) odd_i, modulo 2^64 over 32-bit words w.
+
+    The odd weights tell permutations apart and the shift brings high bits, signs
+    among them, down to where sums of changes do not cancel.
+    """
+    total = np.uint64(0)
+    for i in range(words.size):
+        weight = np.uint64(0x9E3779B97F4A7C15) * np.uint64(2 * i + 1)
+        mixed = (np.uint64(words[i]) + np.uint64(1)) * weight
+        total += mixed ^ (mixed >> np.uint64(29))
+    return total
+
+
 class CpuEngine(Defaults):
     """The contract on Numba's kernels; see `twom_dist.kernels.protocol`."""
 
@@ -57,14 +69,12 @@ class CpuEngine(Defaults):
     measure, analyse = staticmethod(measure), analyse
     error_sums, octaves = staticmethod(error_sums), staticmethod(octaves)
     multiply_octaves = staticmethod(multiply_octaves)
+    choose_exponents = staticmethod(choose_exponents)
     add_residues = staticmethod(add_residues)
     find_nonfinite = staticmethod(find_nonfinite)
     apply_nonfinite = staticmethod(apply_nonfinite)
     scale_and_add = staticmethod(scale_and_add)
-
-    def task(self) -> AbstractContextManager[None]:
-        """Bound threads and kept memory to a task's share."""
-        return run_task()
+    task = staticmethod(run_task)
 
     def tile_limits(
         self, system: ResidueSystem, shape: Shape, update: Update | None = None
@@ -105,7 +115,6 @@ class CpuEngine(Defaults):
     def mirror_tile(
         self, tile: Array, *, conjugate: bool, out: Array | None = None
     ) -> Array:
-        """Mirror bands of rows side by side."""
         *stack, m, n = tile.shape
         if out is None:
             out = np.empty((*stack, n, m), tile.dtype)
@@ -120,24 +129,16 @@ class CpuEngine(Defaults):
     def symmetrise_diagonal_tile(
         self, tile: Array, *, conjugate: bool, uplo: Uplo
     ) -> Array:
-        """Close bands of rows side by side."""
         if tile.size:
             close_tiles(tile, conjugate, uplo)
         return tile
 
-    def choose_exponents(
-        self, largest: Array, squares: Array, rule: ScalingRule
-    ) -> Array:
-        """Apply the rule to each row."""
-        return norms.choose_exponents(largest, squares, rule)
-
     def fingerprint(self, x: Array) -> int:
-        """Sum mixed words, each weighted by its place."""
         source, _ = straighten(x)
         content = source.reshape(-1).view(np.uint8)
         if content.size % 4:
             content = np.append(content, np.zeros(-content.size % 4, np.uint8))
-        return int(fingerprint_words(read_only(content.view(np.uint32))))
+        return int(_sum_mixed(read_only(content.view(np.uint32))))
 
     def encode(
         self,
@@ -148,7 +149,6 @@ class CpuEngine(Defaults):
         conjugate: bool = False,
         shifts: Array | None = None,
     ) -> CpuEncoded:
-        """Quantise and write the planes in the layout of the side."""
         rows = x, exponents.reshape(-1), conjugate, shifts, None
         return encode_rows([rows], system)[0]
 
@@ -193,13 +193,12 @@ class CpuEngine(Defaults):
         components: int = 1,
         out: Array | None = None,
     ) -> Array:
-        """Reconstruct rows of the tile side by side."""
         if out is None:
             front = () if components == 1 else (components,)
             out = np.empty((*front, *rows.shape, columns.shape[-1]), dtype)
         if out.size:
             both = np.concatenate((rows.reshape(-1), columns.reshape(-1)))
-            e, _ = norms.finite_exponents(both)
+            e, _ = finite_exponents(both)
             finite = e[: rows.size], e[rows.size :]
             given = residues, *finite, system, alpha, beta, c, SIDES[triangle]
             decode_tile(*given, components, out)

@@ -8,24 +8,19 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.extending import intrinsic
 
 from ..double_double import HALF_ROOT, INVERSE_ROOT
-from .compiled import inner
-from .width import take_widest
+from .compiled import inner, instructions
+from .units import take_widest
 
 _INVERSE_FIRST, _INVERSE_SECOND = INVERSE_ROOT
 _HALF_FIRST, _HALF_SECOND = HALF_ROOT
 
 
-@intrinsic
-def fused(typing_context: Any, x: Any, y: Any, z: Any) -> Any:
+@instructions(given=(types.float64,) * 3, result=types.float64)
+def fused(builder: Any, x: Any, y: Any, z: Any) -> Any:
     """x y + z, rounded once: an instruction, or the C library's fma."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.fma(*args)
-
-    return types.float64(types.float64, types.float64, types.float64), generate
+    return builder.fma(x, y, z)
 
 
 @inner

@@ -10,8 +10,8 @@ from ...typing import Array
 
 # An operand as (matrices, m, n, parts), and whether it is that transposed.
 Entries = tuple[Array, bool]
-# Real types by the character of the type whose parts have it.
-_REAL = {x: np.dtype(x.lower()) for x in "fdFD"}
+# Native types of the parts of numbers, by the character of their type.
+REAL = {x: np.dtype(x.lower()) for x in "fdFD"}
 
 
 def straighten(x: Array) -> tuple[Array, bool]:
@@ -24,11 +24,6 @@ def straighten(x: Array) -> tuple[Array, bool]:
     if turned.flags.c_contiguous:
         return turned, True
     return np.ascontiguousarray(x), False
-
-
-def real_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the native type of the parts of numbers."""
-    return _REAL[dtype.char]
 
 
 def flat_parts(x: Array) -> Array:
@@ -72,7 +67,7 @@ def list_entries(x: Array) -> Entries:
     count = 1 if len(shape) == 2 else prod(shape[:-2])
     whole = count, *shape[-2:], 2 if dtype.kind == "c" else 1
     # By one call, not by a view of a view: small products take all the time for these.
-    view: Array = np.ndarray(whole, _REAL[dtype.char], x)
+    view: Array = np.ndarray(whole, REAL[dtype.char], x)
     view.setflags(write=False)
     return view, across
 

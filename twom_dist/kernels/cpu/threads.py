@@ -51,12 +51,6 @@ def configured_threads() -> int | None:
     return None if setting("threads") is None else integer_setting("threads")
 
 
-def task_threads() -> int | None:
-    """Threads of one dask task: one where other tasks may run beside it."""
-    alone = threading.current_thread() is threading.main_thread()
-    return configured_threads() or (None if alone else 1)
-
-
 class limit_threads:  # noqa: N801
     """Bound the threads of products started in this thread; None changes nothing."""
 
@@ -79,8 +73,10 @@ class limit_threads:  # noqa: N801
 def run_task() -> Iterator[None]:
     """Bound the threads to a task's share; `in_task` is true meanwhile."""
     before, _local.task = in_task(), True
+    # One where other tasks may run beside it.
+    alone = threading.current_thread() is threading.main_thread()
     try:
-        with limit_threads(task_threads()):
+        with limit_threads(configured_threads() or (None if alone else 1)):
             yield
     finally:
         _local.task = before

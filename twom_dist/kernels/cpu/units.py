@@ -1,12 +1,15 @@
-"""The units of this CPU that multiply int8, and AMX's permission to be used."""
+"""The units of this CPU: vectors, products of int8, AMX's permission to be used."""
 
 import ctypes
 import os
 import sys
 from functools import cache
+from typing import Any
 
 import numba
 from llvmlite.binding import get_host_cpu_features
+
+from .compiled import instructions
 
 # Linux on x86-64: arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA).
 _ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
@@ -62,3 +65,15 @@ def refuse_amx() -> str | None:
     if system.syscall(_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA) != 0:
         return f"Linux refuses it: {os.strerror(ctypes.get_errno())}"
     return None
+
+
+@instructions
+def take_widest(builder: Any) -> None:
+    """Have the loops of this function take vectors of 512 bits where there are any.
+
+    For Intel's CPUs LLVM prefers half of that, since their clocks would fall. Our
+    products take the widest in any case.
+    """
+    attributes: set[str] = builder.function.attributes
+    # llvmlite knows those without a value.
+    set.add(attributes, '"prefer-vector-width"="512"')

@@ -11,10 +11,9 @@ from ....moduli import ResidueSystem, combined_weights, form_of
 from ....typing import Array
 from ..compiled import inner, kernel
 from ..hexagonal import count_off_lattice, lift_to_cell, times_half_root
-from ..layout import flat_parts, flat_rows, read_only, real_type, tall
+from ..layout import REAL, flat_parts, flat_rows, read_only, tall
 from ..threads import num_threads, ranges, run_each
 from .digits import add_digits, balance_digits, mirror_digits
-from .finish import are_within, finish_row
 from .pieces import BAND, piece_width, scratch_lines
 from .scaling import (
     FIRST_HIGH,
@@ -22,6 +21,7 @@ from .scaling import (
     NONE,
     ONE,
     add_scaled,
+    are_within,
     normalise,
     scalar_mode,
     scale,
@@ -129,7 +129,7 @@ def decode_rows(  # type: ignore[no-untyped-def]
     digits,
     v,
     both_parts,
-    factors,
+    none,
 ):
     """Write rows lo..hi of out[component, matrices * m, n * parts], up to the diagonal.
 
@@ -165,14 +165,13 @@ def decode_rows(  # type: ignore[no-untyped-def]
         _reconstruct(*sums, v, both_parts)
         end, largest = min(n, start + count), np.int64(0)
         own, at = matrix, row
+        first, last = start * parts, end * parts
         for r in range(own_rows):
-            own_columns, target = columns[own, start:end], out[0, i + r]
+            where = r * length, rows[i + r], columns[own, start:end]
             if simple:
-                target = target[start * parts : end * parts]
-                finish_row(v[0], r * length, own_columns, rows[i + r], target)
+                write(v[0], *where, out[0, i + r, first:last])
             else:
-                given = r * length, rows[i + r], own_columns, factors
-                largest = max(largest, scale_down(v, components, *given))
+                largest = max(largest, scale_down(v, components, *where))
             at += 1
             if at == m:
                 own, at = own + 1, 0
@@ -182,7 +181,6 @@ def decode_rows(  # type: ignore[no-untyped-def]
                 for r in range(own_rows):
                     places = rows[i + r], columns[(i + r) // m, start:end]
                     scale_up(v, components, r * length, *places)
-            first, last = start * parts, end * parts
             if beta_mode != NONE:
                 scalar = beta_mode, beta.real, beta.imag
                 for r in range(own_rows):
@@ -193,7 +191,7 @@ def decode_rows(  # type: ignore[no-untyped-def]
             for component in range(components):
                 for r in range(own_rows):
                     target = out[component, i + r, first:last]
-                    write(v, component, r * length, end - start, target)
+                    write(v[component], r * length, 0, none[: end - start], target)
         i, start, count, turn = next_i, following, next_count, 1 - turn
 
 
@@ -257,7 +255,7 @@ def _plan_tile(
     it adds where nothing is added, and ranges.
     """
     width, tables = piece_width(n, length, side), decode_tables(system)
-    held, real = 2 if system.hexagonal else components, real_type(dtype)
+    held, real = 2 if system.hexagonal else components, REAL[dtype.char]
     own = tables.forms, tables.weights, tables.modulus, tables.quotient
     each, least = band * n * system.num_products // 4, -(-8 // band)
     bands = ranges(-(-m // band), smallest=least, each=each, threads=threads)

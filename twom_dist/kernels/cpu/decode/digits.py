@@ -7,45 +7,32 @@ Kernels without `_nrt` count the references to their arrays, by atomic operation
 60 for each piece of a row, which took as long as half of the arithmetic.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
-from ..compiled import inner
+from ..compiled import inner, instructions
 from ..products.microkernel import Writer
-from ..width import take_widest
-from .sums import EXACT, LANES, NUMBER, NUMBERS, STEP, add_product
+from ..units import take_widest
+from .sums import LANES, NUMBER, NUMBERS, STEP
 
 _ADDRESS = ir.IntType(64)
 
 
-def _balancer(keep: bool) -> Any:
-    """Make the kernel that keeps the digits, or that adds them up."""
-
-    @intrinsic
-    def balance(
-        typing_context: Any,
-        d: Any,
-        line: Any,
-        digits: Any,
-        modulus: Any,
-        unit: Any,
-        first: Any,
-        second: Any,
-        out: Any,
-    ) -> Any:
-        numbers, real = (types.intp,) * 4, (types.float64,) * 3
-        signature = types.int64(*numbers, *real, types.intp)
-        return signature, lambda *given: _write_balance(keep, *given)
-
-    return balance
-
-
-def _write_balance(
-    keep: bool, context: Any, builder: Any, signature: Any, args: Any
+def _balance(
+    keep: bool,
+    builder: Any,
+    d: Any,
+    line: Any,
+    digits: Any,
+    modulus: Any,
+    unit: Any,
+    first: Any,
+    second: Any,
+    out: Any,
 ) -> Any:
     """Balance the digits of 16 numbers modulo M: steps 1 and 2, or 1 to 3.
 
@@ -54,7 +41,6 @@ def _write_balance(
     digits stay at d; otherwise what they make is written. Tells whether a digit is
     ``-2^(b-1)``.
     """
-    d, line, digits, modulus, unit, first, second, out = args
     write, here = Writer(builder, LANES), range(0, STEP, LANES)
 
     def constant(x: float) -> Any:
@@ -63,9 +49,6 @@ def _write_balance(
     def round_by(name: str, x: Any) -> Any:
         kind = f"llvm.{name}.v{LANES}f64"
         return builder.call(write.declare(kind, NUMBERS, NUMBERS), [x])
-
-    def subtract(x: Any, y: Any, z: Any) -> Any:
-        return builder.fsub(x, builder.fmul(y, z, flags=EXACT), flags=EXACT)
 
     last = builder.sub(digits, ir.Constant(_ADDRESS, 1))
     top = builder.add(d, builder.mul(line, last))
@@ -85,7 +68,7 @@ def _write_balance(
         return builder.select(builder.fcmp_ordered("<", x, y), x, y)
 
     def reduce(own: Any, multiple: Any, c: int, q: Any, carry: Any) -> Any:
-        x = subtract(write.load(own, 8 * c, NUMBERS), q, multiple)
+        x = write.subtract_exact(write.load(own, 8 * c, NUMBERS), q, multiple)
         return builder.fadd(x, carry)
 
     def carry_on(step: Any, own: Any, digit: Any, scale: Any, *held: Any) -> Any:
@@ -95,12 +78,12 @@ def _write_balance(
             carry, total, lowest = held[3 * k : 3 * k + 3]
             x = reduce(own, multiple, c, q, carry)
             # Half a unit more, in units.
-            shifted = add_product(builder, x, inverse, constant(0.5))
+            shifted = write.add_exact(constant(0.5), x, inverse)
             carry = round_by("floor", shifted)
-            x = subtract(x, carry, units)
+            x = write.subtract_exact(x, carry, units)
             if keep:
                 write.store(x, own, 8 * c)
-            total = add_product(builder, x, factor, total)
+            total = write.add_exact(total, x, factor)
             found += [carry, total, least(x, lowest)]
         following = builder.add(own, line), builder.add(digit, ir.Constant(_ADDRESS, 8))
         return [*following, builder.fmul(scale, unit), *found]
@@ -116,13 +99,17 @@ def _write_balance(
         if keep:
             write.store(x, own, 8 * c)
         else:
-            write.store(add_product(builder, x, factor, total), out, 8 * c)
+            write.store(write.add_exact(total, x, factor), out, 8 * c)
         lowest = least(own_lowest, lowest)
     halves = builder.fcmp_ordered("==", lowest, builder.fneg(half))
     return builder.zext(builder.bitcast(halves, ir.IntType(LANES)), _ADDRESS)
 
 
-_add_balanced, _keep_balanced = map(_balancer, (False, True))
+_GIVEN = *(types.intp,) * 4, *(types.float64,) * 3, types.intp
+_add_balanced, _keep_balanced = (
+    instructions(partial(_balance, keep), given=_GIVEN, result=types.int64)
+    for keep in (False, True)
+)
 
 
 @inner(_nrt=False)

@@ -6,6 +6,7 @@ from math import prod
 import numpy as np
 
 from ....typing import Array
+from ..buffers import empty_lines
 
 # Entries decoded together at most. Zen 2, 16 2M moduli, 1 thread: 12.3 ns an entry;
 # with 256, 12.9, since each piece takes a time of its own.
@@ -31,7 +32,6 @@ def piece_width(n: int, length: int, side: int) -> int:
 _local = threading.local()
 # Numbers that rows are longer than their pieces, and whole multiples of.
 _ROOM = 32
-_LINE = 8  # numbers of a line of the cache
 
 
 def scratch_lines(
@@ -41,7 +41,7 @@ def scratch_lines(
 
     Two times int32 of the moduli, and numbers of the digits and of the components, of
     shape (count, *shape): the second and the third are followed by themselves with
-    both parts as one line. Then a line of numbers.
+    both parts as one line. Then a line of integers, all 0.
 
     All lie in one block, and rows are longer than `shape` says: where the rows of 4 KB
     of arrays from anywhere displaced each other, some processes took 33 ns for an entry
@@ -53,21 +53,16 @@ def scratch_lines(
         parts, width = shape
         row = parts, (-(-width // _ROOM) + 1) * _ROOM
         halves = -(-moduli // 2)
-        block = _aligned_zeros((2 * halves + digits + components + 1, *row))
+        size = 2 * halves + digits + components + 1, *row
+        block = empty_lines(8 * prod(size)).view(np.float64).reshape(size)
+        block.fill(0)
         small, d, v, line = np.split(block, np.cumsum((2 * halves, digits, components)))
         both = (t.reshape(len(t), -1) for t in (d, v))
         _local.key = key
         _local.arrays = (
             small.view(np.int32).reshape(2, 2 * halves, *row),
             *(x for pair in zip((d, v), both, strict=True) for x in pair),
-            line[0, 0],
+            line[0, 0].view(np.int64),
         )
     arrays: tuple[Array, ...] = _local.arrays
     return arrays
-
-
-def _aligned_zeros(shape: tuple[int, ...]) -> Array:
-    size = prod(shape)
-    buffer = np.zeros(size + _LINE - 1)
-    start = -(buffer.__array_interface__["data"][0] // 8) % _LINE
-    return buffer[start : start + size].reshape(shape)

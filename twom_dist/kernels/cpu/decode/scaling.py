@@ -1,14 +1,17 @@
-"""Scaling and writing of a piece, one step after the other: 4 to 6 of `Engine.decode`.
+"""Scaling and writing of a piece: steps 4 to 6 of `Engine.decode`.
 
-`finish` does them at once where there are no scalars.
+Where there are no scalars, and powers of two are normal numbers, it is written at once.
 """
 
 from math import ldexp
+from typing import Any
 
 import numpy as np
+from llvmlite import ir
+from numba import types
 
-from ..compiled import inner
-from ..width import take_widest
+from ..compiled import inner, instructions
+from ..units import take_widest
 
 # Exponents of the two factors of step 4 in the contract.
 FIRST_LOW, FIRST_HIGH = -1000, 600
@@ -27,32 +30,53 @@ def scalar_mode(factor: complex) -> int:
 
 
 @inner(_nrt=False)
-def scale_down(v, components, at, row, columns, one):  # type: ignore[no-untyped-def]
-    """Multiply v[component, part, at...] by 2^e1, and 2^min(e2, 0): step 4.
-
-    `one`: scratch. Returns the largest e.
-    """
+def are_within(rows, columns, limits):  # type: ignore[no-untyped-def]
+    """Tell whether every sum of rows and columns[matrix, :] lies within limits."""
     take_widest()
-    bits, count = one.view(np.int64), len(columns)
-    largest, smallest = np.int64(0), np.int64(0)
-    for c in range(count):
-        e = -(row + columns[c])
-        bits[c] = (min(max(e, FIRST_LOW), FIRST_HIGH) + 1023) << 52
-        largest, smallest = max(largest, e), min(smallest, e)
+    high = np.int64(-(2**40))
+    low = -high
+    for x in columns:
+        for c in x:
+            low, high = min(low, np.int64(c)), max(high, np.int64(c))
+    first, last = low + rows[0], high + rows[0]
+    for r in rows:
+        first, last = min(first, low + r), max(last, high + r)
+    return limits[0] <= first and last <= limits[1]
+
+
+@instructions(result=types.float64)
+def _power(builder: Any, e: Any) -> Any:
+    """Return 2^e, a normal number."""
+    kind = ir.IntType(64)
+    biased = builder.add(e, ir.Constant(kind, 1023))
+    return builder.bitcast(builder.shl(biased, ir.Constant(kind, 52)), ir.DoubleType())
+
+
+@inner(_nrt=False)
+def _multiply(v, components, at, row, columns, low, high):  # type: ignore[no-untyped-def]
+    """Multiply by 2^e, e = -(row + columns), or the nearest from low to high."""
+    take_widest()
     for part in range(v.shape[1]):
         for component in range(components):
-            own = v[component, part, at : at + count]
-            for c in range(count):
-                own[c] *= one[c]
+            own = v[component, part, at : at + len(columns)]
+            for c in range(len(columns)):
+                own[c] *= _power(min(max(-(row + columns[c]), low), high))
+
+
+@inner(_nrt=False)
+def scale_down(v, components, at, row, columns):  # type: ignore[no-untyped-def]
+    """Multiply v[component, part, at...] by 2^e1, and 2^min(e2, 0): step 4.
+
+    Returns the largest e.
+    """
+    take_widest()
+    largest, smallest = np.int64(0), np.int64(0)
+    for c in range(len(columns)):
+        e = -(row + columns[c])
+        largest, smallest = max(largest, e), min(smallest, e)
+    _multiply(v, components, at, row, columns, FIRST_LOW, FIRST_HIGH)
     if smallest < FIRST_LOW:
-        for c in range(count):
-            e2 = -(row + columns[c]) - FIRST_LOW
-            bits[c] = (min(max(e2, _SECOND_LOW), 0) + 1023) << 52
-        for part in range(v.shape[1]):
-            for component in range(components):
-                own = v[component, part, at : at + count]
-                for c in range(count):
-                    own[c] *= one[c]
+        _multiply(v, components, at, row + FIRST_LOW, columns, _SECOND_LOW, 0)
     return largest
 
 
@@ -121,16 +145,17 @@ def _finish(x, real):  # type: ignore[no-untyped-def]
 
 
 @inner(_nrt=False)
-def write(v, component, at, count, out):  # type: ignore[no-untyped-def]
-    """Write out[count * parts], from `at` on."""
+def write(v, at, row, columns, out):  # type: ignore[no-untyped-def]
+    """Write v[part, at...] 2^-(row + columns), normal numbers: out[columns * parts]."""
     take_widest()
-    real = out.dtype.type
-    re = v[component, 0, at : at + count]
-    if v.shape[1] == 1:
+    real, count = out.dtype.type, len(columns)
+    re = v[0, at : at + count]
+    if len(v) == 1:
         for c in range(count):
-            out[c] = _finish(re[c], real)
+            out[c] = _finish(re[c] * _power(-(row + columns[c])), real)
     else:
-        im = v[component, 1, at : at + count]
+        im = v[1, at : at + count]
         for c in range(count):
-            out[2 * c] = _finish(re[c], real)
-            out[2 * c + 1] = _finish(im[c], real)
+            power = _power(-(row + columns[c]))
+            out[2 * c] = _finish(re[c] * power, real)
+            out[2 * c + 1] = _finish(im[c] * power, real)

@@ -12,14 +12,13 @@ the other.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
-from ..compiled import inner
+from ..compiled import inner, instructions
 from ..products.microkernel import Writer
 from ..units import find_features
 
@@ -36,7 +35,6 @@ _AHEAD = 6
 # took 12.8 ns, not 12.3 (Zen 2, 1 thread).
 _TOGETHER = 4
 _LINE = 64  # bytes of a line of the cache
-EXACT = ("contract",)
 _ADDRESS, _WORD = ir.IntType(64), ir.IntType(32)
 _ONE = ir.Constant(_ADDRESS, 1)
 NUMBER = ir.DoubleType()
@@ -52,34 +50,23 @@ _COMBINE: tuple[tuple[int, Callable[..., Any]], ...] = (
 )
 
 
-def _combiner(lanes: int) -> Any:
-    """Make the kernel that takes so many entries at a time."""
-
-    @intrinsic
-    def combine(
-        typing_context: Any,
-        form: Any,
-        x: Any,
-        distance: Any,
-        count: Any,
-        ahead: Any,
-        out: Any,
-        line: Any,
-    ) -> Any:
-        signature = types.void(*(types.intp,) * 7)
-        return signature, lambda *given: _combine(lanes, *given)
-
-    return combine
-
-
-def _combine(lanes: int, context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _combine(
+    lanes: int,
+    builder: Any,
+    form: Any,
+    x: Any,
+    distance: Any,
+    count: Any,
+    ahead: Any,
+    out: Any,
+    line: Any,
+) -> None:
     """Write what a modulus of a form gives each part of some entries, as int32.
 
     Its products are `distance` bytes apart, from x on, and the parts `line`. There are
     `lanes` or more entries: the last of them are combined once more, not others beyond
     the end. What is read later, `ahead` bytes on, is fetched.
     """
-    form, x, distance, count, ahead, out, line = args
     write, kind = Writer(builder, lanes), ir.VectorType(_WORD, lanes)
     width = ir.Constant(_ADDRESS, lanes)
     last = builder.sub(count, width)
@@ -103,68 +90,41 @@ def _combine(lanes: int, context: Any, builder: Any, signature: Any, args: Any) 
         own_form = builder.icmp_signed("==", form, ir.Constant(_ADDRESS, number))
         with builder.if_then(own_form):
             write.repeat(steps, [], step)
-    return context.get_dummy_value()
 
 
-@intrinsic
-def _fetch_result(typing_context: Any, address: Any) -> Any:
+@instructions
+def _fetch_result(builder: Any, address: Any) -> None:
     """Fetch a line of the cache that will be written."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        Writer(builder, LANES).fetch(args[0])
-        return context.get_dummy_value()
-
-    return types.void(types.intp), generate
+    Writer(builder, LANES).fetch(address)
 
 
 _PRODUCTS = tuple(products for products, _ in _COMBINE)
-_combine_many, _combine_one = map(_combiner, (COMBINED, 1))
-
-
-def add_product(builder: Any, x: Any, y: Any, total: Any) -> Any:
-    """Return x y + total, where the product is exact."""
-    return builder.fadd(builder.fmul(x, y, flags=EXACT), total, flags=EXACT)
-
-
-def vectors() -> int:
-    """Count the vectors that a loop takes: as many sums as there are registers for.
-
-    A sum of AVX-512 waits four cycles for the one before, and two start in each.
-    """
-    return 2 if "avx512f" in find_features() else 1
-
-
-def _summer(digits: int) -> Any:
-    """Make the kernel for so many digits."""
-
-    @intrinsic
-    def sum_digits(
-        typing_context: Any,
-        x: Any,
-        distance: Any,
-        moduli: Any,
-        weights: Any,
-        width: Any,
-        out: Any,
-        line: Any,
-    ) -> Any:
-        signature = types.void(*(types.intp,) * 7)
-        return signature, lambda *given: _sum_digits(digits, *given)
-
-    return sum_digits
+_combine_many, _combine_one = (
+    instructions(partial(_combine, lanes)) for lanes in (COMBINED, 1)
+)
 
 
 def _sum_digits(
-    digits: int, context: Any, builder: Any, signature: Any, args: Any
-) -> Any:
-    """Write the sums of int32 numbers of 16 entries times the digits of the weights.
+    digits: int,
+    builder: Any,
+    x: Any,
+    distance: Any,
+    moduli: Any,
+    weights: Any,
+    width: Any,
+    out: Any,
+    line: Any,
+) -> None:
+    """Write the sums of int32 numbers of 16 entries times so many digits of weights.
 
     All are addresses and distances in bytes but `moduli`: from one modulus to the next
     `distance` of x and `width` of the weights, whose digits follow one another, and
     from one digit of the sums to the next `line`.
     """
-    x, distance, moduli, weights, width, out, line = args
-    write, together = Writer(builder, LANES), vectors()
+    write = Writer(builder, LANES)
+    # Vectors of a loop: as many sums as there are registers for. A sum of AVX-512 waits
+    # four cycles for the one before, and two start in each.
+    together = 2 if "avx512f" in find_features() else 1
     numbers = ir.VectorType(_WORD, LANES)
     start = [ir.Constant(NUMBERS, [0.0] * LANES)] * (digits * together)
     for first in range(0, STEP // LANES, together):
@@ -178,7 +138,7 @@ def _sum_digits(
             before, found = iter(sums), []
             for t in range(digits):
                 factor = write.fill(write.load(weight, 8 * t, NUMBER))
-                found += [add_product(builder, v, factor, next(before)) for v in values]
+                found += [write.add_exact(next(before), v, factor) for v in values]
             following = builder.add(own, distance), builder.add(weight, width)
             return [*following, *found]
 
@@ -188,10 +148,11 @@ def _sum_digits(
             at = builder.add(out, builder.mul(line, ir.Constant(_ADDRESS, t)))
             for v in here:
                 write.store(next(found), at, 8 * LANES * v)
-    return context.get_dummy_value()
 
 
-_sum_two, _sum_three, _sum_four = map(_summer, (2, 3, 4))
+_sum_two, _sum_three, _sum_four = (
+    instructions(partial(_sum_digits, digits)) for digits in (2, 3, 4)
+)
 
 
 @inner(_nrt=False)

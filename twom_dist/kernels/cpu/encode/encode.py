@@ -119,70 +119,43 @@ def encode_rows(
     tables = plan.tables
     # Both in one allocation: they are given back together.
     memory = take_bytes(plan.nbytes)
-    kernel, weights = (
-        (_weigh_packed, tables.bytes) if has_vnni() else (_weigh_groups, tables.floats)
-    )
+    weights = (tables.bytes, None) if has_vnni() else (None, tables.floats)
     found, given = [], []
     for operand, own in enumerate(plan.operands):
         planes: Array = np.ndarray(own.shape, BYTE, memory, own.start)
         found.append(CpuEncoded(own.rows, own.k, planes, plan.order, own.stack))
         described = _describe(operands[operand], rule, tables.forms)
-        given.append((*described, weights, own.cut, planes))
+        given.append((*described, *weights, own.cut, planes))
 
     def write(piece: tuple[int, int, int]) -> None:
         operand, lo, hi = piece
-        kernel(*given[operand], lo, hi, scratch(plan.size, _WORDS))
+        _write_planes(*given[operand], lo, hi, scratch(plan.size, _WORDS))
 
     run_each(write, plan.pieces, plan.work)
     return found
 
 
 class _RowsPlan(NamedTuple):
-    """Sizes of the planes of an operand.
-
-    Attributes
-    ----------
-    stack, rows, k : tuple of int, int, int
-    shape : tuple of int
-        Of the planes.
-    start : int
-        Their first byte, among those of all operands.
-    cut : (int, int)
-        Groups whose factors are found together, and lines of a group.
-    """
+    """Sizes of the planes of an operand."""
 
     stack: tuple[int, ...]
     rows: int
     k: int
     shape: tuple[int, ...]
-    start: int
-    cut: tuple[int, int]
+    start: int  # their first byte, among those of all operands
+    cut: tuple[int, int]  # groups whose factors are found together, lines of a group
 
 
 class _EncodePlan(NamedTuple):
-    """Operands that are encoded together, and how their rows are shared.
-
-    Attributes
-    ----------
-    operands : list of _RowsPlan
-    tables : EncodeTables
-    order : tuple of int
-        Where the planes stand.
-    nbytes : int
-    size : int
-        Words that a thread holds.
-    pieces : list of (operand, first group, last group)
-    work : int
-        Nanoseconds, roughly.
-    """
+    """Operands that are encoded together, and how their rows are shared."""
 
     operands: list[_RowsPlan]
     tables: EncodeTables
-    order: tuple[int, ...]
+    order: tuple[int, ...]  # where the planes stand
     nbytes: int
-    size: int
-    pieces: list[tuple[int, int, int]]
-    work: int
+    size: int  # words that a thread holds
+    pieces: list[tuple[int, int, int]]  # operand, first group, last group
+    work: int  # nanoseconds, roughly
 
 
 @lru_cache(maxsize=1024)
@@ -237,66 +210,46 @@ def _describe(
 
 
 @kernel
-def _weigh_packed(  # type: ignore[no-untyped-def]
-    given, exponents, known, scaling, form, weights, cut, out, lo, hi, found
+def _write_planes(  # type: ignore[no-untyped-def]
+    given, exponents, known, scaling, form, by_bytes, by_words, cut, out, lo, hi, found
 ):
-    """Write the planes of groups lo..hi by VNNI, some lines at a time."""
-    factors, copy, words = _begin(given, form, found)
-    entries = weights[1][words.shape[1] // form[1] - 1]
-    strip, each, together, width = _share_lines(cut, given[1])
-    for first in range(lo, hi, strip):
-        last = min(hi, first + strip)
-        find_factors(given, exponents, known, scaling, lo, hi, first, last, factors)
-        for start in range(0, each, width):
-            for group in range(first, last, together):
-                lines = _list_lines(group, min(last, group + together), start, cut)
-                quantise_lines(*given, factors, *form, *lines, copy, words)
-                own = words[: lines[1] - lines[0]]
-                weigh_bytes(own, weights[0], entries, out, lines[0])
+    """Write the planes of groups lo..hi, some lines at a time.
 
-
-@kernel
-def _weigh_groups(  # type: ignore[no-untyped-def]
-    given, exponents, known, scaling, form, weights, cut, out, lo, hi, found
-):
-    """Write them in float64."""
-    factors, copy, words = _begin(given, form, found)
-    flat = out.reshape(len(out), out.size // len(out))
-    split = np.empty((words.shape[1], *PIECE))
-    strip, each, together, width = _share_lines(cut, given[1])
-    for first in range(lo, hi, strip):
-        last = min(hi, first + strip)
-        find_factors(given, exponents, known, scaling, lo, hi, first, last, factors)
-        for start in range(0, each, width):
-            for group in range(first, last, together):
-                lines = _list_lines(group, min(last, group + together), start, cut)
-                quantise_lines(*given, factors, *form, *lines, copy, words)
-                target = flat[:, lines[0] * _LINE : lines[1] * _LINE]
-                weigh_words(words, weights[0], weights[1], split, target)
-
-
-@inner
-def _begin(given, form, found):  # type: ignore[no-untyped-def]
-    """Return room for the factors of rows, for copies, and for lines and one more."""
-    orders, count = form[1] * (2 if form[2] else given[0].shape[3]), _LINES + 1
-    words = found[: count * orders * _LINE].reshape(count, orders, DEPTH, GROUP)
-    return np.empty((2, len(given[0]), given[2])), np.empty(COPY), words
-
-
-@inner
-def _share_lines(cut, across):  # type: ignore[no-untyped-def]
-    """Return how many groups are taken in turn, lines of each, groups, and their lines.
-
-    The latter two at once. Columns of rows that lie side by side are pages: some of
-    them for a while.
+    By VNNI, with what sums of bytes take, or in float64, with what sums of words take:
+    the other is None.
     """
-    strip, each = cut
+    (x, across, rows), (strip, each) = given[:3], cut
+    # Factors of rows, copies, and words of lines and of one more.
+    factors, copy = np.empty((2, len(x), rows)), np.empty(COPY)
+    orders = form[1] * (2 if form[2] else x.shape[3])
+    split = np.empty((0 if by_words is None else orders, *PIECE))
+    words = found[: (_LINES + 1) * orders * _LINE]
+    words = words.reshape(_LINES + 1, orders, DEPTH, GROUP)
+    # Columns of rows that lie side by side are pages: some of them for a while.
+    strip = max(strip, _PAGE) if across else strip
     width = min(_LINES, each)
-    return max(strip, _PAGE) if across else strip, each, _LINES // width, width
+    together = _LINES // width
+    for first in range(lo, hi, strip):
+        last = min(hi, first + strip)
+        find_factors(given, exponents, known, scaling, lo, hi, first, last, factors)
+        for start in range(0, each, width):
+            for group in range(first, last, together):
+                # Lines from `start` on of one group, or all of a few.
+                end = min(last, group + together) * each - each
+                lines = group * each + start, end + min(each, start + _LINES)
+                quantise_lines(*given, factors, *form, *lines, copy, words)
+                _weigh(words, form, *lines, by_bytes, by_words, split, out)
 
 
-@inner
-def _list_lines(group, end, start, cut):  # type: ignore[no-untyped-def]
-    """Return the first and the last line from `start` on, of groups of one or few."""
-    each = cut[1]
-    return group * each + start, (end - 1) * each + min(each, start + _LINES)
+@inner(_nrt=False)
+def _weigh(  # type: ignore[no-untyped-def]
+    words, form, first, last, by_bytes, by_words, split, out
+):
+    """Write the planes of lines first..last."""
+    if by_bytes is not None:
+        entries = by_bytes[1][words.shape[1] // form[1] - 1]
+        weigh_bytes(words[: last - first], by_bytes[0], entries, out, first)
+    if by_words is not None:
+        flat = out.reshape(len(out), out.size // len(out))
+        target = flat[:, first * _LINE : last * _LINE]
+        weigh_words(words, by_words[0], by_words[1], split, target)

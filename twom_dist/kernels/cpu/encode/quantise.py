@@ -92,17 +92,17 @@ def _quantise_whole(  # type: ignore[no-untyped-def]
         to = ROWS_BYTES, 2 * ROWS_BYTES, line_bytes, 2 * line_bytes
     scaled = factors[0].ctypes.data, factors[1].ctypes.data
     given = (shifts, distance), scaled, sign, count, out, to, steps
-    base = x.ctypes.data
+    base, zero = x.ctypes.data, x.dtype.type(0)
     if not across:
         source = base + row * x.strides[0] + column * x.strides[1]
-        quantise_along(x, source, (x.strides[0], 0, EIGHT * x.itemsize), *given)
+        quantise_along(zero, source, (x.strides[0], 0, EIGHT * x.itemsize), *given)
         return
     source = base + column * x.strides[0] + row * x.strides[1]
     strides = x.strides[1], x.strides[0], each * x.strides[0]
     if parts == 2:
-        quantise_complex_across(x, source, strides, *given)
+        quantise_complex_across(zero, source, strides, *given)
     else:
-        quantise_real_across(x, source, strides, *given)
+        quantise_real_across(zero, source, strides, *given)
 
 
 @inner
@@ -136,11 +136,12 @@ def _quantise_copy(  # type: ignore[no-untyped-def]
     for part in range(parts):
         at = out + part * count * ORDER_BYTES
         if hexagonal:
-            quantise_along(copy, copy[part].ctypes.data, *given, below, at, to, steps)
+            low = copy[part].ctypes.data
+            quantise_along(0.0, low, *given, below, at, to, steps)
             at += ORDER_BYTES
         if count > below:
             source = copy[part + 2 * below].ctypes.data
-            quantise_along(copy, source, *given, count - below, at, to, steps)
+            quantise_along(0.0, source, *given, count - below, at, to, steps)
 
 
 @inner

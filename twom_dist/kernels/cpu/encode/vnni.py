@@ -7,10 +7,8 @@ four neighbours along k, which lie in four vectors, fill a line of a plane.
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
-from ..compiled import inner
+from ..compiled import inner, instructions
 from ..encoded import DEPTH, GROUP
 from ..products.microkernel import Reducer, make_writer
 from .words import ORDER_BYTES
@@ -22,9 +20,9 @@ PLANES = 4
 _LINE, _ENTRY = GROUP * DEPTH, 16
 
 
-@intrinsic
+@instructions
 def weigh_lines(
-    typing_context: Any,
+    builder: Any,
     words: Any,
     orders: Any,
     lines: Any,
@@ -33,7 +31,7 @@ def weigh_lines(
     planes: Any,
     out: Any,
     distance: Any,
-) -> Any:
+) -> None:
     """out[plane, line, r, t] = the sum of weighted bytes of words[line, :, t, r].
 
     Plus the start of the plane, modulo its p: `entries` are those of `reduction_table`,
@@ -41,11 +39,6 @@ def weigh_lines(
     the first PLANES at most are written. All but `orders`, `lines` and `planes` are
     addresses, and the bytes from plane to plane of out.
     """
-    return types.void(*(types.intp,) * 8), _write_lines
-
-
-def _write_lines(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    words, orders, lines, weights, entries, planes, out, distance = args
     write = make_writer(builder)
     # Half of the vectors are half as many, too.
     halves = GROUP // write.lanes
@@ -88,10 +81,9 @@ def _write_lines(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return []
 
     write.repeat(lines, [], write_line)
-    return context.get_dummy_value()
 
 
-@inner
+@inner(_nrt=False)
 def weigh_bytes(words, weights, entries, out, first):  # type: ignore[no-untyped-def]
     """Write all planes of lines from `first` on: weights[planes // 16, word, 16, 4]."""
     for plane in range(0, len(out), PLANES):

@@ -11,10 +11,10 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
-from ..compiled import inner
+from ..compiled import inner, instructions
 from ..encoded import DEPTH, GROUP
+from ..products.microkernel import Writer
 
 _ADDRESS, _DOUBLE, _WORD = ir.IntType(64), ir.DoubleType(), ir.IntType(32)
 _DOUBLES = ir.VectorType(_DOUBLE, GROUP)
@@ -32,97 +32,60 @@ _ROUNDING = 1.5 * 2.0**52
 # Four residues, each 128 too large, are the bytes of a word.
 _BYTES = [256.0**i for i in range(DEPTH)]
 _BIAS = 128.0 * sum(_BYTES)
-# Every sum is an exact integer, fused or not.
-_EXACT = ("contract",)
 
 
-@intrinsic
+_OF_MODULUS = types.Tuple((types.intp, types.intp, types.float64, types.float64))
+
+
+@instructions(given=(*(types.intp,) * 3, _OF_MODULUS, _OF_MODULUS))
 def _weigh_sixteen(
-    typing_context: Any,
-    words: Any,
-    distance: Any,
-    count: Any,
-    one: Any,
-    other: Any,
-) -> Any:
+    builder: Any, words: Any, distance: Any, count: Any, one: Any, other: Any
+) -> None:
     """Write the sums of `count` weighted words of 16 entries modulo two p, symmetric.
 
     `words`: the address of the first words as float64, those of the next order
     `distance` bytes on. Of each modulus: the addresses of its weights and of what is
     written, p and 1 / p. |sum| < 2^51; a tie of p = 256 gives -128.
     """
-    of_modulus = types.Tuple((types.intp, types.intp, types.float64, types.float64))
-    given = (*(types.intp,) * 3, of_modulus, of_modulus)
-    return types.void(*given), _write_weighing
+    write = Writer(builder, GROUP)
+    moduli = [cgutils.unpack_tuple(builder, x, 4) for x in (one, other)]
 
+    def add_word(t: Any, *totals: Any) -> list[Any]:
+        row = write.load(words, builder.mul(t, distance), _DOUBLES)
+        offset, sums = builder.mul(t, ir.Constant(_ADDRESS, 8)), []
+        for total, (weights, *_) in zip(totals, moduli, strict=True):
+            weight = write.fill(write.load(weights, offset, _DOUBLE))
+            sums.append(write.add_exact(total, row, weight))
+        return sums
 
-def _write_weighing(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    words, distance, count, *of_moduli = args
-    unpacked = [cgutils.unpack_tuple(builder, x, 4) for x in of_moduli]
-
-    def load(address: Any, kind: Any) -> Any:
-        found = builder.load(builder.inttoptr(address, kind.as_pointer()))
-        found.align = 8
-        return found
-
-    def fill(value: Any) -> Any:
-        none = ir.Constant(_DOUBLES, ir.Undefined)
-        places = ir.Constant(ir.VectorType(ir.IntType(32), GROUP), [0] * GROUP)
-        first = builder.insert_element(none, value, ir.Constant(ir.IntType(32), 0))
-        return builder.shuffle_vector(first, none, places)
-
-    def add_product(total: Any, x: Any, y: Any) -> Any:
-        return builder.fadd(total, builder.fmul(x, y, flags=_EXACT), flags=_EXACT)
-
-    before = builder.block
-    loop, after = (builder.append_basic_block(name) for name in ("word", "done"))
-    builder.branch(loop)
-    builder.position_at_end(loop)
-    t, *totals = (builder.phi(x) for x in (_ADDRESS, _DOUBLES, _DOUBLES))
-    row = load(builder.add(words, builder.mul(t, distance)), _DOUBLES)
-    offset, sums = builder.mul(t, ir.Constant(_ADDRESS, 8)), []
-    for total, (weights, *_) in zip(totals, unpacked, strict=True):
-        weight = load(builder.add(weights, offset), _DOUBLE)
-        sums.append(add_product(total, row, fill(weight)))
-    following = builder.add(t, ir.Constant(_ADDRESS, 1))
-    one = ir.Constant(_DOUBLES, [1.0] * GROUP)
-    begin = ir.Constant(_ADDRESS, 0), one, one
-    then = following, *sums
-    for phi, x, y in zip((t, *totals), begin, then, strict=True):
-        phi.add_incoming(x, before)
-        phi.add_incoming(y, loop)
-    builder.cbranch(builder.icmp_signed("<", following, count), loop, after)
-    builder.position_at_end(after)
+    ones = ir.Constant(_DOUBLES, [1.0] * GROUP)
     rounding = ir.Constant(_DOUBLES, [_ROUNDING] * GROUP)
-    for total, (_, out, p, inverse) in zip(sums, unpacked, strict=True):
-        quotient = add_product(rounding, total, fill(inverse))
+    totals = write.repeat(count, [ones, ones], add_word)
+    for total, (_, out, p, inverse) in zip(totals, moduli, strict=True):
+        quotient = write.add_exact(rounding, total, write.fill(inverse))
         quotient = builder.fsub(quotient, rounding)
-        product = builder.fmul(quotient, fill(p), flags=_EXACT)
-        rest = builder.fsub(total, product, flags=_EXACT)
-        _store_bytes(builder, rest, out, add_product)
-    return context.get_dummy_value()
+        rest = write.subtract_exact(total, quotient, write.fill(p))
+        _store_bytes(write, rest, out)
 
 
-def _store_bytes(builder: Any, rest: Any, out: Any, add_product: Any) -> None:
+def _store_bytes(write: Writer, rest: Any, out: Any) -> None:
     """Write 16 bytes r of numbers 4 r + 1: the bytes of a word 4 lanes apart."""
+    builder = write.builder
     kind = ir.VectorType(_DOUBLE, _LANES)
     # The fraction of a quarter that is left is rounded off last.
     start = _ROUNDING + _BIAS - sum(x / _SCALE for x in _BYTES[1:])
     found = ir.Constant(kind, [start] * _LANES)
     for i in range(DEPTH - 1, -1, -1):
-        places = range(i * _LANES, (i + 1) * _LANES)
-        mask = ir.Constant(ir.VectorType(_WORD, _LANES), [*places])
         weight = ir.Constant(kind, [_BYTES[i] / _SCALE] * _LANES)
-        found = add_product(found, builder.shuffle_vector(rest, rest, mask), weight)
+        own = write.pick(rest, rest, range(i * _LANES, (i + 1) * _LANES))
+        found = write.add_exact(found, own, weight)
     words = ir.VectorType(_WORD, _LANES)
     bits = builder.bitcast(found, ir.VectorType(_ADDRESS, _LANES))
     bias = ir.Constant(words, [int(_BIAS)] * _LANES)
-    bytes_ = builder.xor(builder.trunc(bits, words), bias)
-    target = builder.inttoptr(out, words.as_pointer())
-    builder.store(bytes_, target).align = 1
+    write.store(builder.xor(builder.trunc(bits, words), bias), out, 0)
 
 
-@inner
+@inner(_nrt=False)
 def weigh_words(words, weights, moduli, split, out):  # type: ignore[no-untyped-def]
     """out[plane, entry] = the weighted sum of the words of each entry, modulo p."""
     count, last = words.shape[1], len(moduli) - 1

@@ -13,8 +13,8 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
+from ..compiled import instructions
 from ..encoded import DEPTH, GROUP
 from ..products.microkernel import Writer
 
@@ -31,8 +31,6 @@ _ROUNDING = 1.5 * 2.0**52 + 2.0**31
 _ADDRESS, _DOUBLE, _WORD = ir.IntType(64), ir.DoubleType(), ir.IntType(32)
 _SINGLES = ir.VectorType(ir.FloatType(), EIGHT)
 _DOUBLES, _WORDS = ir.VectorType(_DOUBLE, EIGHT), ir.VectorType(_WORD, GROUP)
-# Contraction alone: every sum here is an exact integer, or fused by itself.
-_EXACT = ("contract",)
 # Bits of the number of a row in its group.
 _ROWS = ("r0", "r1", "r2", "r3")
 
@@ -81,12 +79,6 @@ _ACROSS_REAL = _Order(
 
 class _Writer(Writer):
     """The instructions of a step."""
-
-    def pick(self, a: Any, b: Any, places: Iterable[int]) -> Any:
-        """Take elements of a and, after these, of b."""
-        places = list(places)
-        mask = ir.Constant(ir.VectorType(_WORD, len(places)), places)
-        return self.builder.shuffle_vector(a, b, mask)
 
     def distance(self, counts: Iterable[int], strides: Iterable[Any]) -> Any:
         """Sum strides, each so many times."""
@@ -147,8 +139,7 @@ def _write_words(
         highs, lows = [], []
         for v in values:
             highs.append(builder.call(rint, [builder.fmul(v, down)]))
-            part = builder.fmul(highs[-1], up, flags=_EXACT)
-            lows.append(builder.fadd(v, part, flags=_EXACT))
+            lows.append(write.add_exact(v, highs[-1], up))
         store(t, lows)
         return highs
 
@@ -156,49 +147,42 @@ def _write_words(
     store(last, write.repeat(last, values, split))
 
 
-def _quantiser(order: _Order) -> Any:
-    """Make the kernel for entries that lie in an order."""
-
-    @intrinsic
-    def quantise(
-        typing_context: Any,
-        x: Any,
-        source: Any,
-        strides: Any,
-        columns: Any,
-        factors: Any,
-        sign: Any,
-        count: Any,
-        out: Any,
-        to: Any,
-        steps: Any,
-    ) -> Any:
-        pair, three, four = (types.UniTuple(types.intp, n) for n in (2, 3, 4))
-        one = types.intp
-        given = one, three, pair, pair, types.float64, one, one, four, one
-        kind = _SINGLES if x.dtype == types.float32 else _DOUBLES
-        write = partial(_write_quantise, order, kind)
-        return types.void(x, *given), write
-
-    return quantise
+_PAIR, _THREE, _FOUR = (types.UniTuple(types.intp, n) for n in (2, 3, 4))
+_GIVEN = (
+    *(None, types.intp, _THREE, _PAIR, _PAIR, types.float64),
+    *(types.intp, types.intp, _FOUR, types.intp),
+)
 
 
-def _write_quantise(
-    order: _Order, kind: Any, context: Any, builder: Any, signature: Any, args: Any
-) -> Any:
-    """Write the words of 16 rows, whose numbers may be of float32.
+def _quantise(
+    order: _Order,
+    builder: Any,
+    zero: Any,
+    source: Any,
+    strides: Any,
+    columns: Any,
+    factors: Any,
+    sign: Any,
+    count: Any,
+    out: Any,
+    to: Any,
+    steps: Any,
+) -> None:
+    """Write the words of 16 rows, whose numbers have the type of `zero`.
 
-    Takes an array of their type; the address of the first of them, distances of rows,
-    columns and steps; the address of factors of columns, and how far on those of the
-    next step are; the addresses of two factors of each row; what multiplies those of
-    every other number; how many words a number has, ORDER_BYTES apart; the address of
-    the first ones, distances of numbers that differ in c0, c1 and c2, and of steps; and
-    the steps. Distances are in bytes, factors float64.
+    Takes the address of the first of them, distances of rows, columns and steps; the
+    address of factors of columns, and how far on those of the next step are; the
+    addresses of two factors of each row; what multiplies those of every other number;
+    how many words a number has, ORDER_BYTES apart; the address of the first ones,
+    distances of numbers that differ in c0, c1 and c2, and of steps; and the steps.
+    Distances are in bytes, factors float64.
     """
-    write = _Writer(builder, EIGHT)
-    source, sign, count, out, steps = (args[i] for i in (1, 5, 6, 7, 9))
+    write, kind = (
+        _Writer(builder, EIGHT),
+        _DOUBLES if zero.type == _DOUBLE else _SINGLES,
+    )
     strides, columns, factors, to = (
-        cgutils.unpack_tuple(builder, args[i]) for i in (2, 3, 4, 8)
+        cgutils.unpack_tuple(builder, x) for x in (strides, columns, factors, to)
     )
     ones = ir.Constant(_DOUBLES, [1.0] * EIGHT)
     signs = write.pick(ones, write.fill(sign), [0, EIGHT] * (EIGHT // 2))
@@ -244,9 +228,9 @@ def _write_quantise(
         return []
 
     write.repeat(steps, [], write_step)
-    return context.get_dummy_value()
 
 
-quantise_along, quantise_complex_across, quantise_real_across = map(
-    _quantiser, (_ALONG, _ACROSS_COMPLEX, _ACROSS_REAL)
+quantise_along, quantise_complex_across, quantise_real_across = (
+    instructions(partial(_quantise, order), given=_GIVEN)
+    for order in (_ALONG, _ACROSS_COMPLEX, _ACROSS_REAL)
 )

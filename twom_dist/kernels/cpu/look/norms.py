@@ -16,10 +16,14 @@ from numba.extending import intrinsic
 from ....moduli import NAN_ROW, NONFINITE_ROW, ZERO_ROW, ScalingRule
 from ....typing import Array
 from ..compiled import inner, kernel
-from ..width import take_widest
+from ..units import take_widest
 
-# Bits of a magnitude, by the character of the real type.
-MASKS: dict[str, Any] = {"f": np.int32(2**31 - 1), "d": np.int64(2**63 - 1)}
+# Bits of a magnitude, by the character of the real type: as arrays, which tell kernels
+# their dtype.
+MASKS: dict[str, Any] = {
+    "f": np.array([2**31 - 1], np.int32),
+    "d": np.array([2**63 - 1], np.int64),
+}
 
 
 @intrinsic
@@ -238,9 +242,37 @@ def relate(e, bits, one, two):  # type: ignore[no-untyped-def]
         one[i], two[i] = split_power(e[i] if sentinel else bits - e[i])
 
 
-def is_sentinel(exponents: Array) -> Array:
-    """Tell the rows without a nonzero, or with a NaN or an Inf."""
-    return np.abs(exponents) >= NONFINITE_ROW // 2
+@inner
+def exponents_along(x, columns, mask, e):  # type: ignore[no-untyped-def]
+    """Find the largest exponents of all rows of x[rows, t]; mask: an array of it."""
+    bits = np.zeros(len(x), mask.dtype)
+    largest_bits_inner(x, columns, mask[0], 0, len(x), bits)
+    read_exponents(bits.view(x.dtype), e)
+
+
+@inner
+def exponents_across(x, columns, mask, parts, lo, hi, e):  # type: ignore[no-untyped-def]
+    """Find e[hi - lo] of rows lo..hi of x[matrices, k, rows * parts]."""
+    first, last = lo * parts, hi * parts
+    bits = np.zeros(hi - lo, mask.dtype)
+    lanes = np.zeros(len(x) * x.shape[2], mask.dtype)
+    largest_bits_outer(x, columns, mask[0], first, last, lanes)
+    for i in range(first, last):
+        bits[i // parts - lo] = max(bits[i // parts - lo], lanes[i])
+    read_exponents(bits.view(x.dtype), e)
+
+
+@inner
+def squares_across(x, one, two, columns, parts, lo, hi, sums):  # type: ignore[no-untyped-def]
+    """Add squares of rows lo..hi to sums[hi - lo], by two factors of each of all."""
+    first, last = lo * parts, hi * parts
+    wide = np.empty((2, len(x) * x.shape[2]))
+    for i in range(first, last):
+        wide[0, i], wide[1, i] = one[i // parts], two[i // parts]
+    lanes = np.zeros(wide.shape[1], np.int64)
+    square_sums_outer(x, wide[0], wide[1], columns, 0.0, first, last, lanes)
+    for i in range(first, last):
+        sums[i // parts - lo] += lanes[i]
 
 
 def power_factors(exponents: Array) -> Array:

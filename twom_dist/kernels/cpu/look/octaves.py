@@ -8,7 +8,7 @@ from ...statistics import COUNTED, FAR, FURTHEST, NONE
 from ..compiled import inner, kernel
 from ..layout import list_entries, read_only, tall
 from ..threads import ranges, run_each
-from ..width import take_widest
+from ..units import take_widest
 from .norms import MASKS, NO_EXPONENT, bits_of, column_factors
 
 # Rows and columns that are turned together where rows lie across memory; and rows whose
@@ -25,7 +25,7 @@ def octaves(x: Array, largest: Array, shifts: Array | None = None) -> Array:
     out = np.empty(x.shape, np.uint8)
     flat = tall(out)
     real, info = entries.dtype, np.finfo(entries.dtype)
-    mask = MASKS[real.char]
+    (mask,) = MASKS[real.char]
     # Exponents as numbers store them; none in rows that have no largest.
     e = largest.reshape(-1)
     fields = e.astype(mask.dtype) - info.minexp

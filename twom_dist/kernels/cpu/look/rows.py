@@ -22,14 +22,14 @@ from .norms import (
     MASKS,
     NO_EXPONENT,
     column_factors,
+    exponents_across,
+    exponents_along,
     extreme_bits_inner,
     extreme_bits_outer,
-    largest_bits_inner,
-    largest_bits_outer,
     read_exponents,
     relate,
     square_sums_inner,
-    square_sums_outer,
+    squares_across,
 )
 from .octaves import count_octaves, octaves
 
@@ -41,7 +41,7 @@ _ENTRY, _SQUARES = 6, 6
 
 def _describe(char: str) -> tuple[Array, Any, int]:
     """Return the mask of magnitudes, the bits below exponents, and the least one."""
-    info, mask = np.finfo(char), np.array([MASKS[char]])
+    info, mask = np.finfo(char), MASKS[char]
     return mask, mask.dtype.type(info.nmant), int(info.minexp)
 
 
@@ -128,29 +128,14 @@ def _as_statistics(
 
 
 class _Plan(NamedTuple):
-    """Sizes of what is found of an operand, and how its rows are shared.
+    """Sizes of what is found of an operand, and how its rows are shared."""
 
-    Attributes
-    ----------
-    shape : tuple of int
-        (..., rows) of the operand.
-    one : bool
-        Whether it is one matrix.
-    rows : int
-        Of all matrices.
-    ends : tuple of int
-        The shape of the extremes.
-    pieces : list of (first row, last row, place)
-    work : int
-        Nanoseconds, roughly.
-    """
-
-    shape: tuple[int, ...]
-    one: bool
-    rows: int
-    ends: tuple[int, int, int]
-    pieces: list[tuple[int, int, int]]
-    work: int
+    shape: tuple[int, ...]  # (..., rows) of the operand
+    one: bool  # whether it is one matrix
+    rows: int  # of all matrices
+    ends: tuple[int, int, int]  # the shape of the extremes
+    pieces: list[tuple[int, int, int]]  # first row, last row, place
+    work: int  # nanoseconds, roughly
 
 
 @lru_cache(maxsize=1024)
@@ -237,8 +222,8 @@ def _measure_along(  # type: ignore[no-untyped-def]
     lanes = k * parts
     tall, block = x.reshape(count * rows, lanes), max(1, _BLOCK // max(1, lanes))
     words = tall.view(mask.dtype)
-    bits, fields = np.zeros(block, mask.dtype), np.empty(block, mask.dtype)
-    kept, factors = np.empty(block, mask.dtype), np.empty((2, block))
+    kept, fields = np.empty(block, mask.dtype), np.empty(block, mask.dtype)
+    factors = np.empty((2, block))
     some = min(1, len(extremes))
     top = np.empty(some * lanes, mask.dtype)
     most, least = np.empty_like(top), np.empty_like(top)
@@ -249,9 +234,7 @@ def _measure_along(  # type: ignore[no-untyped-def]
             n = min(block, last - i)
             own, e, found = tall[i : i + n], largest[i : i + n], sums[:, i : i + n]
             if not known:
-                bits[:n] = 0
-                largest_bits_inner(own, own_columns, mask[0], 0, n, bits)
-                read_exponents(bits[:n].view(x.dtype), e)
+                exponents_along(own, own_columns, mask, e)
             if len(sums) > 0:
                 relate(e, norm_bits, factors[0, :n], factors[1, :n])
                 one, two = factors[0], factors[1]
@@ -281,33 +264,21 @@ def _measure_across(  # type: ignore[no-untyped-def]
     known, norm_bits, (mask, shift, minexp) = of_all
     lanes, own = x.reshape(count, k, rows * parts), slice(lo, hi)
     words, first, last = lanes.view(mask.dtype), lo * parts, hi * parts
-    bits, e = np.zeros(hi - lo, mask.dtype), largest[own]
+    e = largest[own]
     if not known:
-        of_lanes = np.zeros(count * rows * parts, mask.dtype)
-        largest_bits_outer(lanes, own_columns, mask[0], first, last, of_lanes)
-        for i in range(first, last):
-            bits[i // parts - lo] = max(bits[i // parts - lo], of_lanes[i])
-        read_exponents(bits.view(x.dtype), e)
+        exponents_across(lanes, own_columns, mask, parts, lo, hi, e)
     if len(sums) > 0:
         factors = np.empty((2, count * rows))
         relate(e, norm_bits, factors[0, own], factors[1, own])
+        given = lanes, factors[0], factors[1], columns, parts, lo, hi
         if len(sums) == 2:
-            given = lanes, factors[0], factors[1], columns, parts, lo, hi
             row_sums_outer(*given, sums[0], sums[1])
         else:
-            wide = np.empty((2, count * rows * parts))
-            for i in range(first, last):
-                for t in range(2):
-                    wide[t, i] = factors[t, i // parts]
-            squares = np.zeros(count * rows * parts, np.int64)
-            both = wide[0], wide[1], columns, 0.0, first, last, squares
-            square_sums_outer(lanes, *both)
-            for i in range(first, last):
-                sums[0, i // parts] += squares[i]
+            squares_across(*given, sums[0, own])
         _forget(e, sums[:, own])
     if len(extremes) == 0:
         return
-    kept, fields = np.empty_like(bits), np.empty_like(bits)
+    kept, fields = np.empty(hi - lo, mask.dtype), np.empty(hi - lo, mask.dtype)
     _list_kept(e, mask[0], minexp, kept, fields)
     of_parts = np.empty((2, count, rows * parts), mask.dtype)
     flat = of_parts.reshape(2, -1)

@@ -8,10 +8,8 @@ rows is once for all that it multiplies.
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
-from ..compiled import inner
+from ..compiled import inner, instructions
 from ..encoded import DEPTH, GROUP
 from .amx_steps import (
     ACROSS,
@@ -41,12 +39,12 @@ _DEPTH = 8
 _FETCHED = 2 * LINE
 # Rows of residues that are fetched before they are written.
 _AHEAD = 8
-_ADDRESS, _WORD, _BYTE = (ir.IntType(n) for n in (64, 32, 8))
+_ADDRESS, _BYTE = ir.IntType(64), ir.IntType(8)
 
 
-@intrinsic
+@instructions
 def _reduce_row(
-    typing_context: Any,
+    builder: Any,
     row: Any,
     sums: Any,
     groups: Any,
@@ -54,51 +52,44 @@ def _reduce_row(
     row_bytes: Any,
     old: Any,
     entry: Any,
-) -> Any:
+) -> None:
     """out[row, j] = the sums of up to 4 groups of columns, modulo p.
 
     Addresses, but `row`, `groups` and `row_bytes`, as the microkernel has them. The
     line of a later row is fetched, to be written.
     """
+    write = Writer(builder, GROUP)
+    add = builder.icmp_signed("!=", old, ir.Constant(_ADDRESS, 0))
+    reducer = Reducer(write, entry)
+    block, row_of_block = (
+        op(row, ir.Constant(_ADDRESS, PAIR)) for op in (builder.udiv, builder.urem)
+    )
+    source = builder.add(sums, builder.mul(block, ir.Constant(_ADDRESS, _BLOCK)))
+    place = builder.mul(row_of_block, ir.Constant(_ADDRESS, ROW_BYTES))
+    source = builder.add(source, place)
+    offset = builder.mul(row, row_bytes)
+    target, origin = builder.add(out, offset), builder.add(old, offset)
+    ahead = builder.mul(row_bytes, ir.Constant(_ADDRESS, _AHEAD))
+    write.fetch(builder.add(target, ahead))
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        row, sums, groups, out, row_bytes, old, entry = args
-        write = Writer(builder, GROUP)
-        add = builder.icmp_signed("!=", old, ir.Constant(_ADDRESS, 0))
-        reducer = Reducer(write, entry)
-        block, row_of_block = (
-            op(row, ir.Constant(_ADDRESS, PAIR)) for op in (builder.udiv, builder.urem)
-        )
-        source = builder.add(sums, builder.mul(block, ir.Constant(_ADDRESS, _BLOCK)))
-        place = builder.mul(row_of_block, ir.Constant(_ADDRESS, ROW_BYTES))
-        source = builder.add(source, place)
-        offset = builder.mul(row, row_bytes)
-        target, origin = builder.add(out, offset), builder.add(old, offset)
-        ahead = builder.mul(row_bytes, ir.Constant(_ADDRESS, _AHEAD))
-        write.fetch(builder.add(target, ahead))
+    def find(g: int) -> Any:
+        own = write.flip(write.load(source, g * LINE, write.words), BIAS)
+        return reducer.find(own, origin, add, g * GROUP)
 
-        def find(g: int) -> Any:
-            own = write.flip(write.load(source, g * LINE, write.words), BIAS)
-            return reducer.find(own, origin, add, g * GROUP)
-
-        whole = builder.icmp_signed("==", groups, ir.Constant(_ADDRESS, ACROSS))
-        with builder.if_else(whole) as (one_line, some):
-            with one_line:
-                # Seven micro-operations; four vectors by themselves take 16.
-                words = write.pack([find(g) for g in range(ACROSS)])
-                places = [DEPTH * i + g for g in range(ACROSS) for i in range(GROUP)]
-                mask = ir.Constant(ir.VectorType(_WORD, LINE), places)
-                line = builder.bitcast(words, ir.VectorType(_BYTE, LINE))
-                write.store(builder.shuffle_vector(line, line, mask), target, 0)
-            with some:
-                for g in range(ACROSS - 1):
-                    there = builder.icmp_signed(">", groups, ir.Constant(_ADDRESS, g))
-                    with builder.if_then(there, likely=True):
-                        residues = builder.trunc(find(g), write.residues)
-                        write.store(residues, target, g * GROUP)
-        return context.get_dummy_value()
-
-    return types.void(*(types.intp,) * 7), generate
+    whole = builder.icmp_signed("==", groups, ir.Constant(_ADDRESS, ACROSS))
+    with builder.if_else(whole) as (one_line, some):
+        with one_line:
+            # Seven micro-operations; four vectors by themselves take 16.
+            words = write.pack([find(g) for g in range(ACROSS)])
+            places = [DEPTH * i + g for g in range(ACROSS) for i in range(GROUP)]
+            line = builder.bitcast(words, ir.VectorType(_BYTE, LINE))
+            write.store(write.pick(line, line, places), target, 0)
+        with some:
+            for g in range(ACROSS - 1):
+                there = builder.icmp_signed(">", groups, ir.Constant(_ADDRESS, g))
+                with builder.if_then(there, likely=True):
+                    residues = builder.trunc(find(g), write.residues)
+                    write.store(residues, target, g * GROUP)
 
 
 @inner
@@ -108,31 +99,25 @@ def _reduce_rows(lo, hi, sums, groups, out, row_bytes, old, entry):  # type: ign
         _reduce_row(row, sums, groups, out, row_bytes, old, entry)
 
 
-@intrinsic
-def _copy_words(typing_context: Any, source: Any, words: Any, out: Any) -> Any:
+@instructions
+def _copy_words(builder: Any, source: Any, words: Any, out: Any) -> None:
     """Copy the last words of a group, 1 to 16, into a tile; zeros follow them."""
+    write = Writer(builder, GROUP)
+    last = builder.sub(words, ir.Constant(_ADDRESS, 1))
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        source, words, out = args
-        write = Writer(builder, GROUP)
-        last = builder.sub(words, ir.Constant(_ADDRESS, 1))
+    def copy_line(line: Any) -> list[Any]:
+        beyond = builder.icmp_signed(">", line, last)
+        at_line, at_last = (
+            builder.mul(x, ir.Constant(_ADDRESS, LINE)) for x in (line, last)
+        )
+        found = write.load(
+            source, builder.select(beyond, at_last, at_line), write.words
+        )
+        found = builder.select(beyond, write.repeated(0), found)
+        write.store(found, out, at_line)
+        return []
 
-        def copy_line(line: Any) -> list[Any]:
-            beyond = builder.icmp_signed(">", line, last)
-            at_line, at_last = (
-                builder.mul(x, ir.Constant(_ADDRESS, LINE)) for x in (line, last)
-            )
-            found = write.load(
-                source, builder.select(beyond, at_last, at_line), write.words
-            )
-            found = builder.select(beyond, write.repeated(0), found)
-            write.store(found, out, at_line)
-            return []
-
-        write.repeat(ir.Constant(_ADDRESS, _WORDS), [], copy_line)
-        return context.get_dummy_value()
-
-    return types.void(*(types.intp,) * 3), generate
+    write.repeat(ir.Constant(_ADDRESS, _WORDS), [], copy_line)
 
 
 # Bytes of the last tiles of the right operand, before the sums.

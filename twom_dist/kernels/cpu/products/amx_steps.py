@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from llvmlite.binding import initialize_native_asmparser
-from numba import types
-from numba.extending import intrinsic
 
+from ..compiled import instructions
 from ..encoded import GROUP
 
 # Bytes of a tile, and of a row of it.
@@ -34,34 +33,29 @@ CONFIGURATION[48:56] = 16
 CONFIGURATION.flags.writeable = False
 
 
-def _instructions(text: str, signature: Any, constraints: str) -> Any:
-    """Make the function that runs instructions, whose operands are its arguments."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = ir.FunctionType(ir.VoidType(), [x.type for x in args])
-        builder.asm(kind, text, constraints, args, True)
-        return context.get_dummy_value()
-
-    return signature, generate
+def _run(text: str, builder: Any, *given: Any) -> None:
+    """Run instructions, whose operands are addresses and numbers."""
+    kind = ir.FunctionType(ir.VoidType(), [x.type for x in given])
+    constraints = ",".join([*("r" for _ in given), "~{memory}"])
+    builder.asm(kind, text, constraints, given, True)
 
 
-@intrinsic
-def configure_tiles(typing_context: Any, address: Any) -> Any:
+@instructions
+def configure_tiles(builder: Any, address: Any) -> None:
     """Set up this thread's tiles, until `release_tiles`."""
-    return _instructions("ldtilecfg ($0)", types.void(types.intp), "r,~{memory}")
+    _run("ldtilecfg ($0)", builder, address)
 
 
-@intrinsic
-def release_tiles(typing_context: Any) -> Any:
+@instructions
+def release_tiles(builder: Any) -> None:
     """Give up this thread's tiles: the system saves them as long as they are held."""
-    return _instructions("tilerelease", types.void(), "~{memory}")
+    _run("tilerelease", builder)
 
 
-@intrinsic
-def zero_sums(typing_context: Any) -> Any:
+@instructions
+def zero_sums(builder: Any) -> None:
     """Begin 2 x 2 tiles of sums."""
-    text = "\n".join(f"tilezero %tmm{t}" for t in range(4))
-    return _instructions(text, types.void(), "~{memory}")
+    _run("\n".join(f"tilezero %tmm{t}" for t in range(4)), builder)
 
 
 # Left tiles lie in the order in which they are taken: those of the step after the next
@@ -93,23 +87,23 @@ _FIRST_COLUMNS = [_LOADS[6], _LOADS[4], _PRODUCTS[0], _LOADS[5], _PRODUCTS[2]]
 _MULTIPLY = _spread([*_FIRST_COLUMNS, _LOADS[7], _PRODUCTS[1], _PRODUCTS[3]])
 
 
-@intrinsic
+@instructions
 def multiply_tiles(
-    typing_context: Any,
+    builder: Any,
     left: Any,
     first: Any,
     second: Any,
     ahead_first: Any,
     ahead_second: Any,
     line: Any,
-) -> Any:
+) -> None:
     """Add two left tiles times the right ones of two groups to the sums.
 
     Addresses, but `line`, bytes from row to row. Two lines each are fetched into L2,
     and left tiles into L1.
     """
-    signature = types.void(*(types.intp,) * 6)
-    return _instructions(_MULTIPLY, signature, "r,r,r,r,r,r,~{memory}")
+    places = left, first, second, ahead_first, ahead_second
+    _run(_MULTIPLY, builder, *places, line)
 
 
 # Tiles of sums, in memory: those of the second group of columns 64 bytes after the
@@ -131,9 +125,9 @@ def _starter(begin: Sequence[str]) -> Any:
         lines += [_STORES[t], begin[t], _PRODUCTS[t]]
     text = _spread(lines)
 
-    @intrinsic
+    @instructions
     def start_block(
-        typing_context: Any,
+        builder: Any,
         left: Any,
         first: Any,
         second: Any,
@@ -143,10 +137,10 @@ def _starter(begin: Sequence[str]) -> Any:
         before: Any,
         row_bytes: Any,
         sums: Any,
-    ) -> Any:
+    ) -> None:
         """Store the sums at `before`, and multiply for those at `sums`."""
-        signature = types.void(*(types.intp,) * 9)
-        return _instructions(text, signature, "r,r,r,r,r,r,r,r,r,~{memory}")
+        places = left, first, second, ahead_first, ahead_second
+        _run(text, builder, *places, line, before, row_bytes, sums)
 
     return start_block
 
@@ -158,8 +152,8 @@ resume_block = _starter(
 )
 
 
-@intrinsic
-def store_sums(typing_context: Any, sums: Any, row_bytes: Any) -> Any:
+@instructions
+def store_sums(builder: Any, sums: Any, row_bytes: Any) -> None:
     """Write the sums."""
     text = "\n".join(f"tilestored %tmm{t}, {x}($0,$1,1)" for t, x in enumerate(_PLACES))
-    return _instructions(text, types.void(*(types.intp,) * 2), "r,r,~{memory}")
+    _run(text, builder, sums, row_bytes)

@@ -8,14 +8,15 @@ fill a vector: 24 sums take 24 instructions, and 11 loads. Where AVX has half of
 vectors, and half as many, 4 rows by 24 are summed at a time: 12 instructions, 7 loads.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
+from ..compiled import instructions
 from ..encoded import DEPTH, GROUP
 from ..units import count_lanes
 
@@ -34,6 +35,8 @@ _ADDRESS = ir.IntType(64)
 _ROUNDING = 1.5 * 2.0**23
 # Vectors of sums that a loop keeps in registers for each row.
 _TOGETHER = 3
+# Contraction alone: a product and a sum may be fused.
+_EXACT = ("contract",)
 
 
 class Writer:
@@ -96,6 +99,12 @@ class Writer:
         first = self.builder.insert_element(none, value, ir.Constant(_WORD, 0))
         return self.builder.shuffle_vector(first, none, self.repeated(0))
 
+    def pick(self, a: Any, b: Any, places: Iterable[int]) -> Any:
+        """Take elements of a and, after these, of b."""
+        places = list(places)
+        mask = ir.Constant(ir.VectorType(_WORD, len(places)), places)
+        return self.builder.shuffle_vector(a, b, mask)
+
     def add_products(self, sums: Any, unsigned: Any, signed: Any) -> Any:
         """sums[i] += the products of four bytes each: ``vpdpbusd``.
 
@@ -114,6 +123,16 @@ class Writer:
             y = builder.ashr(builder.shl(signed, above), last)
             sums = builder.add(sums, builder.mul(x, y))
         return sums
+
+    def add_exact(self, total: Any, x: Any, y: Any) -> Any:
+        """Return total + x y, where the product is exact."""
+        builder = self.builder
+        return builder.fadd(total, builder.fmul(x, y, flags=_EXACT), flags=_EXACT)
+
+    def subtract_exact(self, total: Any, x: Any, y: Any) -> Any:
+        """Return total - x y, where the product is exact."""
+        builder = self.builder
+        return builder.fsub(total, builder.fmul(x, y, flags=_EXACT), flags=_EXACT)
 
     def reload(self, pointer: Any) -> Any:
         """Load what has not changed, since it would take a register to keep it."""
@@ -156,59 +175,40 @@ def make_writer(builder: Any) -> Writer:
     return Writer(builder, count_lanes() or GROUP)
 
 
-@intrinsic
-def sum_rows(typing_context: Any, x: Any, steps: Any, factor: Any, out: Any) -> Any:
+@instructions(given=(types.intp, types.intp, types.int32, types.intp))
+def sum_rows(builder: Any, x: Any, steps: Any, factor: Any, out: Any) -> None:
     """out[r] = 2^31 + factor times the sum of row r of a group, r < 16."""
-    signature = types.void(types.intp, types.intp, types.int32, types.intp)
+    write = make_writer(builder)
+    ones = write.repeated(0x01010101)
+    places = range(0, _STEP, DEPTH * write.lanes)
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        x, steps, factor, out = args
-        write = make_writer(builder)
-        ones = write.repeated(0x01010101)
-        places = range(0, _STEP, DEPTH * write.lanes)
+    def add(step: Any, *sums: Any) -> list[Any]:
+        here = builder.add(x, builder.mul(step, ir.Constant(_ADDRESS, _STEP)))
+        return [
+            write.add_products(own, ones, write.load(here, place, write.words))
+            for own, place in zip(sums, places, strict=True)
+        ]
 
-        def add(step: Any, *sums: Any) -> list[Any]:
-            here = builder.add(x, builder.mul(step, ir.Constant(_ADDRESS, _STEP)))
-            return [
-                write.add_products(own, ones, write.load(here, place, write.words))
-                for own, place in zip(sums, places, strict=True)
-            ]
-
-        sums = write.repeat(steps, [write.repeated(0) for _ in places], add)
-        for own, place in zip(sums, places, strict=True):
-            total = builder.mul(own, write.fill(factor))
-            write.store(write.flip(total, BIAS), out, place)
-        return context.get_dummy_value()
-
-    return signature, generate
+    sums = write.repeat(steps, [write.repeated(0) for _ in places], add)
+    for own, place in zip(sums, places, strict=True):
+        total = builder.mul(own, write.fill(factor))
+        write.store(write.flip(total, BIAS), out, place)
 
 
-def _multiplier(width: int) -> Any:
-    """Make the kernel for 8 rows by `width` groups."""
-
-    @intrinsic
-    def multiply(
-        typing_context: Any,
-        x: Any,
-        y: Any,
-        y_stride: Any,
-        steps: Any,
-        starts: Any,
-        out: Any,
-        out_stride: Any,
-        rows: Any,
-        old: Any,
-        entry: Any,
-    ) -> Any:
-        signature = types.void(*(types.intp,) * 10)
-        return signature, lambda *given: _write_multiply(width, *given)
-
-    return multiply
-
-
-def _write_multiply(
-    width: int, context: Any, builder: Any, signature: Any, args: Any
-) -> Any:
+def _multiply(
+    width: int,
+    builder: Any,
+    x: Any,
+    y: Any,
+    y_stride: Any,
+    steps: Any,
+    starts: Any,
+    out: Any,
+    out_stride: Any,
+    rows: Any,
+    old: Any,
+    entry: Any,
+) -> None:
     """out[r, j] = starts[r] + the sum over 4 steps of x[r] (y[j] + 128), modulo p.
 
     r < `rows` <= 8; j < 16 width. All but `rows` are addresses and distances in bytes:
@@ -216,7 +216,6 @@ def _write_multiply(
     are added, with the strides of `out`, unless that is 0; it may be `out`. `entry` is
     that of p; see `reduction_table`.
     """
-    x, y, y_stride, steps, starts, out, out_stride, rows, old, entry = args
     add = builder.icmp_signed("!=", old, ir.Constant(_ADDRESS, 0))
     write = make_writer(builder)
     halves = GROUP // write.lanes
@@ -246,7 +245,6 @@ def _write_multiply(
                     reducer = Reducer(write, entry)
                     for v in range(left, left + across):
                         reducer.store(next(sums), *given, write.lanes * v)
-    return context.get_dummy_value()
 
 
 def _sum_products(
@@ -323,4 +321,6 @@ class Reducer:
         return write.add_products(total, low, self.rest)
 
 
-multiply_one, multiply_two, multiply_three = map(_multiplier, range(1, WIDEST + 1))
+multiply_one, multiply_two, multiply_three = (
+    instructions(partial(_multiply, width)) for width in range(1, WIDEST + 1)
+)

@@ -1,59 +1,53 @@
-"""Sums of residues modulo p, 16 or 64 bytes at a time: what quarters are made of.
+"""Sums of residues modulo p, 16 or 64 bytes at a time, and of two parts along k.
 
 Numba adds int8 as int64; here LLVM keeps bytes. A residue x of either sign becomes u,
 0 <= u < p, with no ninth bit: u + v less p where u >= p - v, whether or not u + v fits.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
+
+from ....moduli import ResidueSystem
+from ....typing import Array
+from ..buffers import empty
+from ..compiled import instructions, kernel
+from ..threads import ranges, run_each
+from .microkernel import Writer
 
 _BYTE, _ADDRESS = ir.IntType(8), ir.IntType(64)
 
 LONG, SHORT = 64, 16
 
 
-class _Residues:
+class _Residues(Writer):
     """Sums of vectors of bytes modulo p; p = 256 is a byte of 0."""
 
     def __init__(self, builder: Any, p: Any, lanes: int) -> None:
-        self.builder, self.lanes = builder, lanes
-        self.kind = ir.VectorType(_BYTE, lanes)
+        super().__init__(builder, lanes)
         half = builder.lshr(p, ir.Constant(p.type, 1))
         self.p = self.fill(builder.trunc(p, _BYTE))
         # The largest residue: (p - 1) / 2, or 127.
         odd = builder.and_(p, ir.Constant(p.type, 1))
         top = builder.add(builder.sub(half, ir.Constant(p.type, 1)), odd)
         self.top = self.fill(builder.trunc(top, _BYTE))
-        self.zero = ir.Constant(self.kind, [0] * lanes)
+        self.zero = ir.Constant(self.residues, [0] * lanes)
 
-    def fill(self, byte: Any) -> Any:
-        """Fill a vector."""
-        none = ir.Constant(self.kind, ir.Undefined)
-        zeros = ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), [0] * self.lanes)
-        first = self.builder.insert_element(none, byte, ir.Constant(ir.IntType(32), 0))
-        return self.builder.shuffle_vector(first, none, zeros)
-
-    def at(self, address: Any, offset: Any) -> Any:
-        """Point at a vector, some bytes after an address."""
-        place = self.builder.add(address, offset)
-        return self.builder.inttoptr(place, self.kind.as_pointer())
-
-    def load(self, address: Any, offset: Any) -> Any:
+    def read(self, address: Any, offset: Any) -> Any:
         """Load residues as numbers from 0 on."""
-        x = self.builder.load(self.at(address, offset))
-        x.align = 1
+        x = self.load(address, offset, self.residues)
         negative = self.builder.icmp_signed("<", x, self.zero)
         return self.builder.add(x, self.builder.select(negative, self.p, self.zero))
 
-    def store(self, u: Any, address: Any, offset: Any) -> None:
+    def write(self, u: Any, address: Any, offset: Any) -> None:
         """Store symmetric residues."""
         large = self.builder.icmp_unsigned(">", u, self.top)
         x = self.builder.sub(u, self.builder.select(large, self.p, self.zero))
-        self.builder.store(x, self.at(address, offset)).align = 1
+        self.store(x, address, offset)
 
     def plus(self, u: Any, v: Any) -> Any:
         """Add."""
@@ -67,155 +61,153 @@ class _Residues:
         lack = self.builder.select(below, self.p, self.zero)
         return self.builder.add(self.builder.sub(u, v), lack)
 
+    def each(self, count: Any, body: Callable[[Any], None]) -> None:
+        """Call ``body(offset)`` for each of `count` vectors."""
 
-def _repeat(builder: Any, lanes: int, count: Any, body: Callable[[Any], None]) -> None:
-    """Call ``body(offset)`` for each of `count` > 0 vectors."""
-    before, loop = builder.block, builder.append_basic_block("vector")
-    after = builder.append_basic_block("done")
-    builder.branch(loop)
-    builder.position_at_end(loop)
-    step = builder.phi(_ADDRESS)
-    body(builder.mul(step, ir.Constant(_ADDRESS, lanes)))
-    following = builder.add(step, ir.Constant(_ADDRESS, 1))
-    step.add_incoming(ir.Constant(_ADDRESS, 0), before)
-    step.add_incoming(following, builder.block)
-    builder.cbranch(builder.icmp_signed("<", following, count), loop, after)
-    builder.position_at_end(after)
+        def step(i: Any) -> list[Any]:
+            body(self.builder.mul(i, ir.Constant(_ADDRESS, self.lanes)))
+            return []
+
+        self.repeat(count, [], step)
 
 
-def _summer(right: bool) -> Any:
-    @intrinsic
-    def sum_vectors(
-        typing_context: Any,
-        a: Any,
-        b: Any,
-        c: Any,
-        d: Any,
-        out: Any,
-        distance: Any,
-        count: Any,
-        p: Any,
-    ) -> Any:
-        """out[t] = S1, S2, S3, S4, or the T: `count` vectors of 64 bytes each.
+def _sum_vectors(
+    right: bool,
+    builder: Any,
+    a: Any,
+    b: Any,
+    c: Any,
+    d: Any,
+    out: Any,
+    distance: Any,
+    count: Any,
+    p: Any,
+) -> None:
+    """out[t] = S1, S2, S3, S4, or the T: `count` vectors of 64 bytes each.
 
-        a, b, c, d: addresses of the quarters 11, 12, 21, 22 of A, or of B^T; out[t] are
-        `distance` apart.
-        """
+    a, b, c, d: addresses of the quarters 11, 12, 21, 22 of A, or of B^T; out[t] are
+    `distance` apart.
+    """
+    residues = _Residues(builder, p, LONG)
+    plus, minus = residues.plus, residues.minus
 
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            *quarters, out, distance, count, p = args
-            residues = _Residues(builder, p, LONG)
+    def sum_one(offset: Any) -> None:
+        u, v, w, z = (residues.read(x, offset) for x in (a, b, c, d))
+        if right:
+            first = minus(w, u)
+            second = minus(z, first)
+            sums = first, second, minus(z, w), minus(second, v)
+        else:
+            first = plus(w, z)
+            second = minus(first, u)
+            sums = first, second, minus(u, w), minus(v, second)
+        for total in sums:
+            residues.write(total, out, offset)
+            offset = builder.add(offset, distance)
 
-            def sum_one(offset: Any) -> None:
-                a, b, c, d = (residues.load(x, offset) for x in quarters)
-                plus, minus = residues.plus, residues.minus
-                if right:
-                    first = minus(c, a)
-                    second = minus(d, first)
-                    sums = first, second, minus(d, c), minus(second, b)
-                else:
-                    first = plus(c, d)
-                    second = minus(first, a)
-                    sums = first, second, minus(a, c), minus(b, second)
-                for total in sums:
-                    residues.store(total, out, offset)
-                    offset = builder.add(offset, distance)
-
-            _repeat(builder, LONG, count, sum_one)
-            return context.get_dummy_value()
-
-        return types.void(*(types.intp,) * 8), generate
-
-    return sum_vectors
+    residues.each(count, sum_one)
 
 
-def _adder(lanes: int) -> Any:
-    @intrinsic
-    def add_vectors(
-        typing_context: Any, x: Any, y: Any, out: Any, count: Any, p: Any
-    ) -> Any:
-        """out = x + y: addresses of `count` > 0 vectors each."""
+def _add_vectors(
+    lanes: int, builder: Any, x: Any, y: Any, out: Any, count: Any, p: Any
+) -> None:
+    """out = x + y: addresses of `count` vectors each."""
+    residues = _Residues(builder, p, lanes)
 
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            x, y, out, count, p = args
-            residues = _Residues(builder, p, lanes)
+    def add_one(offset: Any) -> None:
+        u, v = residues.read(x, offset), residues.read(y, offset)
+        residues.write(residues.plus(u, v), out, offset)
 
-            def add_one(offset: Any) -> None:
-                u, v = residues.load(x, offset), residues.load(y, offset)
-                residues.store(residues.plus(u, v), out, offset)
-
-            _repeat(builder, lanes, count, add_one)
-            return context.get_dummy_value()
-
-        return types.void(*(types.intp,) * 5), generate
-
-    return add_vectors
+    residues.each(count, add_one)
 
 
-def _joiner(lanes: int) -> Any:
-    @intrinsic
-    def join_vectors(
-        typing_context: Any,
-        products: Any,
-        distance: Any,
-        top: Any,
-        bottom: Any,
-        old_top: Any,
-        old_bottom: Any,
-        count: Any,
-        left: Any,
-        add: Any,
-        p: Any,
-    ) -> Any:
-        """top, bottom = C11, C21, or C12, C22 where not `left`, `count` vectors each.
+def _join_vectors(
+    lanes: int,
+    builder: Any,
+    products: Any,
+    distance: Any,
+    top: Any,
+    bottom: Any,
+    old_top: Any,
+    old_bottom: Any,
+    count: Any,
+    left: Any,
+    add: Any,
+    p: Any,
+) -> None:
+    """top, bottom = C11, C21, or C12, C22 where not `left`, `count` vectors each.
 
-        `products`: the address of P1, the others `distance` apart; `add`: what lies at
-        `old_top` and `old_bottom`, which may be top and bottom.
-        """
+    `products`: the address of P1, the others `distance` apart; `add`: what lies at
+    `old_top` and `old_bottom`, which may be top and bottom.
+    """
+    residues = _Residues(builder, p, lanes)
+    plus, minus = residues.plus, residues.minus
+    place = [
+        builder.add(products, builder.mul(distance, ir.Constant(_ADDRESS, t)))
+        for t in range(7)
+    ]
 
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            products, distance, top, bottom, *old, count, left, add, p = args
-            residues = _Residues(builder, p, lanes)
-            plus, minus = residues.plus, residues.minus
-            place = [
-                builder.add(products, builder.mul(distance, ir.Constant(_ADDRESS, t)))
-                for t in range(7)
-            ]
+    def write(sums: tuple[Any, Any], offset: Any) -> None:
+        with builder.if_else(add) as (adding, alone):
+            with adding:
+                before = [residues.read(x, offset) for x in (old_top, old_bottom)]
+                for u, v, out in zip(before, sums, (top, bottom), strict=True):
+                    residues.write(plus(u, v), out, offset)
+            with alone:
+                for total, out in zip(sums, (top, bottom), strict=True):
+                    residues.write(total, out, offset)
 
-            def write(sums: tuple[Any, Any], offset: Any) -> None:
-                with builder.if_else(add) as (adding, alone):
-                    with adding:
-                        before = [residues.load(x, offset) for x in old]
-                        for u, v, out in zip(before, sums, (top, bottom), strict=True):
-                            residues.store(plus(u, v), out, offset)
-                    with alone:
-                        for total, out in zip(sums, (top, bottom), strict=True):
-                            residues.store(total, out, offset)
+    def join_one(offset: Any) -> None:
+        p1, p6, p7 = (residues.read(place[t], offset) for t in (0, 5, 6))
+        six = plus(p1, p6)
+        seven = plus(six, p7)
+        with builder.if_else(left) as (on_left, on_right):
+            with on_left:
+                p2, p4 = (residues.read(place[t], offset) for t in (1, 3))
+                write((plus(p1, p2), minus(seven, p4)), offset)
+            with on_right:
+                p3, p5 = (residues.read(place[t], offset) for t in (2, 4))
+                upper = plus(plus(six, p5), p3)
+                write((upper, plus(seven, p5)), offset)
 
-            def join_one(offset: Any) -> None:
-                p1, p6, p7 = (residues.load(place[t], offset) for t in (0, 5, 6))
-                six = plus(p1, p6)
-                seven = plus(six, p7)
-                with builder.if_else(left) as (on_left, on_right):
-                    with on_left:
-                        p2, p4 = (residues.load(place[t], offset) for t in (1, 3))
-                        write((plus(p1, p2), minus(seven, p4)), offset)
-                    with on_right:
-                        p3, p5 = (residues.load(place[t], offset) for t in (2, 4))
-                        upper = plus(plus(six, p5), p3)
-                        write((upper, plus(seven, p5)), offset)
-
-            _repeat(builder, lanes, count, join_one)
-            return context.get_dummy_value()
-
-        signature = types.void(
-            *(types.intp,) * 7, types.boolean, types.boolean, types.intp
-        )
-        return signature, generate
-
-    return join_vectors
+    residues.each(count, join_one)
 
 
-sum_left, sum_right = _summer(False), _summer(True)
-join_long, join_short = _joiner(LONG), _joiner(SHORT)
-add_long, add_short = _adder(LONG), _adder(SHORT)
+sum_left, sum_right = (instructions(partial(_sum_vectors, x)) for x in (False, True))
+_JOINED = *(types.intp,) * 7, types.boolean, types.boolean, types.intp
+join_long, join_short = (
+    instructions(partial(_join_vectors, lanes), given=_JOINED)
+    for lanes in (LONG, SHORT)
+)
+_add_long, _add_short = (
+    instructions(partial(_add_vectors, lanes)) for lanes in (LONG, SHORT)
+)
+
+
+@kernel
+def _add_bytes(x, y, p, lo, hi, out):  # type: ignore[no-untyped-def]
+    """out[lo:hi] = x + y modulo p; SHORT divides both ends."""
+    long = (hi - lo) // LONG
+    first, second, to = x.ctypes.data + lo, y.ctypes.data + lo, out.ctypes.data + lo
+    _add_long(first, second, to, long, p)
+    done = long * LONG
+    rest = (hi - lo - done) // SHORT
+    _add_short(first + done, second + done, to + done, rest, p)
+
+
+def add_residues(x: Array, y: Array, system: ResidueSystem) -> Array:
+    """Add products modulo p, each in ranges of lines side by side."""
+    out = empty(x.shape, np.int8)
+    lines = x[0].size // SHORT
+    x, y = (np.ascontiguousarray(t).reshape(len(t), -1) for t in (x, y))
+    whole = out.reshape(len(out), -1)
+    # A line takes a nanosecond.
+    pieces = [(q, *piece) for q in range(len(out)) for piece in ranges(lines, each=1)]
+
+    def add(piece: tuple[int, int, int]) -> None:
+        q, lo, hi = piece
+        p = system.products[q].p
+        _add_bytes(x[q], y[q], p, lo * SHORT, hi * SHORT, whole[q])
+
+    run_each(add, pieces)
+    return out

@@ -61,8 +61,6 @@ def _sum_quarters(x, group, word, groups, words, right, p, out):  # type: ignore
             # Where second pieces end, zeros follow.
             b = upper + width if lo < second else none
             d = lower + width if lo < second and lower != none else none
-            if lo == hi:
-                continue
             args = b, lower + lo, d, place + lo, height * width, (hi - lo) // _BYTES, p
             if right:
                 sum_right(upper + lo, *args)
@@ -87,13 +85,11 @@ def _join_quarters(products, out, old, add, rows, columns, p):  # type: ignore[n
             count = (hi - lo) // LONG
             last = LONG * count
             rest = (hi - lo - last) // SHORT
-            if count > 0:
-                to = apart, top, bottom, old_top, old_bottom, count
-                join_long(source, *to, lo == 0, add, p)
-            if rest > 0:
-                top, bottom = top + last, bottom + last
-                to = apart, top, bottom, old_top + last, old_bottom + last, rest
-                join_short(source + last, *to, lo == 0, add, p)
+            to = apart, top, bottom, old_top, old_bottom, count
+            join_long(source, *to, lo == 0, add, p)
+            top, bottom = top + last, bottom + last
+            to = apart, top, bottom, old_top + last, old_bottom + last, rest
+            join_short(source + last, *to, lo == 0, add, p)
 
 
 def _multiply_parts(

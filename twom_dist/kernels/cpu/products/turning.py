@@ -3,21 +3,19 @@
 Its vectors fit any CPU; lanes of 16 bytes stay apart, as the instructions have it.
 """
 
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
+
+from ..compiled import instructions
+from .microkernel import Writer
 
 SIDE = 16
 _BYTE, _WORD, _ADDRESS = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 
 
-def _mask(*places: int) -> Any:
-    return ir.Constant(ir.VectorType(ir.IntType(32), len(places)), list(places))
-
-
-def _interleave(builder: Any, a: Any, b: Any, first: int, squares: int) -> Any:
+def _interleave(write: Writer, a: Any, b: Any, first: int, squares: int) -> Any:
     """Take elements of a and b in turn, in each lane from `first` on."""
     size = SIDE * squares
     places = [
@@ -26,60 +24,47 @@ def _interleave(builder: Any, a: Any, b: Any, first: int, squares: int) -> Any:
         for t in range(SIDE // 2)
         for source in (0, size)
     ]
-    return builder.shuffle_vector(a, b, _mask(*places))
+    return write.pick(a, b, places)
 
 
-def _turner(squares: int, element: Any) -> Any:
-    """Make the function that puts squares which lie side by side below one another."""
+def _turn(
+    squares: int,
+    element: Any,
+    builder: Any,
+    source: Any,
+    row_bytes: Any,
+    rows: Any,
+    out: Any,
+    out_bytes: Any,
+) -> None:
+    """Put squares which lie side by side below one another, each turned.
 
-    @intrinsic
-    def turn(
-        typing_context: Any,
-        source: Any,
-        row_bytes: Any,
-        rows: Any,
-        out: Any,
-        out_bytes: Any,
-    ) -> Any:
-        signature = types.void(*(types.intp,) * 5)
-        return signature, lambda *given: _write_turn(squares, element, *given)
-
-    return turn
-
-
-def _write_turn(
-    squares: int, element: Any, context: Any, builder: Any, signature: Any, args: Any
-) -> Any:
-    """out[c, r] = source[min(r, rows - 1), c] of r < 16 and c < 16 squares.
-
-    All but `rows` are addresses and distances in bytes.
+    out[c, r] = source[min(r, rows - 1), c] of r < 16 and c < 16 squares. All but `rows`
+    are addresses and distances in bytes.
     """
-    source, row_bytes, rows, out, out_bytes = args
-    kind, lane_kind = (ir.VectorType(element, SIDE * n) for n in (squares, 1))
+    write, kind = Writer(builder, SIDE), ir.VectorType(element, SIDE * squares)
     last = builder.sub(rows, ir.Constant(_ADDRESS, 1))
     lines = []
     for r in range(SIDE):
         row = ir.Constant(_ADDRESS, r)
         row = builder.select(builder.icmp_signed("<", row, last), row, last)
-        address = builder.add(source, builder.mul(row, row_bytes))
-        lines.append(builder.load(builder.inttoptr(address, kind.as_pointer())))
-        lines[-1].align = 1
+        lines.append(write.load(source, builder.mul(row, row_bytes), kind))
     # Each round doubles how many rows a line's neighbours come from.
     for _ in range(4):
         pairs = list(zip(lines[: SIDE // 2], lines[SIDE // 2 :], strict=True))
         lines = [
-            _interleave(builder, a, b, first, squares)
+            _interleave(write, a, b, first, squares)
             for a, b in pairs
             for first in (0, SIDE // 2)
         ]
     for c in range(SIDE * squares):
         square, line = divmod(c, SIDE)
-        places = _mask(*range(SIDE * square, SIDE * (square + 1)))
-        lane = builder.shuffle_vector(lines[line], lines[line], places)
-        address = builder.add(out, builder.mul(ir.Constant(_ADDRESS, c), out_bytes))
-        builder.store(lane, builder.inttoptr(address, lane_kind.as_pointer())).align = 1
-    return context.get_dummy_value()
+        places = range(SIDE * square, SIDE * (square + 1))
+        lane = write.pick(lines[line], lines[line], places)
+        write.store(lane, out, builder.mul(ir.Constant(_ADDRESS, c), out_bytes))
 
 
-turn_one, turn_four = (_turner(squares, _BYTE) for squares in (1, 4))
-turn_words = _turner(1, _WORD)
+turn_one, turn_four, turn_words = (
+    instructions(partial(_turn, squares, element))
+    for squares, element in ((1, _BYTE), (4, _BYTE), (1, _WORD))
+)
