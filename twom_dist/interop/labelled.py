@@ -117,21 +117,18 @@ def _merge(x: Any, axes: tuple[Dims, ...]) -> Any:
     """Make one axis of each group of the last dimensions: a view where that can be."""
     if all(len(group) == 1 for group in axes):
         return x
-    place = x.ndim - sum(map(len, axes))
-    shape = list(x.shape[:place])
+    place = stack = x.ndim - sum(map(len, axes))
+    shape = list(x.shape[:stack])
     for group in axes:
         shape.append(prod(x.shape[place : place + len(group)]))
         place += len(group)
     if is_dask(x) and 0 in shape:
-        return _make_nothing(x, tuple(shape), x.ndim - sum(map(len, axes)))
+        import dask.array as da
+
+        # dask cannot merge axes without entries.
+        chunks = (*x.chunks[:stack], *shape[stack:])
+        return da.zeros_like(x, shape=tuple(shape), chunks=chunks)
     return x.reshape(tuple(shape))
-
-
-def _make_nothing(x: Any, shape: tuple[int, ...], front: int) -> Any:
-    """Make an array of no entries, of which dask cannot merge axes."""
-    import dask.array as da
-
-    return da.zeros_like(x, shape=shape, chunks=(*x.chunks[:front], *shape[front:]))
 
 
 def _check_kind(name: str, x: Any, routine: str) -> None:
