@@ -65,12 +65,7 @@ def test_the_choice_is_told_under_the_name_that_was_called():
 
 
 REFUSED = [
-    (
-        PlanError,
-        "products",
-        ("ij,jk,kl->il", A, B, B.T),
-        {"optimize": [(0, 1), (0, 1)]},
-    ),
+    (PlanError, "products", ("ij,jk,kl->il", A, B, B.T), {"optimize": [(0, 1)] * 2}),
     (PlanError, "no-product", ("ij->ji", A), {}),
     (PlanError, "no-product", ("ij,ij->ij", A, A), {}),
     (PlanError, "no-product", ("i,j->ij", A[0], A[1]), {}),
