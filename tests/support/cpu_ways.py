@@ -45,13 +45,6 @@ def half_vectors():
 
 
 @contextmanager
-def pieces_of_stacks(sizes):
-    """Cut stacks into pieces of these bytes, the fewest and the most."""
-    with mock.patch.object(engine, "STACK_BYTES", sizes):
-        yield
-
-
-@contextmanager
 def bands_in_order(step):
     """Decode in as many pieces as there can be, one after the other, or the last first.
 

@@ -1,5 +1,7 @@
 """Stages of a product by the CPU's engine; pieces of stacks, bands, threads, levels."""
 
+from unittest import mock
+
 import dask
 import numpy as np
 import pytest
@@ -11,12 +13,13 @@ from tests.support.contract.fill import *  # noqa: F403
 from tests.support.contract.finished_tiles import *  # noqa: F403
 from tests.support.contract.stages import *  # noqa: F403
 from tests.support.contract.winograd import *  # noqa: F403
-from tests.support.cpu_ways import bands_in_order, pieces_of_stacks, take
+from tests.support.cpu_ways import bands_in_order, take
 from tests.support.expect import raises
 from tests.support.pipeline import run_stages
 from tests.support.stacks import random_stack
 from tests.support.strategies import random_matrix
 from twom_dist.errors import PlanError
+from twom_dist.kernels.cpu import engine as cpu_engine
 from twom_dist.moduli import residue_system
 
 
@@ -40,7 +43,11 @@ def test_groups_of_rows_and_pieces_of_a_stack(dtype, uplo, way, sizes):
     a[1, 50, 100] = np.nan
     whole = np.full((96, 96, 3), 77, dtype)
     out = whole.transpose(2, 0, 1)
-    with take(way), pieces_of_stacks(sizes), dask.config.set({"twom-dist.threads": 2}):
+    with (
+        take(way),
+        mock.patch.object(cpu_engine, "STACK_BYTES", sizes),
+        dask.config.set({"twom-dist.threads": 2}),
+    ):
         assert td.herk(a, out=out, num_moduli=5, uplo=uplo) is out
         expected = [td.herk(x, num_moduli=5, uplo=uplo) for x in a]
     assert same_bits(np.ascontiguousarray(out), np.array(expected))

@@ -46,16 +46,6 @@ def test_workers_that_do_not_start_leave_nothing(call, here, a, b, setting, valu
 PRODUCT = "gemm A.npy B.npy -o C.npy --n-workers 0 --engine reference"
 
 
-def shell(line):
-    """Run a line of bash, in which T is the command; return its exit code."""
-    # The path of Python may have a blank.
-    line = f'T() {{ "$PYTHON" -m twom_dist "$@"; }}; {line}'
-    environment = ENVIRONMENT | {"PYTHON": sys.executable}
-    command = ["bash", "-o", "pipefail", "-c", line]
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True)
-    return ended.returncode, ended.stdout, ended.stderr
-
-
 # A line, its exit code, and whether it is said on stderr.
 LINES = [
     (f"T {PRODUCT} > /dev/full", 0, 1),
@@ -67,8 +57,12 @@ LINES = [
 
 @pytest.mark.parametrize(("line", "expected", "lines"), LINES)
 def test_a_command_is_done_whatever_becomes_of_its_words(a, b, line, expected, lines):
-    code, _, err = shell(line)
-    assert (code, err.count("\n")) == (expected, lines)
+    # T is the command; the path of Python may have a blank.
+    script = f'T() {{ "$PYTHON" -m twom_dist "$@"; }}; {line}'
+    environment = ENVIRONMENT | {"PYTHON": sys.executable}
+    command = ["bash", "-o", "pipefail", "-c", script]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr.count("\n")) == (expected, lines)
     if PRODUCT in line:
         assert same_bits(read("C.npy"), gemm(a, b))
         assert sorted(os.listdir()) == ["A.npy", "B.npy", "C.npy"]

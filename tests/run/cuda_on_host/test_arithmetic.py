@@ -84,21 +84,17 @@ def test_raw_sums_stay_where_the_reduction_is_exact(method):
         assert 3 * 128 * 128 <= lift < (1 << 17) - 3 * 128 * 128
 
 
-def boundary_sums(p):
-    """Both ends of int32, around every power of two, and around ties modulo p."""
+@cases("p", MODULI)
+def test_sums_at_every_boundary_are_requantised(host_kernels, p):
+    """Of integers, and of float32 that holds them exactly; with the residues before."""
+    # Both ends of int32, around every power of two, and around ties modulo p.
     ends = [-(2**31), 2**31 - 1, 0, 2**30, -(2**30), 2**16 * 127 * 127]
     ends += [s * 2**b for b in range(31) for s in (1, -1)]
     ties = [t * p + p // 2 for t in (0, 1, 2**20, (2**31 - p) // p)]
     near = np.array([*ends, *ties, *(-x for x in ties)])[:, None] + np.arange(-304, 304)
-    return np.clip(near, -(2**31), 2**31 - 1).astype(np.int32)
-
-
-@cases("p", MODULI)
-def test_sums_at_every_boundary_are_requantised(host_kernels, p):
-    """Of integers, and of float32 that holds them exactly; with the residues before."""
     table = requantise_table(make_system("real", ((p, "real"),)))
     for single in (False, True):
-        sums = boundary_sums(p)
+        sums = np.clip(near, -(2**31), 2**31 - 1).astype(np.int32)
         if single:
             sums = np.clip(sums, 1 - 2**24, 2**24 - 1)
         (m, n), own = sums.shape, sums.astype(np.float32) if single else sums

@@ -17,11 +17,6 @@ from twom_dist.moduli import (
     scaling_rule,
 )
 
-
-def rule_for(count, k):
-    return scaling_rule(residue_system("real", count), k)
-
-
 ALL = ("squares", "totals", "columns", "octaves")
 
 
@@ -38,7 +33,7 @@ def look_at(engine, x):
     coarse = engine.measure(x, 11, ALL)
     every |= {"squares 11": coarse.squares, "totals 11": coarse.totals}
     for count in (3, 15):
-        rule = rule_for(count, x.shape[1])
+        rule = scaling_rule(residue_system("real", count), x.shape[1])
         e = engine.choose_exponents(largest, squares, rule)
         every |= {
             f"exponents {count}": e,
@@ -184,7 +179,7 @@ def test_stacks_are_analysed_matrix_by_matrix(engine, dtype):
     )
     x[1, 1], x[1, :, 3], y[1, 2, 3], y[2] = 0, 0, np.nan, 0
     for own in ([x], [y, turned(x)]):
-        options = {"columns": True, "rule": rule_for(8, 35)}
+        options = {"columns": True, "rule": scaling_rule(residue_system("real", 8), 35)}
         expected = REFERENCE.analyse(own, 20, **options)
         assert expected.cosines.min() < 0.9
         for octaves, places in ((False, [0, 1, 2]), (True, [1]), (True, [0, 2])):

@@ -10,12 +10,16 @@ from twom_dist.kernels.statistics import COUNTED, FAR, NONE
 
 
 @cases("dtype", DTYPES)
-def test_octaves_of_stacks(engine, dtype):
+def test_octaves_and_columns_of_stacks(engine, dtype):
     stack = np.stack([random_matrix(5, 9, dtype, 4.0, seed) for seed in range(3)])
+    stack[1, 2, 3], stack[0, :, 1] = np.nan, 0
     largest = REFERENCE.measure(stack, 20).largest
     expected = [REFERENCE.octaves(*t) for t in zip(stack, largest, strict=True)]
     for own in (stack, turned(stack)):
         assert same_bits(engine.octaves(own, largest), np.array(expected))
+        found = engine.measure(own, 20, ("columns",), largest=largest).columns
+        alone = [REFERENCE.measure(x, 20, ("columns",)).columns for x in stack]
+        assert same_bits(found, np.array(alone))
 
 
 def test_octaves_are_those_of_the_larger_part(engine):

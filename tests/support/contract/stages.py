@@ -13,10 +13,8 @@ from tests.support.pipeline import REFERENCE, add_both_ways, dtype_for, run_stag
 from tests.support.places import DATA
 from tests.support.stacks import random_stack
 from tests.support.strategies import (
-    DTYPES,
     SHAPES,
     random_matrix,
-    spread_matrix,
     turned,
 )
 from twom_dist.kernels import get_engine
@@ -116,21 +114,6 @@ def test_residues_of_a_stack_are_added(engine, n, triangle, hermitian):
     expected = engine.add_residues(whole, whole, system)[..., :n]
     for found in add_both_ways(engine, *given, system, before, **options):
         assert ((found[..., :n] == expected) | ~triangle_of(n, triangle)).all()
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_exponents_of_columns_of_stacks(engine, dtype):
-    x = np.stack([spread_matrix(5, 9, dtype), random_matrix(5, 9, dtype)] * 2)
-    x = x.reshape(2, 2, 5, 9)
-    x[1, 0, 2, 3], x[0, 0, :, 1] = np.nan, 0
-    largest = engine.measure(x, 20).largest
-    for given in (x, STACKED["transposed"](x)):
-        found = engine.measure(given, 20, ("columns",), largest=largest).columns
-        for place in np.ndindex(2, 2):
-            alone = engine.measure(
-                x[place], 20, ("columns",), largest=largest[place]
-            ).columns
-            assert same_bits(found[place], alone)
 
 
 RECORDED = json.loads((DATA / "recorded_products.json").read_text())
