@@ -39,6 +39,7 @@ def cuda(engine, monkeypatch):
     def load(name):
         return engine if name == "cuda" else get_engine(name)
 
-    monkeypatch.setattr(spec, "get_engine", load)
+    for module in (spec, prepared):
+        monkeypatch.setattr(module, "get_engine", load)
     monkeypatch.setitem(registry._OF_FAMILY, "numpy", "cuda")
     return engine

@@ -15,6 +15,7 @@ from tests.support.modules import with_modules
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda.engine import CudaEngine
 from twom_dist.problem import matrices
+from twom_dist.run import prepared
 
 
 class DeviceArray(np.ndarray):
@@ -106,5 +107,6 @@ def cupy_device(kernels, capability):
         with_modules(cupy=library),
         mock.patch.object(matrices, "_check_device", return_value=None),
         mock.patch.object(spec, "get_engine", load),
+        mock.patch.object(prepared, "get_engine", load),
     ):
         yield device
