@@ -15,6 +15,7 @@ import numpy as np
 from tests.support.cuda.host_device import HostDevice
 from twom_dist.kernels import registry
 from twom_dist.kernels.cuda.packing import flatten
+from twom_dist.run import prepared
 from twom_dist.tiles import spec
 
 # Side of a block that stands for one 64 times as large, and what areas grow by.
@@ -144,6 +145,7 @@ def on_numpy(engine: Any) -> Iterator[None]:
 
     with (
         mock.patch.object(spec, "get_engine", get_engine),
+        mock.patch.object(prepared, "get_engine", get_engine),
         mock.patch.dict(registry._OF_FAMILY, numpy="cuda"),
     ):
         yield
