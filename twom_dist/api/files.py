@@ -209,7 +209,8 @@ def ask_job(
 
     The output may be left out.
     """
-    if function not in (multiply_files, update_files):
+    # Not by `in`, which asks an array whether it is equal.
+    if function is not multiply_files and function is not update_files:
         return None
     options = {name: x for name, x in options.items() if name not in _OF_RUN}
     try:

@@ -36,7 +36,6 @@ from .types import (
 )
 
 F = TypeVar("F", bound=Askable)
-One = Callable[Concatenate[Any, P], Call]
 Two = Callable[Concatenate[Any, Any, P], Call]
 Three = Callable[Concatenate[Any, Any, Any, P], Call]
 # Functions of updates, whose first argument is the routine.

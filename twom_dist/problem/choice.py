@@ -160,40 +160,31 @@ def _refuse(name: str, value: Any, allowed: tuple[str, ...]) -> tuple[str, str, 
 @lru_cache(maxsize=256, typed=True)
 def _parse(components: Any, **options: Unpack[OptionsDict]) -> Choice:
     given = Options(**options)
-    method, equilibrate = given.method, given.equilibrate
-    if not isinstance(method, str) or method not in _METHODS:
-        raise AccuracyError(*_refuse("method", method, _METHODS))
-    found = Choice(
-        _parse_accuracy(given),
-        cast(Method, method),
+    if not isinstance(given.method, str) or given.method not in _METHODS:
+        raise AccuracyError(*_refuse("method", given.method, _METHODS))
+    equilibrate = given.equilibrate
+    equilibrate = None if equilibrate is None else as_flag("equilibrate", equilibrate)
+    if given.method == NATIVE_METHOD:
+        _check_native(given, equilibrate, components)
+    return Choice(
+        parse_target(given.accuracy, given.num_moduli),
+        cast(Method, given.method),
         choose("engine", given.engine, ENGINES),
-        None if equilibrate is None else as_flag("equilibrate", equilibrate),
+        equilibrate,
         components,
         given.accuracy is not None,
     )
-    if method == NATIVE_METHOD:
-        _check_native(found)
-    return found
 
 
-def _check_native(choice: Choice) -> None:
-    if choice.equilibrate:
-        problem = (
-            "method='blas' does not scale its operands, so equilibrate=True has no "
-            "effect"
-        )
+def _check_native(given: Options, equilibrate: bool | None, components: int) -> None:
+    """Refuse what the BLAS does not do."""
+    if not (given.accuracy is None and given.num_moduli is None):
+        problem = "method='blas' has the accuracy of the BLAS that it calls"
+        remedy = "Leave accuracy and num_moduli out, or use another method"
+        raise AccuracyError(problem, remedy, "native-accuracy")
+    if equilibrate:
+        problem = "method='blas' does not scale its operands"
         raise PlanError(problem, "Leave equilibrate out", "equilibrate")
-    if choice.components == 2:
+    if components == 2:
         problem = "method='blas' gives one double for each part"
         raise AccuracyError(problem, "Use another method", "method")
-
-
-def _parse_accuracy(given: Options) -> Target:
-    asked = given.accuracy is not None or given.num_moduli is not None
-    if asked and given.method == NATIVE_METHOD:
-        raise AccuracyError(
-            "method='blas' has the accuracy of the BLAS that it calls",
-            "Leave accuracy and num_moduli out, or use another method",
-            "native-accuracy",
-        )
-    return parse_target(given.accuracy, given.num_moduli)
