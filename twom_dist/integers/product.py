@@ -285,8 +285,9 @@ def _finish(
     """Combine components in memory to the product."""
     with portable_errors():
         if pairs:
-            both = (x.view(np.float64) for x in components)
-            components = tuple(x.reshape(*x.shape[:-1], -1, 2) for x in both)
+            components = tuple(
+                x.view(np.float64).reshape(*x.shape, 2) for x in components
+            )
         if len(components) == 1:
             found = components[0].astype(np.int64)
             whole = np.dtype(dtype).hasobject
