@@ -20,7 +20,7 @@ from tests.support.expect import raises
 from tests.support.jobs import addresses, local_workers
 from tests.support.workers import start_workers
 from twom_dist.errors import ArgumentError, MemoryLimitError, MemoryWarning, StoreError
-from twom_dist.store import open_matrix, reader
+from twom_dist.store import _matrix, open_matrix
 
 
 @pytest.fixture
@@ -81,14 +81,14 @@ LIMIT = 553 * MIB
 
 def count_reads(dask_worker=None):
     """Have this process add up the bytes that it reads of matrices."""
-    read, reader.bytes_read = reader.StoredMatrix.__getitem__, 0
+    read, _matrix.bytes_read = _matrix.StoredMatrix.__getitem__, 0
 
     def counting(self, index):
         values = read(self, index)
-        reader.bytes_read += values.nbytes
+        _matrix.bytes_read += values.nbytes
         return values
 
-    reader.StoredMatrix.__getitem__ = counting
+    _matrix.StoredMatrix.__getitem__ = counting
 
 
 @contextmanager
@@ -126,7 +126,7 @@ def test_matrices_four_times_the_memory(here):
         with watched(client) as most:
             given = {"client": client, **options}
             summary = td.multiply_files("A.npy", "B.npy", "C.npy", **given)
-        read = sum(client.run(lambda: reader.bytes_read).values())
+        read = sum(client.run(lambda: _matrix.bytes_read).values())
     memory = plan.cluster.memory
     assert (
         sum(os.path.getsize(f"{x}.npy") for x in "ABC")
