@@ -60,7 +60,7 @@ def compare(
         kind=kind,
         shape=[*a.shape, b.shape[1]],
         num_moduli=found.num_moduli,
-        closed_by=found.closed_by,
+        decided_by=found.decided_by,
         rho=found.rho,
         relative_to=base,
         ratio=median(x / y for x, y in pairs),

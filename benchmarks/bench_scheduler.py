@@ -25,7 +25,7 @@ from benchmarks.sampler import Sampler
 
 # Functions that tasks call, by the modules in which workers look them up.
 WORK = {
-    "twom_dist.tiles.graph": ("run", "receive", "receive_added"),
+    "twom_dist.tiles.dask.graph": ("run", "receive", "receive_added"),
     "twom_dist.tiles.stages": ("combine_largest", "combine_columns", "add_sums"),
 }
 # Tiles along k in the empty graphs: as many as a panel of 2 GiB has at 2048 x 2048.

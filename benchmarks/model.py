@@ -22,7 +22,7 @@ from benchmarks.harness import parse
 from twom_dist.errors import MemoryLimitError
 from twom_dist.moduli import residue_system
 from twom_dist.plan import Plan
-from twom_dist.tiles.placement.triangle import triangle_map
+from twom_dist.tiles.dask.placement.triangle import triangle_map
 
 # Between two processes of one machine, for arrays of 64 MiB through dask's TCP.
 LINK_BYTES_PER_SECOND = 2.0e9

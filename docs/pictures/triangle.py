@@ -3,7 +3,7 @@
 python docs/pictures/triangle.py > docs/pictures/triangle.svg
 """
 
-from twom_dist.tiles.placement.triangle import triangle_map
+from twom_dist.tiles.dask.placement.triangle import triangle_map
 
 TILES, WORKERS, SIDE = 8, 6, 44
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")

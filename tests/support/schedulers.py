@@ -6,7 +6,7 @@ from typing import Any
 
 from dask.core import get_deps, toposort
 
-from twom_dist.tiles.placement.plugin import PlacementPlugin
+from twom_dist.tiles.dask.placement.plugin import PlacementPlugin
 
 
 class FakeTask:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from twom_dist.tiles.task_spec import Alias
+from twom_dist.tiles.dask.task_spec import Alias
 
 
 def count_stages(array):

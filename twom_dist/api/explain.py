@@ -79,12 +79,12 @@ def explain(
 
 def _explain(posed: Problem, spec: Spec | None = None) -> Explanation:
     """Explain what a problem says, or a spec that its matrices have settled."""
-    return explain_spec(spec or posed.spec, posed.spec.by_entries, posed.choice.asked)
+    return explain_spec(spec or posed.spec, posed.spec.data_driven, posed.choice.asked)
 
 
 def _look(posed: Problem) -> Explanation:
     """Explain what the matrices have settled."""
-    spec, settles = posed.spec, posed.spec.by_entries
+    spec, settles = posed.spec, posed.spec.data_driven
     if spec.empty or spec.exact:
         return _explain(posed)
     check_known(posed.shape)
@@ -98,8 +98,8 @@ def _look(posed: Problem) -> Explanation:
     looking = replace(plan.spec, lazy=False)
     if not settles:
         # Looked at all the same, whatever the given moduli cannot do.
-        looking = replace(looking, by_entries=True, components=1)
+        looking = replace(looking, data_driven=True, components=1)
     found = look_at_arrays(operands, grid, looking, lambda x: x.compute())
-    known = {x: getattr(found.spec, x) for x in ("rho", "closed_by")}
+    known = {x: getattr(found.spec, x) for x in ("rho", "decided_by")}
     settled = found.spec if settles else replace(plan.spec, **known)
     return add_findings(_explain(posed, settled), found)

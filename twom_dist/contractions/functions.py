@@ -27,13 +27,7 @@ from .pair import (
 )
 from .path import contract_network, find_path
 from .recorded import contraction
-from .subscripts import (
-    matmul_terms,
-    parse,
-    read_each,
-    tensordot_terms,
-    write_letters,
-)
+from .subscripts import matmul_terms, parse, read_each, tensordot_terms, write_letters
 
 _BY_SIZE = OptionsDict(method=AUTO_METHOD)
 

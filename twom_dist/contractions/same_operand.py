@@ -40,7 +40,7 @@ def find_update(
         wanted = [routine for routine in wanted if not native(routine, *about)]
     if not wanted:
         return None
-    found = _compare(a, b, *layout.mirror, waits=choice.by_entries)
+    found = _compare(a, b, *layout.mirror, waits=choice.data_driven)
     return found if found in wanted else None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import ArgumentError, shown
 from ..plan import Cluster, Layout
-from ..tiles.interpreter import Found
+from ..tiles.interpreter import Findings
 from ..typing import Cell
 from ..workers.answers import require_answer
 from ..workers.client import (
@@ -149,7 +149,7 @@ def _multiply(
     earlier: set[Cell],
     count: _Count,
     enter: Callable[[str], None],
-) -> tuple[Run, Found]:
+) -> tuple[Run, Findings]:
     """Look at the inputs, then compute and write the tiles that are not there yet."""
     threads, inputs = run.cluster.threads, None
     try:

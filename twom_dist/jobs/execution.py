@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 import dask
 
-from ..tiles.graph import Key
+from ..tiles.dask.graph import Key
 from ..typing import Cell
 from .watchdog import Watch, ask, start
 

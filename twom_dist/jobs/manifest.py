@@ -17,7 +17,7 @@ from ..plan import Layout
 from ..plan.explanation import Explanation, add_findings, explain_spec
 from ..store import Place
 from ..tiles.grid import Grid
-from ..tiles.interpreter import Found, Line
+from ..tiles.interpreter import Findings, Line
 from ..tiles.spec import SIDES, Spec
 from .job import Identity, Job
 
@@ -56,7 +56,7 @@ def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
         library = "CuPy" if job.engine == "cuda" else "NumPy"
         made["engine"] = job.engine
         made[library] = import_module(library.lower()).__version__
-    elif spec.by_entries:
+    elif spec.data_driven:
         made["moduli"] = "of the matrices"
     else:
         made["moduli"] = [list(modulus) for modulus in system.choice]
@@ -83,9 +83,9 @@ def describe_run(job: Job, place: Place) -> Manifest:
     }
 
 
-def explain_job(job: Job, found: Found | None = None) -> Explanation:
+def explain_job(job: Job, found: Findings | None = None) -> Explanation:
     """Explain the accuracy of a job, with the findings of a look at its matrices."""
-    known = explain_spec(job.spec, job.choice.by_entries, job.choice.asked)
+    known = explain_spec(job.spec, job.choice.data_driven, job.choice.asked)
     return known if found is None else add_findings(known, found)
 
 
@@ -153,10 +153,10 @@ def _show(manifest: Manifest, part: str) -> str:
 _FIELDS = "largest", "squares", "totals"
 
 
-def pack(found: Found, spec: Spec) -> bytes:
+def pack(found: Findings, spec: Spec) -> bytes:
     """Pack findings of a look that was asked for by a spec."""
     settled = found.spec
-    about = settled.method, settled.moduli, settled.rho, settled.closed_by
+    about = settled.method, settled.moduli, settled.rho, settled.decided_by
     arrays: dict[str, Any] = {"about": json.dumps(about)}
     if found.shifts is not None:
         arrays["shifts"] = np.concatenate([*found.shifts])
@@ -172,19 +172,19 @@ def pack(found: Found, spec: Spec) -> bytes:
     return stream.getvalue()
 
 
-def unpack(data: bytes, spec: Spec, grid: Grid) -> Found | None:
+def unpack(data: bytes, spec: Spec, grid: Grid) -> Findings | None:
     """Return findings for a grid; None where the bytes are damaged."""
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as stored:
             arrays = dict(stored)
-        method, moduli, rho, closed_by = json.loads(str(arrays["about"]))
+        method, moduli, rho, decided_by = json.loads(str(arrays["about"]))
     # What zip, zlib and JSON raise is of many kinds.
     except Exception:
         return None
-    if spec.by_entries:
+    if spec.data_driven:
         choice = tuple((p, kind) for p, kind in moduli)
         system = make_system(method, choice) if choice else None
-        spec = spec.settle(system, rho, closed_by)
+        spec = spec.with_moduli(system, rho, decided_by)
     shifts: Any = arrays.get("shifts")
     measured: dict[Line, RowStatistics] = {}
     for side, sizes in zip(SIDES, (grid.m, grid.n), strict=True):
@@ -194,7 +194,7 @@ def unpack(data: bytes, spec: Spec, grid: Grid) -> Found | None:
         for i, values in enumerate(zip(*parts, strict=True)):
             measured[side, i] = RowStatistics(*values)
     shifts = None if shifts is None else _cut(shifts, grid.k)
-    return Found(spec, shifts, measured or None)
+    return Findings(spec, shifts, measured or None)
 
 
 def _cut(x: Any, sizes: tuple[int, ...]) -> list[Any]:

@@ -19,13 +19,13 @@ from ..plan.chunks import Shape
 from ..problem.integer_valued import find_largest, is_floating
 from ..store import StoredMatrix
 from ..tiles.blocks import cast
+from ..tiles.dask.placement.grids import WorkerGrid
+from ..tiles.dask.placement.input_homes import READER, choose_readers
+from ..tiles.dask.placement.triangle import TriangleMap, triangle_map
+from ..tiles.dask.task_spec import Task
 from ..tiles.interpreter import Line
-from ..tiles.placement.grids import WorkerGrid
-from ..tiles.placement.input_homes import READER, choose_readers
-from ..tiles.placement.triangle import TriangleMap, triangle_map
 from ..tiles.rows import Source
 from ..tiles.spec import SIDES, is_straight
-from ..tiles.task_spec import Task
 from ..typing import Array, Cell, Side
 from ..workers.client import list_workers
 from .execution import at_disk, persist
@@ -141,7 +141,9 @@ def read_inputs(
         return read_tiles(job, stored, size, blocks, side, streams=streams, notes=notes)
 
     a = read(job.a, (mb, kb), (rows, EVERY), "left")
-    return a, a if spec.twins else read(job.b, (kb, nb), (EVERY, columns), "right")
+    return a, a if spec.same_operand else read(
+        job.b, (kb, nb), (EVERY, columns), "right"
+    )
 
 
 def read_tiles(

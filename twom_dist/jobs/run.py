@@ -12,7 +12,7 @@ from ..kernels.registry import get_engine
 from ..plan import Cluster, Layout
 from ..store import Output, Place, find_unfinished
 from ..store.output import RUN
-from ..tiles.interpreter import Found
+from ..tiles.interpreter import Findings
 from ..typing import Cell
 from ..workers.diagnosis import compare_processes
 from .job import Job, check_workers, identify_inputs, stamp_inputs
@@ -47,7 +47,7 @@ class Run:
     # Missing chunks of the inputs, which are read as the fill value.
     missing: dict[str, int]
     # Findings of a look by an earlier run.
-    look: Found | None = None
+    look: Findings | None = None
 
     def finished(self) -> set[Cell]:
         """Tiles that are on disk, each with its image in the other triangle."""
@@ -59,17 +59,17 @@ class Run:
             if (i, j) in found and (not mirrored or (j, i) in found)
         }
 
-    def settle(self, found: Found) -> Self:
+    def settle(self, found: Findings) -> Self:
         """Return the same run with the findings of a look at its matrices; record them.
 
         More moduli take more memory, and so smaller waves of the same tiles. A
         continued run finds the same, and keeps to the panels of a native product.
         """
         job, layout = self.job, replace(self.layout, spec=found.spec)
-        if job.spec.by_entries:
+        if job.spec.data_driven:
             system = None if found.spec.native else found.spec.system
-            known = found.spec.rho, found.spec.closed_by
-            settled = job.spec.settle(system, *known)
+            known = found.spec.rho, found.spec.decided_by
+            settled = job.spec.with_moduli(system, *known)
             job = replace(job, spec=settled)
             if system is None:
                 warn_of_native()

@@ -15,11 +15,11 @@ from ..kernels.registry import get_engine
 from ..plan import Wave, share_look
 from ..run.collection import look_at_arrays, product_array
 from ..store import Output
-from ..tiles.graph import Operands, TileTask
+from ..tiles.dask.graph import Operands, TileTask
+from ..tiles.dask.task_spec import Task, TaskRef
 from ..tiles.grid import ONE_PANEL
-from ..tiles.interpreter import Found
+from ..tiles.interpreter import Findings
 from ..tiles.spec import Spec
-from ..tiles.task_spec import Task, TaskRef
 from ..typing import Array, Cell
 from .execution import at_disk, group_size
 from .job import Mirror
@@ -33,7 +33,7 @@ STRIP_BYTES = 2**26
 
 def look_at_whole(
     run: Run, compute: Callable[[Any], Any], inputs: TilePair | None = None
-) -> Found:
+) -> Findings:
     """Find shifts along k, and moduli, from whole matrices, larger than a wave or not.
 
     The findings do not depend on the tiling; whole rows take the fewest tasks. Where no
@@ -59,7 +59,7 @@ def make_tasks(
     run: Run,
     wave: Wave,
     cells: list[Cell],
-    found: Found | None = None,
+    found: Findings | None = None,
     inputs: TilePair | None = None,
 ) -> LazyTiles:
     """Make the tasks that write some tiles of a wave, in their order."""
@@ -82,7 +82,7 @@ def make_tasks(
     return add_writing(tiles, places, run.output, job.mirror)
 
 
-def _of_wave(found: Found, rows: Blocks, columns: Blocks, spec: Spec) -> Found:
+def _of_wave(found: Findings, rows: Blocks, columns: Blocks, spec: Spec) -> Findings:
     """Restrict findings to the rows of a wave."""
     if found.measured is None:
         return found._replace(spec=spec)

@@ -6,8 +6,8 @@ from math import lcm
 from typing import Any
 
 from ..errors import PlanError
+from ..tiles.dask.placement.grids import worker_grids
 from ..tiles.grid import Chunks, split_evenly
-from ..tiles.placement.grids import worker_grids
 from ..tiles.spec import Spec
 from ..typing import as_integer
 from .cluster import Cluster

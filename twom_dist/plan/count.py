@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ..tiles import program
 from ..tiles.grid import Chunks, Grid
 from ..tiles.interpreter import Line
-from ..tiles.routine import Meeting
+from ..tiles.routine import PairBlock
 from ..tiles.spec import Spec
 from ..typing import Cell, Side
 
@@ -38,8 +38,8 @@ def count(grid: Grid, spec: Spec, job: bool, streams: bool) -> Counts:
 
 
 def _count_prints(grid: Grid, spec: Spec) -> int:
-    """Count what `tiles.remade` adds: two tasks to the first reading of each row."""
-    lines = grid.nt if spec.twins else grid.mt + grid.nt
+    """Count what `tiles.dask.streamed` adds: two tasks to the first read of a row."""
+    lines = grid.nt if spec.same_operand else grid.mt + grid.nt
     if not (spec.native or spec.exact):
         return 2 * lines * len(grid.strips)
     # Nobody has looked: each row is read once more.
@@ -72,10 +72,10 @@ class _Counting:
             _kinds(self.grid, self._spec.routine.triangle, self._spec.uplo)
         )
 
-    def meetings(self) -> Iterable[Meeting]:
-        grid, routine = self.grid, self._spec.meets
+    def pair_blocks(self) -> Iterable[PairBlock]:
+        grid, routine = self.grid, self._spec.pair_routine
         count = routine.count_meetings(grid.mt, grid.nt, self._spec.turn)
-        return self._each([(routine.meetings(1, 1, (0, 0))[0], count)])
+        return self._each([(routine.pair_blocks(1, 1, (0, 0))[0], count)])
 
     def row(self, line: Line, steps: range, shifts: Any) -> range:
         return steps
@@ -97,7 +97,7 @@ class _Counting:
         i, j, *_ = where
         spec, grid = self._spec, self.grid
         each = spec.system.num_products
-        if spec.halves and i == j:
+        if spec.hermitian_product and i == j:
             each = spec.system.num_hermitian_products
         # Each product of the cell has a row of either side.
         number = self._weight * each * len(rows) // 2

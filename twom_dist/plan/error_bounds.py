@@ -27,21 +27,21 @@ class ErrorBound(NamedTuple):
         return "0 for alpha = 1: integers, multiplied exactly"
 
 
-def bound_error(spec: Spec, by_entries: bool) -> ErrorBound:
-    """Bound the error of a product; `by_entries`: whether its moduli are the entries'.
+def bound_error(spec: Spec, data_driven: bool) -> ErrorBound:
+    """Bound the error of a product; `data_driven`: whether its moduli are the entries'.
 
     A diagonal adds the rounding g of ``A diag``: with a bound b of the product that is
     left, ``b (1 + g) + g`` relative to ``|A| |diag| |B|``.
     """
     system = None if spec.native else spec.system
     bound = error_bound(system, spec.k, spec.dtype, spec.components)
-    if by_entries and system is not None:
+    if data_driven and system is not None:
         bound = componentwise_bound(spec.k, spec.unit_roundoff)
     if spec.exact:
         # Sums are exact; a result in single precision rounds them.
         double = np.finfo(spec.dtype).bits == 64
         return ErrorBound(0.0 if double else spec.unit_roundoff, _EXACT)
-    rows = by_entries or system is None
+    rows = data_driven or system is None
     if not spec.diag:
         return ErrorBound(bound, "(|A| |B|)_ij" if rows else "||a_i|| ||b_j||")
     rounding = product_rounding(spec.diag)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..moduli import NONFINITE_ROW, ZERO_ROW
-from ..tiles.interpreter import Found
+from ..tiles.interpreter import Findings
 from ..tiles.spec import SIDES, Spec
 from .error_bounds import ErrorBound, bound_error
 from .show import Rows, as_html, as_text, name_count, round_up
@@ -39,7 +39,7 @@ class Explanation:
     rho : float
         Bound of ``||a_i|| ||b_j|| / (|A| |B|)_ij`` for all pairs of rows of op(A) and
         columns of op(B) that meet; 0 if the matrices have not been examined.
-    closed_by : str
+    decided_by : str
         What bounds rho: "sums", of rows and of columns; "errors", where their rounding
         errors were measured besides; "octaves", where the octaves of entries had to be
         counted; "pairs", where they had to be multiplied; "beyond", where rho is above
@@ -65,7 +65,7 @@ class Explanation:
     error_bound: float
     relative_to: str
     rho: float = 0.0
-    closed_by: str = ""
+    decided_by: str = ""
     equilibrated: int = 0
     exponents: tuple[tuple[int, int], ...] = ()
     nonfinite: tuple[int, ...] = ()
@@ -114,7 +114,7 @@ class Explanation:
 
     def _show_rho(self) -> str:
         what = "||a_i|| ||b_j|| / (|A| |B|)_ij"
-        if self.closed_by == "beyond":
+        if self.decided_by == "beyond":
             return f"above {self.rho:.3g}, more than all moduli reach: {what}"
         ways = {
             "sums": "sums of rows",
@@ -123,12 +123,12 @@ class Explanation:
             "pairs": "octaves of all pairs",
         }
         most = f"at most {round_up(self.rho, 3):.3g} for all pairs"
-        return f"{most}: {what}, by {ways[self.closed_by]}"
+        return f"{most}: {what}, by {ways[self.decided_by]}"
 
     def _show_moduli(self) -> str:
         if not self.num_moduli:
             depends = ", whose last bits depend on the BLAS and on chunks"
-            return "the native product" + (depends if self.closed_by else "")
+            return "the native product" + (depends if self.decided_by else "")
         moduli = name_count(self.num_moduli, "modulus", "moduli")
         products = name_count(self.num_products, "int8 product")
         products = f"{products} for a product of tiles"
@@ -136,13 +136,13 @@ class Explanation:
             products += f", {self.num_diagonal_products} on the diagonal"
         taken = f"{self.method}, {moduli}, {self.modulus_bits:.1f} bits, {products}"
         # Nobody has looked at the entries, which decide about such a bound.
-        expected = self.relative_to.startswith("(|A|") and not self.closed_by
+        expected = self.relative_to.startswith("(|A|") and not self.decided_by
         if self.error_bound == 0 or not expected:
             return taken
         return f"{taken}, expected: the data decide"
 
 
-def add_findings(known: Explanation, found: Found) -> Explanation:
+def add_findings(known: Explanation, found: Findings) -> Explanation:
     """Add to an explanation what was found in the matrices."""
     sides: list[Any] = []
     if found.measured is not None:
@@ -170,15 +170,15 @@ def _range(exponents: Any) -> tuple[int, int]:
     return (int(known.min()), int(known.max())) if known.size else (0, 0)
 
 
-def explain_spec(spec: Spec, by_entries: bool, asked: str) -> Explanation:
+def explain_spec(spec: Spec, data_driven: bool, asked: str) -> Explanation:
     """Explain what a spec says, before anybody has looked at the matrices.
 
-    `by_entries`: whether these choose the moduli; `asked`: names what was asked for.
+    `data_driven`: whether these choose the moduli; `asked`: names what was asked for.
     """
     system = None if spec.native else spec.system
-    bound, relative_to = bound_error(spec, by_entries)
+    bound, relative_to = bound_error(spec, data_driven)
     num_products = on_diagonal = 0 if system is None else system.num_products
-    if system is not None and spec.halves:
+    if system is not None and spec.hermitian_product:
         on_diagonal = system.num_hermitian_products
     if spec.routine.sums and not spec.exact:
         relative_to += " of each of the two products"
@@ -193,5 +193,5 @@ def explain_spec(spec: Spec, by_entries: bool, asked: str) -> Explanation:
         error_bound=bound,
         relative_to=relative_to,
         rho=spec.rho,
-        closed_by=spec.closed_by,
+        decided_by=spec.decided_by,
     )

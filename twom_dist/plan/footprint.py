@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..kernels.winograd import quarters_bytes
+from ..tiles.dask.placement.grids import WorkerGrid
+from ..tiles.dask.placement.triangle import TriangleMap
 from ..tiles.grid import Grid
-from ..tiles.placement.grids import WorkerGrid
-from ..tiles.placement.triangle import TriangleMap
 from ..tiles.spec import Spec
 from .turns import Turn
 

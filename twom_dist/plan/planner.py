@@ -6,8 +6,8 @@ from functools import partial
 from typing import NamedTuple
 
 from ..config import bytes_setting, setting
+from ..tiles.dask.placement.triangle import TriangleMap
 from ..tiles.grid import Chunks, Grid, cut_inner, cut_strips
-from ..tiles.placement.triangle import TriangleMap
 from ..tiles.spec import Spec
 from .cluster import Cluster
 from .footprint import Placement, WorkerMemory, predict_memory
@@ -101,7 +101,7 @@ def _cut(
 
 def share_look(grid: Grid, spec: Spec, cluster: Cluster) -> Grid:
     """Return the same with strips: enough of them for every thread."""
-    lines = grid.nt if spec.twins else grid.mt + grid.nt
+    lines = grid.nt if spec.same_operand else grid.mt + grid.nt
     # Threads of a worker share its GPU.
     slots = cluster.workers * (1 if spec.engine == "cuda" else cluster.threads)
     tasks = 1 if slots == 1 else STRIPS_PER_THREAD * slots

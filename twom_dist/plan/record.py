@@ -133,9 +133,9 @@ class Plan:
         return self.spec.method
 
     @property
-    def by_entries(self) -> bool:
+    def data_driven(self) -> bool:
         """True if the entries of the matrices determine the moduli."""
-        return self.spec.by_entries
+        return self.spec.data_driven
 
     @property
     def num_moduli(self) -> int:
@@ -220,7 +220,7 @@ class Plan:
         otherwise to ``||a_i|| ||b_j||``. For an exact product it is 0, or in single
         precision relative to the result. Rank-2k updates: of each of the two products.
         """
-        return bound_error(self.spec, self.spec.by_entries).value
+        return bound_error(self.spec, self.spec.data_driven).value
 
     def to_json(self) -> str:
         """Return the plan as one line of JSON.
@@ -255,7 +255,7 @@ class Plan:
         (m, n, k), (mt, nt, kt), (mb, nb, kb) = self.shape, self.tiles, self.tile_shape
         moduli = name_count(self.num_moduli, "modulus", "moduli")
         moduli += f", {self.modulus_bits:.1f} bits"
-        if self.by_entries:
+        if self.data_driven:
             each = f"{self.operations_per_modulus:.2g} ops a modulus"
             moduli += f", expected: the data decide; {each}"
         products = f"{self.num_int8_gemms} of tiles, {self.int8_operations:.3g} ops"
@@ -266,7 +266,7 @@ class Plan:
             *([("stack", self._show_stack())] if self.stack else []),
             *([("wave", wave)] if self.waves > 1 else []),
             ("method", self.method + (f", {moduli}" if self.num_moduli else "")),
-            ("error bound", str(bound_error(self.spec, self.spec.by_entries))),
+            ("error bound", str(bound_error(self.spec, self.spec.data_driven))),
             ("tiles", f"{mt} x {nt} of C, {kt} along k; up to {mb} x {nb} x {kb}"),
             ("tasks", self._show_tasks()),
             ("int8 products", products),

@@ -8,9 +8,9 @@ layers send the residues of their sums, a byte for each product and entry.
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ..tiles.dask.placement.grids import LITTLE, choose_grid, summa_bytes
+from ..tiles.dask.placement.triangle import TriangleMap, triangle_map
 from ..tiles.grid import Chunks
-from ..tiles.placement.grids import LITTLE, choose_grid, summa_bytes
-from ..tiles.placement.triangle import TriangleMap, triangle_map
 from ..tiles.spec import SIDES, Spec
 from .cluster import Cluster
 from .footprint import Placement

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from math import ceil
 from typing import NamedTuple
 
+from ..tiles.dask.placement.grids import WorkerGrid
+from ..tiles.dask.placement.triangle import TriangleMap
 from ..tiles.grid import Grid
-from ..tiles.placement.grids import WorkerGrid
-from ..tiles.placement.triangle import TriangleMap
 from ..tiles.spec import Spec
 
 # mnk of a panel: 15 ms at the 146 TF/s that tiles of 8192 reach on an H100

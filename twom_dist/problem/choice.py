@@ -83,7 +83,7 @@ class Choice:
         raise AccuracyError(problem, "Leave method out", "method")
 
     @cached_property
-    def by_entries(self) -> bool:
+    def data_driven(self) -> bool:
         """True if the entries choose the moduli."""
         return self.target == BY_ENTRIES and self.method != NATIVE_METHOD
 

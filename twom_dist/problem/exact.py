@@ -15,12 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..errors import AccuracyError, ArgumentError
-from ..moduli import (
-    ResidueSystem,
-    available_moduli,
-    residue_system,
-    shortest_system,
-)
+from ..moduli import ResidueSystem, available_moduli, residue_system, shortest_system
 from ..tiles.integers import largest_magnitude, pair_dtype, working_dtype
 from ..tiles.routine import Routine
 from .choice import Choice

@@ -15,12 +15,7 @@ from ..errors import AccuracyError, ArgumentError, PlanError, TwomError
 from ..kernels.family import Family
 from ..kernels.registry import check_method, engine_of
 from ..moduli import ResidueSystem
-from ..moduli.accuracy import (
-    AUTO_METHOD,
-    NATIVE_METHOD,
-    choose_system,
-    counted_system,
-)
+from ..moduli.accuracy import AUTO_METHOD, NATIVE_METHOD, choose_system, counted_system
 from ..tiles.routine import Routine
 from ..tiles.spec import Spec
 from ..typing import Op, Uplo
@@ -183,7 +178,7 @@ def of_headers(call: Call, family: Family | None = None) -> Problem:
     return Problem(A, right, added, *found[:3], stack=found.stack, diag=call.diag)
 
 
-class _Posed(NamedTuple):
+class _Outline(NamedTuple):
     """A problem without its matrices."""
 
     shape: tuple[int, int, int]
@@ -192,7 +187,7 @@ class _Posed(NamedTuple):
     stack: tuple[int, ...]
 
 
-def _look_up(terms: Terms, *engine_and_headers: Any) -> _Posed:
+def _look_up(terms: Terms, *engine_and_headers: Any) -> _Outline:
     """Pose a problem, from the cache unless a scalar is an array, which has no hash."""
     try:
         return _pose(terms, *engine_and_headers)
@@ -206,7 +201,7 @@ def _look_up(terms: Terms, *engine_and_headers: Any) -> _Posed:
 # 125 us became 103 without (64 x 64, a device that does nothing; AMD EPYC, 2 cores).
 # The result is immutable, since all who pose the problem share it.
 @lru_cache(maxsize=1024)
-def _pose(terms: Terms, engine: str, A: Any, B: Any, C: Any, diag: Any) -> _Posed:
+def _pose(terms: Terms, engine: str, A: Any, B: Any, C: Any, diag: Any) -> _Outline:
     routine, choice = terms.routine, terms.choice
     check_matrices(routine, A, B)
     alpha = as_number(terms.alpha, "alpha")
@@ -239,7 +234,7 @@ def _pose(terms: Terms, engine: str, A: Any, B: Any, C: Any, diag: Any) -> _Pose
     if equilibrate is None:
         # By default where the moduli are taken from the data: other bounds are relative
         # to the norms of the rows and columns as they are given.
-        equilibrate = choice.by_entries
+        equilibrate = choice.data_driven
     spec = Spec(
         routine,
         dtype=dtype.str,
@@ -256,12 +251,12 @@ def _pose(terms: Terms, engine: str, A: Any, B: Any, C: Any, diag: Any) -> _Pose
         # In herk and syrk both operands share the columns that it would scale, unless
         # one of them is scaled already.
         equilibrate=equilibrate and bool(routine.matrices == 2 or diag) and not empty,
-        by_entries=choice.by_entries and not empty,
+        data_driven=choice.data_driven and not empty,
         empty=empty,
         diag=entries or "",
         **(integers.of_spec(engine) if integers else {}),
     )
-    return _Posed(shape, spec, choice, stack)
+    return _Outline(shape, spec, choice, stack)
 
 
 def check_matrices(routine: Routine, a: Any, b: Any) -> None:

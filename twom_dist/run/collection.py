@@ -9,12 +9,12 @@ from dask.highlevelgraph import HighLevelGraph
 from ..kernels.statistics import RowStatistics
 from ..tiles import program
 from ..tiles.blocks import result_meta
-from ..tiles.graph import Graph, Operands, build_layer, result_name
+from ..tiles.dask.graph import Graph, Operands, build_layer, result_name
+from ..tiles.dask.streamed import Chunks, StreamedGraph
+from ..tiles.dask.task_spec import List
 from ..tiles.grid import Grid
-from ..tiles.interpreter import Found, Line
-from ..tiles.remade import Chunks, RemadeGraph
+from ..tiles.interpreter import Findings, Line
 from ..tiles.spec import Spec
-from ..tiles.task_spec import List
 from ..typing import Cell
 from .layer import TileLayer
 
@@ -24,7 +24,7 @@ def product_array(
     grid: Grid,
     spec: Spec,
     cells: Sequence[Cell] | None = None,
-    found: Found | None = None,
+    found: Findings | None = None,
 ) -> Any:
     """Make the lazy result, of A's class, of matrices chunked as the grid says.
 
@@ -50,7 +50,7 @@ def remade_array(
     a, b, *inputs = operands
     rest = operands.named()[2:]
     name = result_name(spec, a.name, b.name, *rest, grid, "remade")
-    layer = build_layer(name, Operands(*sources, *rest), grid, spec, kind=RemadeGraph)
+    layer = build_layer(name, Operands(*sources, *rest), grid, spec, kind=StreamedGraph)
     return _as_array(name, layer, inputs, a, grid, spec)
 
 
@@ -65,7 +65,7 @@ def _as_array(
 
 def look_at_arrays(
     operands: Operands, grid: Grid, spec: Spec, compute: Callable[[Any], Any]
-) -> Found:
+) -> Findings:
     """Look at whole dask arrays, chunked as the grid says.
 
     `compute` is given one lazy value after another. Each takes all chunks, a row of
@@ -91,21 +91,23 @@ class _Passes(Graph):
         self._shifts: Any = None
         self._measured: dict[Line, RowStatistics] | None = None
 
-    def look(self) -> Found:
+    def look(self) -> Findings:
         """Run the look of the program."""
         spec = program.look(self, self.spec).spec
-        return Found(spec, self._shifts, self._measured)
+        return Findings(spec, self._shifts, self._measured)
 
     def decide(self, shifts: Any, before: Any) -> tuple[Any, Any]:
         """Compute the shifts, and the measurements that hold without any."""
         whole = (
-            {line: x for line, (x, _) in before.items()} if self.spec.by_entries else {}
+            {line: x for line, (x, _) in before.items()}
+            if self.spec.data_driven
+            else {}
         )
         *found, known = self._compute_all([*shifts, List(*whole.values())])
         if found[0] is not None:
             self._shifts = found
             return [self.constant("shifts", (s,), x) for s, x in enumerate(found)], {}
-        if not self.spec.by_entries:
+        if not self.spec.data_driven:
             return None, {}
         self._measured = dict(zip(whole, known, strict=True))
         return None, {line: (x, ()) for line, x in self._measured.items()}

@@ -12,12 +12,12 @@ from ..kernels.limits import TileLimits, Update, host_limits
 from ..kernels.statistics import RowStatistics
 from ..problem.problem import Problem
 from ..tiles import program, tasks
+from ..tiles.analysis.in_memory import choose_shifts, decide, may_shift, plan_analysis
 from ..tiles.blocks import cast
 from ..tiles.diagonal import ScaledRow, as_entries, scale_stored
 from ..tiles.grid import Chunks, Grid, cut, cut_inner, offsets, whole
-from ..tiles.interpreter import Found, Line, lines
-from ..tiles.look.in_memory import choose_shifts, decide, may_shift, plan_analysis
-from ..tiles.routine import Meeting
+from ..tiles.interpreter import Findings, Line, lines
+from ..tiles.routine import PairBlock
 from ..tiles.rows import Row, shifts_of_both
 from ..tiles.spec import Spec, is_straight, load_engine
 from ..typing import Array, Cell, Side
@@ -45,15 +45,15 @@ def _compute_words(problem: Problem, analysis: Analysis | None) -> Array:
         if c is None:
             return namespace(problem.a).zeros(spec.tile_shape(*shape[:2]), dtype)
         ex = Eager(problem.a, problem.b, c, whole(shape), spec, problem.out)
-        return ex.run(Found(spec))
+        return ex.run(Findings(spec))
     left = _take_left(problem)
-    b = left.tiles[0] if spec.twins else as_tiles(problem.b, "right", spec)
-    found, rows = Found(spec), (left, Row("right", [b]))
+    b = left.tiles[0] if spec.same_operand else as_tiles(problem.b, "right", spec)
+    found, rows = Findings(spec), (left, Row("right", [b]))
     if spec.looks:
         found = look(rows, spec, shape, analysis)
         for row in rows:
             row.shifts = found.shifts
-    if spec.by_entries:
+    if spec.data_driven:
         problem = replace(problem, spec=found.spec)
         if found.spec.native:
             warn_of_native()
@@ -128,7 +128,7 @@ def look(
     spec: Spec,
     shape: tuple[int, ...],
     analysis: Analysis | None = None,
-) -> Found:
+) -> Findings:
     """Look at whole matrices, or at a few columns at a time where these are scaled.
 
     `analysis`: what `plan_analysis` has found of them.
@@ -149,12 +149,14 @@ def look(
         analysis = analyse(views, columns=False, shifts=both)
     statistics = zip(own, analysis.statistics(), strict=True)
     measured = {(row.side, 0): x for row, x in statistics}
-    if spec.by_entries:
-        spec = spec.settle(*decide(views, analysis, spec, both))
-    return Found(spec, None if shifts is None else [shifts], measured)
+    if spec.data_driven:
+        spec = spec.with_moduli(*decide(views, analysis, spec, both))
+    return Findings(spec, None if shifts is None else [shifts], measured)
 
 
-def _look_in_turn(rows: tuple[Row, Row], spec: Spec, shape: tuple[int, ...]) -> Found:
+def _look_in_turn(
+    rows: tuple[Row, Row], spec: Spec, shape: tuple[int, ...]
+) -> Findings:
     """Look at so many columns of op(A) at a time as are scaled together."""
     (a,), (b,) = (row.tiles for row in rows)
     grid = whole(shape, max(64, _SCALED_ENTRIES // shape[0]))
@@ -166,7 +168,7 @@ def _multiply(
     problem: Problem,
     rows: tuple[Row, Row],
     c: Array | None,
-    found: Found,
+    found: Findings,
     limits: TileLimits,
 ) -> Array:
     spec, largest = problem.spec, (limits.mb, limits.nb, limits.kb)
@@ -175,7 +177,7 @@ def _multiply(
     # A single tile is encoded once, so caching helps only if the right planes are made
     # from the left ones.
     alone = len(m) == len(n) == 1
-    kept = 0 if alone and not spec.twins else limits.cache_bytes
+    kept = 0 if alone and not spec.same_operand else limits.cache_bytes
     if kept != spec.cache_bytes:
         spec = replace(spec, cache_bytes=kept)
     grid = Grid(m, n, k, cut_inner(len(k), 1, 1, len(k)))
@@ -194,7 +196,7 @@ def _limit_tiles(problem: Problem) -> TileLimits:
     spec, shape = problem.spec, problem.shape
     update = None
     if spec.routine.triangle:
-        update = Update(spec.halves, two=not spec.twins)
+        update = Update(spec.hermitian_product, two=not spec.same_operand)
     elif spec.native:
         return TileLimits(*shape, cache_bytes=0)
     if spec.native:
@@ -226,15 +228,15 @@ class Views:
         """List the tiles of C."""
         return self._spec.routine.cells(self.grid.mt, self.grid.nt, self._spec.uplo)
 
-    def meetings(self) -> Iterable[Meeting]:
+    def pair_blocks(self) -> Iterable[PairBlock]:
         """List the pairs of lines."""
-        return self._spec.meets.meetings(self.grid.mt, self.grid.nt, (0, 0))
+        return self._spec.pair_routine.pair_blocks(self.grid.mt, self.grid.nt, (0, 0))
 
     def row(self, line: Line, steps: range, shifts: Sequence[Any] | None) -> Row:
         """View a row of tiles."""
         (side, i), own = line, slice(steps.start, steps.stop)
         # Each tile has one view, by whose identity its planes are found.
-        key = self._spec.own(side), i, steps
+        key = self._spec.side_of(side), i, steps
         found = self._views.get(key)
         if found is None:
             found = self._views[key] = self._view(side, i, self._steps[own])
@@ -286,7 +288,7 @@ class Eager(Views):
             shape = spec.tile_shape(*grid.shape[:2])
             self.out = empty(namespace(a), shape, spec.dtype)
 
-    def run(self, found: Found) -> Array:
+    def run(self, found: Findings) -> Array:
         """Multiply, by the findings of whole matrices, and return the result."""
         spec, shifts, measured = found
         if shifts is not None:
@@ -294,7 +296,7 @@ class Eager(Views):
         if measured is not None:
             own = lines(self, spec)
             measured = {x: self._cut(x, measured) for x in own}
-        program.multiply(self, self._spec, Found(spec, shifts, measured))
+        program.multiply(self, self._spec, Findings(spec, shifts, measured))
         return self.out
 
     def _cut(self, line: Line, measured: Mapping[Line, RowStatistics]) -> RowStatistics:

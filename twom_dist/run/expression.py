@@ -9,7 +9,7 @@ from dask.array._array_expr._collection import new_collection
 from dask.array._array_expr._expr import ArrayExpr
 
 from ..tiles.blocks import result_meta
-from ..tiles.graph import Operands, build_layer, result_name
+from ..tiles.dask.graph import Operands, build_layer, result_name
 from ..tiles.grid import Chunks, Grid
 from ..tiles.spec import Spec
 

@@ -7,8 +7,8 @@ from dask.base import clone_key
 from dask.graph_manipulation import chunks
 from dask.highlevelgraph import MaterializedLayer
 
-from ..tiles.graph import Key
-from ..tiles.task_spec import Task, TaskRef
+from ..tiles.dask.graph import Key
+from ..tiles.dask.task_spec import Task, TaskRef
 
 
 class TileLayer(MaterializedLayer):

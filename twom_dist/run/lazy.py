@@ -15,20 +15,14 @@ from ..plan.memory import MemoryBudget
 from ..problem.matrices import Header, is_dask
 from ..problem.problem import Problem
 from ..tiles.blocks import cast_block
-from ..tiles.graph import Operands
+from ..tiles.dask.graph import Operands
 from ..tiles.grid import Grid
 from ..tiles.spec import SIDES, Spec
 from ..workers.client import current_cluster, ensure_plugins, warn_of_idle_gpus
-from .align import (
-    align_inner,
-    align_result,
-    estimate_sizes,
-    has_unknown,
-    op_chunks,
-)
+from .align import align_inner, align_result, estimate_sizes, has_unknown, op_chunks
 from .collection import product_array, remade_array
-from .holders import follow_holders
 from .holding import Inputs, plan_inputs
+from .locality import follow_holders
 
 
 def compute(problem: Problem) -> Any:

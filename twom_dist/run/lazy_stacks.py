@@ -21,7 +21,7 @@ from ..plan import LARGEST_TILE, Cluster
 from ..problem.matrices import is_dask
 from ..problem.problem import Problem
 from ..tiles.blocks import check_kind
-from ..tiles.graph import running
+from ..tiles.dask.graph import running
 from ..tiles.spec import SIDES, Spec, is_straight, load_engine
 from ..workers.client import current_cluster, ensure_plugins
 from . import lazy, stacks

@@ -25,7 +25,7 @@ from ..problem.call import Call, Terms
 from ..problem.matrices import check_place, set_apart
 from ..problem.problem import Problem, of_arrays
 from ..problem.scalars import as_key
-from ..tiles.look.in_memory import decide, may_shift, plan_analysis
+from ..tiles.analysis.in_memory import decide, may_shift, plan_analysis
 from ..tiles.spec import load_engine, turned
 from ..typing import Array
 from . import eager
@@ -64,13 +64,13 @@ class Prepared:
         spec = problem.spec
         if problem.stack:
             return PreparedStack.of(problem)
-        if not spec.by_entries:
+        if not spec.data_driven:
             multiply = eager.prepare_fused(problem)
             return multiply and cls(problem, multiply)
         # No guess is written to out, before it is known that it can be computed.
         if problem.out is not None and load_engine(spec).waits:
             return None
-        expected = replace(spec, by_entries=False, equilibrate=False)
+        expected = replace(spec, data_driven=False, equilibrate=False)
         fits = eager.prepare_fused(replace(problem, spec=expected)) is not None
         return cls(problem, None) if fits else None
 
@@ -106,11 +106,13 @@ class Prepared:
         if may_shift(analysis, self._spec.k):
             return eager.compute(pose(), analysis)
         decision = decide(operands, analysis, self._spec)
-        self._octaves = decision.closed_by in ("octaves", "pairs")
+        self._octaves = decision.decided_by in ("octaves", "pairs")
         if decision.system is None:
             return eager.compute(pose(), analysis)
         if decision.system is not last:
-            settled = replace(self._spec.settle(decision.system), equilibrate=False)
+            settled = replace(
+                self._spec.with_moduli(decision.system), equilibrate=False
+            )
             multiply = eager.prepare_fused(replace(pose(), spec=settled))
             self._last, found = (decision.system, multiply), None
         if multiply is None:

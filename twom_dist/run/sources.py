@@ -14,7 +14,7 @@ from dask.blockwise import Blockwise
 from dask.core import flatten
 from dask.sizeof import sizeof
 
-from ..tiles.task_spec import Alias, DataNode, convert_legacy_graph
+from ..tiles.dask.task_spec import Alias, DataNode, convert_legacy_graph
 from ..typing import Array, Cell
 
 # A part of the graph has its chunk in it if it takes more than this share of it, and

@@ -16,13 +16,13 @@ from ..kernels.limits import FusedGemm, Shape
 from ..kernels.statistics import RowStatistics
 from ..moduli import ResidueSystem
 from ..problem.problem import Problem
+from ..tiles.analysis.certain import certain_systems
+from ..tiles.analysis.in_memory import plan_analysis
 from ..tiles.blocks import cast
 from ..tiles.diagonal import as_entries, scale_stored
 from ..tiles.grid import whole
 from ..tiles.integers import gather
-from ..tiles.interpreter import Found
-from ..tiles.look.certain import certain_systems
-from ..tiles.look.in_memory import plan_analysis
+from ..tiles.interpreter import Findings
 from ..tiles.spec import Spec, as_rows, load_engine, turned
 from ..tiles.tasks import call_fused
 from ..typing import Array, Side
@@ -41,7 +41,7 @@ def compute(problem: Problem) -> Any:
     """Compute the products of stacks: one array, or two with two components."""
     stack, spec, dtype = problem.stack, problem.spec, problem.dtype
     a = _as_stack(problem.a, "left", spec, stack)
-    b = a if spec.twins else _as_stack(problem.b, "right", spec, stack)
+    b = a if spec.same_operand else _as_stack(problem.b, "right", spec, stack)
     c = None if problem.c is None else _broadcast(cast(problem.c, dtype), stack)
     if _are_small(problem.shape, spec):
         found = compute_stack(a, b, spec, c, problem.out, problem.diag)
@@ -151,15 +151,17 @@ class _Stack:
                 engine.run_stack, count=prod(stack), system=system, shape=sizes
             )
             limits = engine.tile_limits(system, sizes)
-            spec = replace(spec, cache_bytes=limits.cache_bytes if spec.twins else 0)
+            spec = replace(
+                spec, cache_bytes=limits.cache_bytes if spec.same_operand else 0
+            )
             self.steady = limits.steady
-            if not (spec.exact or (spec.routine.triangle and not spec.twins)):
+            if not (spec.exact or (spec.routine.triangle and not spec.same_operand)):
                 gemm_fused = limits.gemm_fused
         self._spec, self._gemm_fused, self._turned = spec, gemm_fused, turned(spec)
         self._operands = len(spec.sides)
         # The data decide about moduli, or about shifts, which each matrix has alone.
         self._looks = spec.looks and not (spec.native or spec.empty or spec.exact)
-        self._analyse = plan_analysis(spec) if spec.by_entries else None
+        self._analyse = plan_analysis(spec) if spec.data_driven else None
         # What multiplies by each residue system that has been asked for.
         self._ways: dict[ResidueSystem | None, Callable[..., None]] = {}
 
@@ -214,7 +216,7 @@ class _Stack:
                 self._by(system)(a, b, c, out, known)
                 continue
             left = a[places]
-            right = left if self._spec.twins else b[places]
+            right = left if self._spec.same_operand else b[places]
             added = None if c is None else c[places]
             tiles = empty(namespace(out), (len(places), *out.shape[1:]), out.dtype)
             own = [x.take(places) for x in known]
@@ -228,7 +230,7 @@ class _Stack:
         if found is None:
             spec = self._spec
             if system is not None:
-                spec = replace(spec.settle(system), equilibrate=False)
+                spec = replace(spec.with_moduli(system), equilibrate=False)
             fused = self._gemm_fused is not None and not spec.empty
             way = self._fused(spec) if fused else partial(_multiply, spec)
             found = self._ways[system] = way
@@ -263,7 +265,7 @@ def _multiply(
         (side, 0): x for side, x in zip(spec.sides, known, strict=True)
     }
     grid = whole((*out.shape[1:], spec.k))
-    eager.Eager(a, b, c, grid, spec, out).run(Found(spec, None, measured or None))
+    eager.Eager(a, b, c, grid, spec, out).run(Findings(spec, None, measured or None))
 
 
 class PreparedStack:

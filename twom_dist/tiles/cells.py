@@ -88,7 +88,7 @@ def multiply_cell(
             right.exponents,
             spec,
             accumulator,
-            hermitian=diagonal and spec.halves,
+            hermitian=diagonal and spec.hermitian_product,
             triangle=triangle,
         )
         for (left, right), accumulator in zip(

@@ -1,6 +1,7 @@
 """The interface between `program` and its interpreters, and the findings of a look.
 
-`run.eager` calls each stage, `tiles.graph` makes it a task, `plan.count` counts it.
+`run.eager` calls each stage, `tiles.dask.graph` makes a task of it, and `plan.count`
+counts it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -8,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ..typing import Cell, Side
 from .grid import Grid
-from .routine import Meeting
+from .routine import PairBlock
 from .spec import Spec
 
 # An array, a record of arrays, a reference to the task that makes it, or a count.
@@ -19,7 +20,7 @@ Line = tuple[Side, int]
 Shifts = Sequence[Value] | None
 
 
-class Found(NamedTuple):
+class Findings(NamedTuple):
     """Findings of the look at the matrices.
 
     Attributes
@@ -36,7 +37,7 @@ class Found(NamedTuple):
     measured: Mapping[Line, Value] | None = None
 
 
-class Looking(Protocol):
+class Analyser(Protocol):
     """Gives a meaning to the stages that look at the matrices."""
 
     grid: Grid
@@ -49,7 +50,7 @@ class Looking(Protocol):
         """List the tiles of C that are wanted and computed, in a suitable order."""
         ...
 
-    def meetings(self) -> Iterable[Meeting]:
+    def pair_blocks(self) -> Iterable[PairBlock]:
         """Group all pairs of rows of tiles: a task bounds the products of a group."""
         ...
 
@@ -92,19 +93,19 @@ class Looking(Protocol):
         ...
 
 
-def lines(ex: Looking, spec: Spec, wanted: bool = False) -> Iterator[Line]:
+def lines(ex: Analyser, spec: Spec, wanted: bool = False) -> Iterator[Line]:
     """List rows of tiles of op(A) and op(B)^T; herk and syrk have one operand."""
     for side in spec.sides:
         for i in ex.lines(side, wanted):
             yield side, i
 
 
-def strips(ex: Looking, line: Line, shifts: Shifts) -> list[Value]:
+def strips(ex: Analyser, line: Line, shifts: Shifts) -> list[Value]:
     """List the strips of a row of tiles."""
     return [ex.row(line, range(*strip), shifts) for strip in ex.grid.strips]
 
 
-class Interpreter(Looking, Protocol):
+class Interpreter(Analyser, Protocol):
     """Gives a meaning to all stages."""
 
     def added(self, cell: Cell) -> Value:

@@ -9,13 +9,13 @@ from typing import Any
 
 from ..typing import Cell
 from . import stages
-from .choice_of_moduli import choose_moduli
+from .analysis.moduli import choose_moduli
 from .grid import Panel
 from .interpreter import (
-    Found,
+    Analyser,
+    Findings,
     Interpreter,
     Line,
-    Looking,
     Shifts,
     Value,
     lines,
@@ -33,25 +33,25 @@ def product(ex: Interpreter, spec: Spec) -> None:
 # --- what the data decide -------------------------------------------------------------
 
 
-def look(ex: Looking, spec: Spec) -> Found:
+def look(ex: Analyser, spec: Spec) -> Findings:
     """Choose the shifts along k, then the moduli, where the spec leaves them open."""
     if not spec.looks:
-        return Found(spec)
+        return Findings(spec)
     shifts: Shifts = None
     seen: Mapping[Line, Any] = {}
     if spec.equilibrate:
         seen = {x: measure(ex, spec, x, columns=True) for x in lines(ex, spec)}
         shifts, seen = ex.decide(choose_shifts(ex, spec, seen), seen)
-    if not spec.by_entries:
-        return Found(spec, shifts)
+    if not spec.data_driven:
+        return Findings(spec, shifts)
     if shifts is not None or not seen:
         seen = {x: measure(ex, spec, x, shifts, seen.get(x)) for x in lines(ex, spec)}
     measured = ex.settle({x: whole for x, (whole, _) in seen.items()})
-    return Found(choose_moduli(ex, spec, shifts, measured), shifts, measured)
+    return Findings(choose_moduli(ex, spec, shifts, measured), shifts, measured)
 
 
 def measure(
-    ex: Looking,
+    ex: Analyser,
     spec: Spec,
     line: Line,
     shifts: Shifts = None,
@@ -80,7 +80,7 @@ def measure(
 
 
 def choose_shifts(
-    ex: Looking, spec: Spec, seen: Mapping[Line, tuple[Value, list[Value]]]
+    ex: Analyser, spec: Spec, seen: Mapping[Line, tuple[Value, list[Value]]]
 ) -> list[Value]:
     """Choose e for each tile along k, from the extreme exponents of all columns."""
     columns: list[list[Value]] = []
@@ -96,7 +96,7 @@ def choose_shifts(
 # --- the product ----------------------------------------------------------------------
 
 
-def multiply(ex: Interpreter, spec: Spec, found: Found) -> None:
+def multiply(ex: Interpreter, spec: Spec, found: Findings) -> None:
     """Scale rows of op(A) and columns of op(B), then compute C cell by cell."""
     exponents: dict[Line, Value] = {}
     if not (spec.native or spec.exact or spec.empty):
@@ -112,7 +112,11 @@ def multiply(ex: Interpreter, spec: Spec, found: Found) -> None:
 
 
 def multiply_cell(
-    ex: Interpreter, spec: Spec, found: Found, cell: Cell, exponents: dict[Line, Value]
+    ex: Interpreter,
+    spec: Spec,
+    found: Findings,
+    cell: Cell,
+    exponents: dict[Line, Value],
 ) -> Value:
     """Multiply all parts of k, panel by panel; add the parts, and decode their sum."""
     (i, j), grid, c = cell, ex.grid, ex.added(cell)
@@ -120,7 +124,7 @@ def multiply_cell(
     if spec.empty:
         return ex.call("product", cell, stages.add_alone, spec, diagonal, shape, c)
     both = [x for own in spec.routine.pairs(i, j) for x in zip(SIDES, own, strict=True)]
-    scales = [exponents.get((spec.own(side), x)) for side, x in both]
+    scales = [exponents.get((spec.side_of(side), x)) for side, x in both]
 
     def operands(panel: Panel) -> Iterator[Value]:
         for line, scale in zip(both, scales, strict=True):
@@ -152,7 +156,7 @@ def multiply_cell(
     return ex.call("product", cell, stages.finish_sums, *given)
 
 
-def scale(ex: Interpreter, spec: Spec, found: Found, line: Line) -> Value:
+def scale(ex: Interpreter, spec: Spec, found: Findings, line: Line) -> Value:
     """Choose the largest powers of two for rows of tiles that the moduli allow."""
     if found.measured is not None:
         measured = found.measured[line]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ..typing import Cell, Op, Side, Uplo
 
 
-class Meeting(NamedTuple):
+class PairBlock(NamedTuple):
     """Pairs of rows of tiles whose products are bounded together.
 
     Attributes
@@ -81,12 +81,12 @@ class Routine:
         lower = [(i, j) for i in range(mt) for j in range(i + 1)]
         return [(j, i) for i, j in lower] if uplo == "upper" else lower
 
-    def meetings(self, mt: int, nt: int, turn: Cell) -> list[Meeting]:
+    def pair_blocks(self, mt: int, nt: int, turn: Cell) -> list[PairBlock]:
         """Group all pairs of rows of op(A) and columns of op(B) by what turns take.
 
         Examples
         --------
-        >>> for meeting in ROUTINES["gemm"].meetings(1, 3, (1, 2)):
+        >>> for meeting in ROUTINES["gemm"].pair_blocks(1, 3, (1, 2)):
         ...     print(*meeting)
         [('left', 0)] [('right', 0), ('right', 1)] [(0, 0), (0, 1)]
         [('left', 0)] [('right', 2)] [(0, 0)]
@@ -102,7 +102,7 @@ class Routine:
             x, y = (sorted(set(own)) for own in zip(*pairs, strict=True))
             places = [(x.index(i), y.index(j)) for i, j in pairs]
             left: list[tuple[Side, int]] = [("left", i) for i in x]
-            found.append(Meeting(left, [(other, j) for j in y], places))
+            found.append(PairBlock(left, [(other, j) for j in y], places))
         return found
 
     def count_meetings(self, mt: int, nt: int, turn: Cell) -> int:

@@ -44,13 +44,13 @@ class Spec:
     equilibrate : bool
         Whether op(A) and op(B) are equilibrated along k, where that pays, before their
         rows and columns are scaled.
-    by_entries : bool
+    data_driven : bool
         Whether the entries choose the moduli; until then `moduli` are the expected
         ones. False once they are settled, and if the caller chose them.
     rho : float
         Bound of rho, for all pairs of rows and columns; 0 before. Of moduli that the
         entries are yet to choose: what the given ones have to suffice for.
-    closed_by : str
+    decided_by : str
         What bounds rho: "sums" of rows, with their rounding "errors" or without, their
         "octaves", or "pairs" of them; "beyond" if rho is above what all moduli reach;
         empty before.
@@ -88,9 +88,9 @@ class Spec:
     components: int = 1
     engine: str = "cpu"
     equilibrate: bool = False
-    by_entries: bool = False
+    data_driven: bool = False
     rho: float = 0.0
-    closed_by: str = ""
+    decided_by: str = ""
     empty: bool = False
     cache_bytes: int = 0
     turn: tuple[int, int] = (0, 0)
@@ -108,7 +108,7 @@ class Spec:
     @property
     def stands_in(self) -> bool:
         """True if the product is native for want of an accurate residue system."""
-        return self.native and self.closed_by == "beyond"
+        return self.native and self.decided_by == "beyond"
 
     @property
     def system(self) -> ResidueSystem:
@@ -144,29 +144,29 @@ class Spec:
     @property
     def sides(self) -> tuple[Side, ...]:
         """Sides with tiles of their own: the left one alone if B is A."""
-        return SIDES[:1] if self.twins else SIDES
+        return SIDES[:1] if self.same_operand else SIDES
 
-    def own(self, side: Side) -> Side:
+    def side_of(self, side: Side) -> Side:
         """Return the side that holds the tiles and exponents of a side."""
-        return "left" if self.twins else side
+        return "left" if self.same_operand else side
 
     @property
     def asks_for_errors(self) -> bool:
         """True if rho is bounded, and measured rounding errors decide the moduli."""
-        return self.by_entries and self.rho > 0 and not self.closed_by
+        return self.data_driven and self.rho > 0 and not self.decided_by
 
     @property
     def looks(self) -> bool:
         """True if the entries decide on shifts along k, or on the moduli."""
-        return self.equilibrate or self.by_entries
+        return self.equilibrate or self.data_driven
 
     @property
-    def twins(self) -> bool:
+    def same_operand(self) -> bool:
         """True if B is A, so that one encoding of a tile serves both sides."""
         return self.routine.matrices == 1 and not self.diag
 
     @property
-    def meets(self) -> Routine:
+    def pair_routine(self) -> Routine:
         """The routine whose pairs of rows and columns are bounded together."""
         # Bounds of (i, j) and (j, i) differ where one side is scaled.
         return ROUTINES["gemm"] if self.diag else self.routine
@@ -174,25 +174,25 @@ class Spec:
     @property
     def twin_order(self) -> tuple[int, ...] | None:
         """The plane of op(A) equal to each plane of op(B)^T; None unless B is A."""
-        if not self.twins or self.native:
+        if not self.same_operand or self.native:
             return None
         if is_conjugated(self.op_a) != is_conjugated(self.op_b):
             return self.system.conjugate_planes
         return tuple(range(len(self.system.planes)))
 
     @property
-    def halves(self) -> bool:
+    def hermitian_product(self) -> bool:
         """True if a diagonal cell needs fewer products: ``C- = C+^T``."""
-        if not (self.routine.hermitian and self.twins) or self.native:
+        if not (self.routine.hermitian and self.same_operand) or self.native:
             return False
         return self.system.num_hermitian_products < self.system.num_products
 
-    def settle(
+    def with_moduli(
         self,
         system: ResidueSystem | None,
         rho: float = 0.0,
-        closed_by: str = "",
-        by_entries: bool = False,
+        decided_by: str = "",
+        data_driven: bool = False,
     ) -> Self:
         """Return the same with these moduli; None is the native product."""
         method = NATIVE_METHOD if system is None else system.method
@@ -202,8 +202,8 @@ class Spec:
             method=method,
             moduli=moduli,
             rho=rho,
-            closed_by=closed_by,
-            by_entries=by_entries,
+            decided_by=decided_by,
+            data_driven=data_driven,
         )
 
     def tile_shape(self, m: int, n: int) -> tuple[int, ...]:

@@ -18,9 +18,9 @@ from ..moduli import norm_bits, scaling_rule
 from ..typing import Array
 from . import cells, tasks
 from .accumulator import Accumulator
+from .analysis import equilibration
 from .blocks import unlike_chunks
 from .grid import Chunks
-from .look import equilibration
 from .rows import Row
 from .spec import Spec, load_engine
 
@@ -56,7 +56,7 @@ def row_sums(
     """
     if before is not None and row.shifts_of(0, spec) is None:
         return before._replace(columns=None)
-    asks = _BY_ENTRIES if spec.by_entries else _BY_MODULI
+    asks = _BY_ENTRIES if spec.data_driven else _BY_MODULI
     return add_sums(_measure_tiles(spec, row, largest, asks))
 
 
@@ -84,7 +84,7 @@ def scan_strip(
     spec: Spec, row: Row, largest: Array | None, before: None
 ) -> RowStatistics:
     """Find the extreme exponents of each column, and what sums choose moduli."""
-    asks: tuple[Ask, ...] = _BY_ENTRIES if spec.by_entries else ()
+    asks: tuple[Ask, ...] = _BY_ENTRIES if spec.data_driven else ()
     found = _measure_tiles(spec, row, largest, (*asks, "columns"))
     columns = join([x.columns for x in found if x.columns is not None])
     return add_sums(found)._replace(columns=columns)

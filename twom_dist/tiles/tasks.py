@@ -16,12 +16,7 @@ from .accumulator import Accumulator
 from .blocks import unlike_chunks
 from .cache import encoded_tiles
 from .rows import Row, share_tiles
-from .spec import (
-    Spec,
-    is_conjugated,
-    is_straight,
-    load_engine,
-)
+from .spec import Spec, is_conjugated, is_straight, load_engine
 
 
 def _accumulator(

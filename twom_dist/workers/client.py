@@ -155,7 +155,7 @@ def ensure_plugins() -> None:
         listed = list_workers(client) if listed is None else listed
         check_equipped(client, [x["address"] for x in listed])
     if flag_setting("placement"):
-        from ..tiles.placement.plugin import PlacementPlugin
+        from ..tiles.dask.placement.plugin import PlacementPlugin
 
         _register(client, PlacementPlugin())
     if choice_setting("transport", ("auto", "dask")) == "auto":

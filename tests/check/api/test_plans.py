@@ -23,7 +23,7 @@ ROUTINES = {"gemm": 2, "herk": 1, "syrk": 1, "her2k": 2, "syr2k": 2}
 
 
 @cases(
-    ("options", "by_entries", "asked"),
+    ("options", "data_driven", "asked"),
     [
         ({}, True, "accuracy componentwise"),
         ({"accuracy": "normwise"}, False, "accuracy normwise"),
@@ -32,12 +32,12 @@ ROUTINES = {"gemm": 2, "herk": 1, "syrk": 1, "her2k": 2, "syr2k": 2}
         ({"method": "blas"}, False, "the native product"),
     ],
 )
-def test_a_plan_says_what_is_asked_for_and_expected(options, by_entries, asked):
+def test_a_plan_says_what_is_asked_for_and_expected(options, data_driven, asked):
     shapes = (N, K), (K, N)
     plan = td.plan(td.gemm, *shapes, **options)
-    assert plan.by_entries == by_entries
+    assert plan.data_driven == data_driven
     assert td.explain(td.gemm, *shapes, **options).asked == asked
-    assert ("expected: the data decide" in str(plan)) == by_entries
+    assert ("expected: the data decide" in str(plan)) == data_driven
     assert len(repr(plan)) < 200
     if not options:  # bounds are rounded up: 8.30e-16 is within 8.4e-16, not 8.3e-16
         assert "error bound       8.4e-16 (|A| |B|)_ij" in str(plan)

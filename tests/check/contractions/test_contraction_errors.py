@@ -6,11 +6,7 @@ import numpy as np
 import twom_dist as td
 from tests.support.cases import cases
 from tests.support.expect import raises
-from twom_dist.errors import (
-    AccuracyError,
-    ArgumentError,
-    PlanError,
-)
+from twom_dist.errors import AccuracyError, ArgumentError, PlanError
 
 A, B, V = np.ones((2, 3)), np.ones((3, 4)), np.ones(3)
 STACK = np.ones((5, 3, 4))

@@ -76,7 +76,10 @@ def test_the_program_of_a_product_is_one_page_and_alone_calls_its_stages():
     program = read(ROOT / "twom_dist" / "tiles" / "program.py")
     assert len(program.splitlines()) <= 200
     imports = [(name, target) for name, _, target in our_imports()]
-    for stages, caller in (("stages", "program"), ("pair_stages", "choice_of_moduli")):
+    for stages, caller in (
+        ("stages", "program"),
+        ("analysis.pair_stages", "analysis.moduli"),
+    ):
         callers = {name for name, target in imports if target == f"tiles.{stages}"}
         assert callers == {f"tiles.{caller}"}
     shown = read(ROOT / "docs" / "how-it-works.md")

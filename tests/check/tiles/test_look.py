@@ -18,7 +18,7 @@ from tests.support.strategies import random_matrix
 from twom_dist.moduli import residue_system, scaling_rule
 from twom_dist.problem.problem import of_arrays
 from twom_dist.run import collection
-from twom_dist.tiles.graph import Operands
+from twom_dist.tiles.dask.graph import Operands
 from twom_dist.tiles.grid import Grid, cut_inner
 
 
@@ -53,7 +53,7 @@ def test_two_rows_that_meet_nowhere_but_where_both_are_tiny():
     (lazy,) = in_chunks((A, (70, 100)))
     assert same_bits(td.syrk(lazy).compute(scheduler="sync"), td.dsyrk(A))
     found = td.explain(td.syrk, A)
-    assert (found.closed_by, found.num_moduli > 25) == ("pairs", True)
+    assert (found.decided_by, found.num_moduli > 25) == ("pairs", True)
 
 
 @cases("place", [(0, 0), (0, 7), (7, 0), (7, 7)])
@@ -81,13 +81,13 @@ def test_one_pair_of_more_rows_than_are_looked_at_together_decides(row):
     A[row, 30] = B[30, 2] = 1e-9
     for a, b in ((A, B), in_chunks((A, -1), (B, -1))):
         found = td.explain(td.gemm, a, b, equilibrate=False)
-        assert (found.closed_by, found.num_moduli > 20) == ("pairs", True)
+        assert (found.decided_by, found.num_moduli > 20) == ("pairs", True)
 
 
 def test_measured_rounding_errors_save_a_modulus():
     a, b = gaussian(40, 500), gaussian(500, 30, seed=1)
     found = td.explain(td.gemm, a, b)
-    assert (found.num_moduli, found.closed_by) == (15, "errors")
+    assert (found.num_moduli, found.decided_by) == (15, "errors")
     assert 1.46 < found.rho < 2.4
     error, native = largest_errors(a, b, td.gemm(a, b), a @ b)
     assert error <= native
@@ -101,7 +101,7 @@ def test_rounding_errors_of_eisenstein_integers_are_not_measured():
     x = np.exp(2j * np.pi * np.random.default_rng(0).random((20, 500)))
     x[:, ::3] = 0
     found = td.explain(td.gemm, x, x.T, method="eisenstein")
-    assert (found.num_moduli, found.closed_by) == (16, "sums")
+    assert (found.num_moduli, found.decided_by) == (16, "sums")
 
 
 def test_crafted_rounding_errors_save_none():
@@ -117,13 +117,13 @@ def test_crafted_rounding_errors_save_none():
 
     a, b = halves(), halves().T
     usual = td.explain(td.gemm, a * 1.1, b * 1.1)
-    assert (usual.num_moduli, usual.closed_by) == (15, "errors")
+    assert (usual.num_moduli, usual.decided_by) == (15, "errors")
     # Those of either side, and a single row decides, wherever its tile is.
     mixed = a * 1.1
     mixed[17] = a[17]
     for x, y in ((a, b), (a, b * 1.1), (a * 1.1, b), (mixed, b * 1.1)):
         found = td.explain(td.gemm, x, y)
-        assert (found.num_moduli, found.closed_by) == (16, "sums")
+        assert (found.num_moduli, found.decided_by) == (16, "sums")
         assert found.rho == pytest.approx(usual.rho, rel=1e-3)
         assert same_bits(td.gemm(np.stack([x, a * 1.1]), y)[0], td.gemm(x, y))
     lazy = in_chunks((mixed, (6, 300)), (b * 1.1, 300))
@@ -161,7 +161,7 @@ def test_what_explain_says_is_at_least_rho():
         if a.shape[1] <= 50 and found.num_moduli:
             margin = 1 + Fraction(1, 2**40)
             assert exact_square(a, b.T) <= Fraction(found.rho) ** 2 * margin, name
-            ways.add(found.closed_by)
+            ways.add(found.decided_by)
     assert ways == {"sums", "errors", "octaves", "pairs"}
 
 
@@ -220,5 +220,5 @@ def test_tasks_of_several_pairs_find_the_same(kind):
     found = collection.look_at_arrays(
         Operands(x, y), grid, spec, lambda z: z.compute(scheduler="sync")
     ).spec
-    rest = found.closed_by, found.rho, len(found.moduli)
-    assert rest == (expected.closed_by, expected.rho, expected.num_moduli)
+    rest = found.decided_by, found.rho, len(found.moduli)
+    assert rest == (expected.decided_by, expected.rho, expected.num_moduli)

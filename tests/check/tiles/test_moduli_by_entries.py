@@ -49,7 +49,7 @@ def test_beyond_all_moduli_the_product_is_native_and_told():
     assert (explained.method, explained.num_moduli) == ("blas", 0)
     assert "native product" in str(explained)
     given = td.explain(td.gemm, a, b, num_moduli=12)
-    assert (given.num_moduli, given.closed_by) == (12, "beyond")
+    assert (given.num_moduli, given.decided_by) == (12, "beyond")
     lazy = td.gemm(*(da.from_array(x, chunks=1) for x in (a, b)), equilibrate=False)
     with pytest.warns(AccuracyWarning, match="how the matrices are cut") as told:
         assert np.allclose(lazy.compute(scheduler="sync"), a @ b)

@@ -10,7 +10,7 @@ from tests.support.families import hard_pairs
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.statistics import RowStatistics
 from twom_dist.moduli import norm_bits
-from twom_dist.tiles.look.ratios import bound_by_octaves, bound_by_terms, norm_steps
+from twom_dist.tiles.analysis.ratios import bound_by_octaves, bound_by_terms, norm_steps
 
 REFERENCE = get_engine("reference")
 

@@ -103,17 +103,17 @@ def test_other_products_go_through_their_stages_and_wait_for_nothing(cuda):
         assert not calls["synchronize"]
 
 
-@cases(("phi", "closed_by"), [(1.0, "octaves"), (4.0, "pairs")])
-def test_what_angles_leave_open_takes_kernels_and_waits(cuda, phi, closed_by):
+@cases(("phi", "decided_by"), [(1.0, "octaves"), (4.0, "pairs")])
+def test_what_angles_leave_open_takes_kernels_and_waits(cuda, phi, decided_by):
     n = 140 + int(phi)  # each has a recipe of its own
     A, B = (random_matrix(n, n, "complex128", phi, seed) for seed in (1, 2))
     for waits in (2, 1, 1):  # launched one by one, then by a script and a guess
         calls, _ = calls_of(cuda, td.gemm, A, B)
-        assert td.explain(td.gemm, A, B).closed_by == closed_by
+        assert td.explain(td.gemm, A, B).decided_by == decided_by
         assert (calls["analyse"], calls["find_errors"]) == (1, 1)
         # What decided the last time is fetched with the few numbers.
         assert calls["fetch"] == waits
-        pairs = closed_by == "pairs"
+        pairs = decided_by == "pairs"
         assert (calls["octaves"], calls["multiply_octaves"]) == (2 * pairs, pairs)
 
 

@@ -49,7 +49,7 @@ class Drawn:
     def matrices(self, seed):
         found = []
         for i, shape in enumerate(self.shapes):
-            if i > 0 and self.twins[seed] and shape == self.shapes[0]:
+            if i > 0 and self.same_operand[seed] and shape == self.shapes[0]:
                 found.append(found[0])
                 continue
             rng, rows = np.random.default_rng([seed, i]), int(np.prod(shape[:-1]))
@@ -80,7 +80,7 @@ def calls(draw):
         options=options,
         phi=pick(draw, 0.0, 1.0, 3.0),
         bad=pick(draw, False, False, True),
-        twins=[draw(st.booleans()) for _ in range(CALLS)],
+        same_operand=[draw(st.booleans()) for _ in range(CALLS)],
         out=pick(draw, False, False, True) and not stack,
     )
 

@@ -22,13 +22,7 @@ from .decode.mirrors import fill_mirrors
 from .encode.encode import encode_rows
 from .encoded import GROUP, SIDES, CpuEncoded
 from .fused_gemm import gemm_fused
-from .layout import (
-    as_parts,
-    listed,
-    read_only,
-    straighten,
-    whole_rows,
-)
+from .layout import as_parts, listed, read_only, straighten, whole_rows
 from .look.analysis import analyse, error_sums
 from .look.norms import choose_exponents, finite_exponents
 from .look.octaves import multiply_octaves, octaves
@@ -36,13 +30,7 @@ from .look.rows import measure
 from .products.modular import add_residues
 from .products.multiply import may_take_quarters, multiply_planes, name_kernel
 from .threads import run_pieces, run_task
-from .tuning import (
-    QUARTERED,
-    SMALLEST_STRIP,
-    STACK_BYTES,
-    STRIP_BYTES,
-    UPDATE_TILE,
-)
+from .tuning import QUARTERED, SMALLEST_STRIP, STACK_BYTES, STRIP_BYTES, UPDATE_TILE
 from .units import has_vnni
 
 

@@ -7,11 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...moduli import (
-    NONFINITE_ROW,
-    ResidueSystem,
-    symmetric_residue,
-)
+from ...moduli import NONFINITE_ROW, ResidueSystem, symmetric_residue
 from ...typing import Array, Uplo
 from ..family import Family
 from ..finish import (
@@ -24,13 +20,7 @@ from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_nonfinite, find_nonfinite
 from ..protocol import Defaults
 from ..winograd import choose_levels, multiply_by_seven, reduce_symmetric
-from .rounding import (
-    half_root_of,
-    lift_to_cell,
-    nearest_point,
-    quantise,
-    shift_columns,
-)
+from .rounding import half_root_of, lift_to_cell, nearest_point, quantise, shift_columns
 from .rows import ReferenceRows, parts_of
 
 

@@ -13,12 +13,7 @@ from ...statistics import MARGIN, column_bits
 from ..compiled import inner, kernel
 from ..layout import flat_parts, listed, straighten, tall
 from ..threads import ranges, run_each
-from .norms import (
-    column_factors,
-    power_factors,
-    square_sums_inner,
-    square_sums_outer,
-)
+from .norms import column_factors, power_factors, square_sums_inner, square_sums_outer
 from .rows import measure_all
 
 _NOTHING = np.empty((0, 3, 0), np.int32)

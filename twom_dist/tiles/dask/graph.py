@@ -29,16 +29,16 @@ from typing import Any, NamedTuple
 
 from dask.base import tokenize
 
-from ..errors import portable_errors
-from ..typing import Array, Cell, Side
-from . import program
-from .blocks import check_block, check_tile, unlike_chunks
-from .diagonal import ScaledRow, as_entries
-from .grid import Grid
-from .interpreter import Found, Line, lines
-from .routine import Meeting
-from .rows import Row, Stream
-from .spec import SIDES, Spec, is_straight, load_engine
+from ...errors import portable_errors
+from ...typing import Array, Cell, Side
+from .. import program
+from ..blocks import check_block, check_tile, unlike_chunks
+from ..diagonal import ScaledRow, as_entries
+from ..grid import Grid
+from ..interpreter import Findings, Line, lines
+from ..routine import PairBlock
+from ..rows import Row, Stream
+from ..spec import SIDES, Spec, is_straight, load_engine
 from .task_spec import Alias, List, Task, TaskRef
 
 READ = "twom-read"
@@ -93,7 +93,7 @@ def build_layer(
     grid: Grid,
     spec: Spec,
     cells: Iterable[Cell] | None = None,
-    found: Found | None = None,
+    found: Findings | None = None,
     kind: "type[Graph] | None" = None,
 ) -> dict[Key, Task]:
     """Return the tasks of a result by key; `name` is from `result_name`.
@@ -138,7 +138,7 @@ class Graph:
         if not wanted:
             return range(self.grid.mt if side == "left" else self.grid.nt)
         pairs = self.spec.routine.pairs
-        both = self.spec.twins
+        both = self.spec.same_operand
         return sorted(
             {
                 x
@@ -153,10 +153,10 @@ class Graph:
         """List the wanted tiles that are computed."""
         return self._cells
 
-    def meetings(self) -> Iterable[Meeting]:
+    def pair_blocks(self) -> Iterable[PairBlock]:
         """Group the pairs of lines of all tiles, wanted or not."""
         grid, spec = self.grid, self.spec
-        return spec.meets.meetings(grid.mt, grid.nt, spec.turn)
+        return spec.pair_routine.pair_blocks(grid.mt, grid.nt, spec.turn)
 
     def row(self, line: Line, steps: range, shifts: Sequence[Any] | None) -> Task:
         """Make a row of tiles, checked where it enters a task."""
@@ -248,7 +248,7 @@ class Graph:
         if tile is not None and key not in self.tasks:
             self.tasks[key] = Alias(key, tile.key)
 
-    def hold(self, found: Found) -> Found:
+    def hold(self, found: Findings) -> Findings:
         """Make one task of each array, so that the scheduler handles them singly."""
         shifts, measured = found.shifts, found.measured
         if shifts is not None:
@@ -301,7 +301,9 @@ def receive(
 ) -> Row:
     """Check the tiles of a row; a single tile comes without a list."""
     rows, steps = sizes
-    tiles, shifts = (as_list(x, len(steps)) for x in (tiles, shifts))
+    # A block that is None is a lie that its check tells.
+    tiles = [tiles] if len(steps) == 1 else tiles
+    shifts = as_list(shifts, len(steps))
     with portable_errors():
         checked = [
             check_tile(tile, (rows, k), side, spec)

@@ -9,17 +9,17 @@ from functools import partial
 from operator import getitem
 from typing import Any, NamedTuple, Protocol, cast
 
-from ..errors import StoreError, portable_errors
-from ..typing import Array, Cell, Side
-from .blocks import check_tile
+from ...errors import StoreError, portable_errors
+from ...typing import Array, Cell, Side
+from ..blocks import check_tile
+from ..interpreter import Line
+from ..rows import Row, Source, Stream
+from ..spec import Spec, load_engine
 from .graph import Graph, as_given, as_list, run, together
-from .interpreter import Line
-from .rows import Row, Source, Stream
-from .spec import Spec, load_engine
 from .task_spec import List, Task, TaskRef
 
 # Fingerprints by the place of the chunk.
-Prints = dict[Cell, int]
+Checksums = dict[Cell, int]
 
 
 class Chunks(Source, Protocol):
@@ -38,7 +38,7 @@ class _Wanted(NamedTuple):
     shifts: Sequence[Any] | None
 
 
-class RemadeGraph(Graph):
+class StreamedGraph(Graph):
     """The interpreter whose tasks make their tiles; operands are `Chunks`."""
 
     def __init__(self, *given: Any) -> None:
@@ -76,7 +76,7 @@ class RemadeGraph(Graph):
         matrix, places, _ = self.located(row.line, row.steps)
         side, i = row.line
         firsts = [self._prints.setdefault((matrix, place), {}) for place in places]
-        return firsts, (self.spec.own(side), i)
+        return firsts, (self.spec.side_of(side), i)
 
     def _known(self, row: _Wanted) -> bool:
         firsts, own = self._first(row)
@@ -110,7 +110,7 @@ class RemadeGraph(Graph):
             refs = dict.fromkeys(x for first in firsts for x in first.values())
             own = slice(steps.start, steps.stop)
             given = None if shifts is None else together(shifts[own])
-            source = partial(_Remade, matrix.take(places), places)
+            source = partial(_Streamed, matrix.take(places), places)
             earlier = List(*refs if known else ())
             made = Task(None, remake, *checks, source, earlier, given)
             self._rows[key] = self.scaled(made, line, steps)
@@ -120,7 +120,7 @@ class RemadeGraph(Graph):
 # --- what the tasks call ----------------------------------------------------------
 
 
-class _Remade(Stream):
+class _Streamed(Stream):
     """Tiles that are checked, and compared with those of an earlier reading."""
 
     def __init__(
@@ -129,11 +129,11 @@ class _Remade(Stream):
         places: Sequence[Cell],
         check: Callable[[Array, int], Array],
         take_print: Callable[[Array], int],
-        earlier: Prints,
+        earlier: Checksums,
     ) -> None:
         super().__init__(source, places)
         self._check, self._take_print, self._earlier = check, take_print, earlier
-        self.prints: Prints = {}
+        self.prints: Checksums = {}
 
     def read(self, step: int) -> Array:
         """Make a tile, and take its fingerprint."""
@@ -146,7 +146,7 @@ class _Remade(Stream):
         return tile
 
 
-def _compare(earlier: Prints, prints: Mapping[Cell, int]) -> None:
+def _compare(earlier: Checksums, prints: Mapping[Cell, int]) -> None:
     for place, found in prints.items():
         if earlier.get(place, found) != found:
             raise StoreError(
@@ -161,7 +161,7 @@ def remake(
     spec: Spec,
     side: Side,
     sizes: tuple[int, Sequence[int]],
-    begin: Callable[..., _Remade],
+    begin: Callable[..., _Streamed],
     earlier: Sequence[Mapping[Cell, int]],
     shifts: Any,
 ) -> Row:
@@ -172,7 +172,7 @@ def remake(
         with portable_errors():
             return check_tile(tile, (rows, steps[step]), side, spec)
 
-    known: Prints = {}
+    known: Checksums = {}
     for prints in earlier:
         with portable_errors():
             _compare(known, prints)
@@ -183,14 +183,14 @@ def remake(
 
 def with_prints(
     function: Callable[..., Any], spec: Spec, row: Row, *given: Any
-) -> tuple[Any, Prints]:
+) -> tuple[Any, Checksums]:
     """Call a stage that reads a row, and return the fingerprints as well."""
     found = function(spec, row, *given)
-    return found, cast(_Remade, row.tiles).prints
+    return found, cast(_Streamed, row.tiles).prints
 
 
-def read_prints(spec: Spec, row: Row) -> Prints:
+def read_prints(spec: Spec, row: Row) -> Checksums:
     """Take the fingerprints of a row."""
     for step in row.steps:
         row.view(step, spec)
-    return cast(_Remade, row.tiles).prints
+    return cast(_Streamed, row.tiles).prints

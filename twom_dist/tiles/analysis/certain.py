@@ -11,9 +11,9 @@ from ...kernels.analysis import Analysis
 from ...moduli import ResidueSystem
 from ..spec import Spec
 from .angles import bound_ratios
+from .decisions import decide_by_octaves, fewest_of, may_save, suffice
 from .equilibration import may_gain
 from .ratios import bound_by_octaves
-from .settle import decide_by_octaves, fewest_of, may_save, suffice
 
 
 def certain_systems(analysis: Analysis, spec: Spec) -> list[ResidueSystem | None]:

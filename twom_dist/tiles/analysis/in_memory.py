@@ -19,8 +19,7 @@ from ...typing import Array
 from ..spec import Spec, load_engine
 from . import equilibration
 from .angles import bound_ratio
-from .ratios import bound_by_octaves, bound_by_terms
-from .settle import (
+from .decisions import (
     Decision,
     decide_by_angles,
     decide_by_errors,
@@ -28,6 +27,7 @@ from .settle import (
     decide_by_pairs,
     fewest_of,
 )
+from .ratios import bound_by_octaves, bound_by_terms
 
 # Rows whose products of octaves with all others are held at once.
 _ROWS = 4096
@@ -40,7 +40,7 @@ def plan_analysis(spec: Spec) -> Callable[..., Analysis]:
 
     Of one or two whole matrices or stacks; with what else `Engine.analyse` takes.
     """
-    rule, systems = None, fewest_of(spec) if spec.by_entries else []
+    rule, systems = None, fewest_of(spec) if spec.data_driven else []
     if systems and not systems[0][0].hexagonal:
         # That of the fewest moduli, which rounding errors may allow.
         rule = scaling_rule(systems[0][0], spec.k)
@@ -73,7 +73,7 @@ def decide(
     cosines = analysis.cosines
     found = decide_by_angles(spec, bound_ratio(cosines[0, 0], cosines[-1, 0]))
     if found is not None:
-        if found.closed_by:
+        if found.decided_by:
             return found
         (largest,) = analysis.largest_errors(_ONE)
         return decide_by_errors(spec, found.rho, float(largest))

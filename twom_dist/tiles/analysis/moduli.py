@@ -7,33 +7,33 @@ tasks take and multiply only where those leave any open. `look.settle` says whic
 from collections.abc import Mapping
 from typing import Any
 
+from ..interpreter import Analyser, Line, Shifts, Value, lines, strips
+from ..spec import Spec
 from . import pair_stages
-from .interpreter import Line, Looking, Shifts, Value, lines, strips
-from .spec import Spec
 
 
 def choose_moduli(
-    ex: Looking, spec: Spec, shifts: Shifts, measured: Mapping[Line, Value]
+    ex: Analyser, spec: Spec, shifts: Shifts, measured: Mapping[Line, Value]
 ) -> Value:
     """Choose moduli for every pair: by rows, else by products of octaves."""
     sides = [[measured[x, i] for i in ex.lines(x, wanted=False)] for x in spec.sides]
     first = ex.call("spec", ("sums",), pair_stages.settle_by_rows, spec, *sides)
     settled = ex.settle(first)
-    if isinstance(settled, Spec) and not settled.by_entries:
+    if isinstance(settled, Spec) and not settled.data_driven:
         return settled
     look, taken, found = pair_stages.look_closer, {}, []
     for x in lines(ex, spec):
         rows, known = strips(ex, x, shifts), (measured[x], settled)
         given = [("octaves", (*x, s), look, spec, y) for s, y in enumerate(rows)]
         taken[x] = [ex.call(*one, *known) for one in given]
-    for n, (*ends, pairs) in enumerate(ex.meetings()):
+    for n, (*ends, pairs) in enumerate(ex.pair_blocks()):
         both = [[[of[x] for x in own] for own in ends] for of in (taken, measured)]
         found.append(bound(ex, n, (spec, settled, pairs), *both))
     last = ex.call("spec", (0,), pair_stages.settle_by_pairs, spec, settled, found)
     return ex.settle(last)
 
 
-def bound(ex: Looking, n: int, given: Any, taken: Any, known: Any) -> Value:
+def bound(ex: Analyser, n: int, given: Any, taken: Any, known: Any) -> Value:
     """Bound the products of pairs; each strip on its own where workers share k."""
     if len(ex.grid.layers) == 1:
         return ex.call("pairs", (n,), pair_stages.bound_in_one, *given, *taken, *known)

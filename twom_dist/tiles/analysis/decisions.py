@@ -46,14 +46,14 @@ class Decision(NamedTuple):
     system : ResidueSystem, or None
         None is the native product.
     rho : float
-    closed_by : str
+    decided_by : str
         As of `Spec`; empty where measured rounding errors may allow this system, and
         the next one is needed if they do not.
     """
 
     system: ResidueSystem | None
     rho: float
-    closed_by: str
+    decided_by: str
 
 
 def decide_by_angles(spec: Spec, ratio: float) -> Decision | None:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
-from ..grid import Grid
-from ..interpreter import Line
-from ..spec import SIDES, Spec
+from ...grid import Grid
+from ...interpreter import Line
+from ...spec import SIDES, Spec
 from .grids import WorkerGrid, find_chain
 from .triangle import TriangleMap
 
@@ -119,7 +119,7 @@ def choose_readers(
             for pair in spec.routine.pairs(*cell):
                 for side, i in zip(SIDES, pair, strict=True):
                     worker = workers[slot % len(workers)]
-                    needed_by[(spec.own(side), i), layer].add(worker)
+                    needed_by[(spec.side_of(side), i), layer].add(worker)
     layers = {
         s: n
         for n, parts in enumerate(grid.layers)

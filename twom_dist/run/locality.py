@@ -25,7 +25,9 @@ def follow_holders(grid: Grid, spec: Spec, a: Any, b: Any) -> Grid:
     client = current_client()
     if len(grid.layers) == 1 or client is None or client.asynchronous:
         return grid
-    both = [(side, x) for side, x in zip(SIDES, (a, b), strict=True)][: 2 - spec.twins]
+    both = [(side, x) for side, x in zip(SIDES, (a, b), strict=True)][
+        : 2 - spec.same_operand
+    ]
     tiles = [x for side, array in both for x in _list_held(grid, spec, side, array)]
     if not tiles:
         return grid

@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from ...typing import Cell
+from ....typing import Cell
+from ...spec import Spec
 from ..graph import PANEL, PRODUCT
-from ..spec import Spec
 
 
 class Step(NamedTuple):

@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache, partial
 from math import isqrt
 from types import MappingProxyType
 
-from ...typing import Cell
+from ....typing import Cell
 from .block_designs import BlockDesign, bits, greedy_design, plane_design
 from .grids import find_chain, worker_grids
 

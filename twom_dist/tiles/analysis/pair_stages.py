@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import warn_of_native
-from ..kernels.family import convert, join
-from ..kernels.statistics import RowStatistics
-from ..moduli import norm_bits, scaling_rule
-from ..typing import Array, Cell
-from . import tasks
-from .look import settle
-from .look.angles import bound_ratio, smallest_cosine
-from .look.ratios import bound_by_octaves, bound_by_terms
-from .rows import Row, Steps, Stream
-from .spec import Spec, load_engine
+from ...errors import warn_of_native
+from ...kernels.family import convert, join
+from ...kernels.statistics import RowStatistics
+from ...moduli import norm_bits, scaling_rule
+from ...typing import Array, Cell
+from .. import tasks
+from ..rows import Row, Steps, Stream
+from ..spec import Spec, load_engine
+from . import decisions
+from .angles import bound_ratio, smallest_cosine
+from .ratios import bound_by_octaves, bound_by_terms
 
 
 def settle_by_rows(
@@ -34,16 +34,16 @@ def settle_by_rows(
     """
     sides = left, *right
     cosines = [smallest_cosine(x, spec.k) for x in sides]
-    found = settle.decide_by_angles(spec, bound_ratio(cosines[0], cosines[-1]))
+    found = decisions.decide_by_angles(spec, bound_ratio(cosines[0], cosines[-1]))
     if found is not None:
         # Rounding errors may allow these moduli, where nothing has closed the question.
-        return spec.settle(*found, by_entries=not found.closed_by)
+        return spec.with_moduli(*found, data_driven=not found.decided_by)
     ratio = float(bound_by_octaves(sides[0], sides[-1], spec.k)[0])
-    found = settle.decide_by_octaves(spec, ratio)
+    found = decisions.decide_by_octaves(spec, ratio)
     if found is None:
         # Pairs may lower the bound.
-        return spec.settle(spec.system, sqrt(ratio), "octaves", by_entries=True)
-    return spec.settle(*found)
+        return spec.with_moduli(spec.system, sqrt(ratio), "octaves", data_driven=True)
+    return spec.with_moduli(*found)
 
 
 def look_closer(
@@ -53,7 +53,7 @@ def look_closer(
 
     Octaves of a stream are taken when they are multiplied.
     """
-    if not settled.by_entries:
+    if not settled.data_driven:
         return []
     engine = load_engine(spec)
     largest = convert(measured.largest, engine.family)
@@ -90,7 +90,7 @@ def multiply_octaves(
     `left`, `right`: of each row of tiles and each strip, octaves of its tiles or sums
     of errors; `pairs`: which of them meet.
     """
-    if not settled.by_entries:
+    if not settled.data_driven:
         return []
     if settled.asks_for_errors:
         # The strips of a row of tiles are added first: a device is waited for once.
@@ -115,7 +115,7 @@ def bound_parts(
 
     `parts`: what `multiply_octaves` has found of each strip.
     """
-    if not settled.by_entries:
+    if not settled.data_driven:
         return 0.0
     combine = add if settled.asks_for_errors else np.minimum
     found = [reduce(combine, each) for each in zip(*parts, strict=True)]
@@ -139,12 +139,12 @@ def bound_in_one(
 
 def settle_by_pairs(spec: Spec, settled: Spec, found: Sequence[float]) -> Spec:
     """Choose the moduli by what has been found of all pairs, if they were looked at."""
-    if not settled.by_entries:
+    if not settled.data_driven:
         return settled
     largest = max(found, default=0.0)
-    ways = settle.decide_by_pairs, settle.decide_by_errors
+    ways = decisions.decide_by_pairs, decisions.decide_by_errors
     decide = ways[settled.asks_for_errors]
-    decided = settled.settle(*decide(settled, settled.rho, largest))
+    decided = settled.with_moduli(*decide(settled, settled.rho, largest))
     if decided.stands_in and spec.lazy:
         # Nobody sees what a task has decided; eager products and jobs tell themselves.
         warn_of_native(tasks.on_worker())

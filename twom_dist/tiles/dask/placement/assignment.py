@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from ...typing import Cell
+from ....typing import Cell
 from ..graph import PANEL, PRODUCT, REDUCE, SCALING_STAGES, UPDATE
 from .grids import WorkerGrid, assign_slots, balanced_grids
 from .input_homes import choose_homes
