@@ -14,6 +14,10 @@ from ..finish import scale_and_add
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_nonfinite, find_nonfinite
 from ..protocol import Defaults
+from .analysis.analysis import analyse, error_sums
+from .analysis.norms import choose_exponents, finite_exponents
+from .analysis.octaves import multiply_octaves, octaves
+from .analysis.rows import measure
 from .buffers import empty
 from .compiled import announce_compilation, kernel
 from .decode.closing import close_tiles, mirror_tiles
@@ -23,10 +27,6 @@ from .encode.encode import encode_rows
 from .encoded import GROUP, SIDES, CpuEncoded
 from .fused_gemm import gemm_fused
 from .layout import as_parts, listed, read_only, straighten, whole_rows
-from .look.analysis import analyse, error_sums
-from .look.norms import choose_exponents, finite_exponents
-from .look.octaves import multiply_octaves, octaves
-from .look.rows import measure
 from .products.modular import add_residues
 from .products.multiply import may_take_quarters, multiply_planes, name_kernel
 from .threads import run_pieces, run_task

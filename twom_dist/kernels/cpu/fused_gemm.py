@@ -11,6 +11,7 @@ from ...moduli import ResidueSystem, ScalingRule
 from ...typing import Array, Uplo
 from ..nonfinite import apply_nonfinite, find_nonfinite
 from ..statistics import RowStatistics
+from .analysis.norms import finite_exponents
 from .buffers import take_bytes
 from .decode.closing import row_closer
 from .decode.decode import decode_tile
@@ -18,7 +19,6 @@ from .decode.mirrors import fill_mirrors, fill_rows, mirror_table
 from .decode.pieces import BAND
 from .encode.encode import encode_rows
 from .encoded import BYTE, SIDES, as_whole
-from .look.norms import finite_exponents
 from .products.multiply import multiply_planes
 from .threads import limit_threads, num_threads
 

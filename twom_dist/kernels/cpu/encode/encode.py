@@ -17,11 +17,11 @@ import numpy as np
 from ....moduli import ResidueSystem, ScalingRule, symmetric_residue
 from ....typing import Array
 from ...statistics import RowStatistics
+from ..analysis.norms import column_factors
 from ..buffers import take_bytes
 from ..compiled import inner, kernel
 from ..encoded import BYTE, DEPTH, GROUP, CpuEncoded, as_groups, as_whole
 from ..layout import list_entries
-from ..look.norms import column_factors
 from ..products.reduction import reduction_entry
 from ..threads import num_threads, ranges, run_each, scratch
 from ..tuning import QUANTISED

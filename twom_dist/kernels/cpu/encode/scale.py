@@ -11,9 +11,7 @@ import numpy as np
 
 from ....moduli import ScalingRule
 from ....typing import Array
-from ..compiled import inner
-from ..encoded import GROUP
-from ..look.norms import (
+from ..analysis.norms import (
     MASKS,
     column_factors,
     exponents_across,
@@ -24,6 +22,8 @@ from ..look.norms import (
     square_sums_inner,
     squares_across,
 )
+from ..compiled import inner
+from ..encoded import GROUP
 
 
 def scaling_of(
