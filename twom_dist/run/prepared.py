@@ -7,11 +7,11 @@ decide, it launches a small product by this function meanwhile, and by another o
 other moduli come out: the bits are always those of the moduli that were decided.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from typing import Any
 
 from ..auto.choose import state as crossovers
@@ -48,7 +48,7 @@ class Prepared:
     def __init__(self, problem: Problem, multiply: Multiply | None) -> None:
         self._spec, self.adds = problem.spec, problem.c is not None
         self._turned, self._multiply = turned(self._spec), multiply
-        self._operands = len(self._spec.sides)
+        self._operands, self.used = len(self._spec.sides), 0
         # The moduli that `multiply` takes, where the data decide.
         self._last: tuple[ResidueSystem | None, Multiply | None] = None, None
         if multiply is None:
@@ -123,7 +123,9 @@ class Prepared:
         return multiply(x, y, c=c, out=out, known=known)
 
 
-_prepared: OrderedDict[Hashable, Prepared | PreparedStack] = OrderedDict()
+_prepared: dict[Hashable, Prepared | PreparedStack] = {}
+# Each use has a number: a key is hashed once a call, which costs as much as the rest.
+_uses = count()
 
 
 def compute_arrays(call: Call) -> Any:
@@ -149,17 +151,16 @@ def compute_arrays(call: Call) -> Any:
         found = Prepared.of(posed)
         if found is None:
             return compute(posed)
+        if len(_prepared) >= _MOST:
+            # Other threads may prepare and drop meanwhile.
+            held = [*_prepared.items()]
+            _prepared.pop(min(held, key=lambda item: item[1].used)[0], None)
         _prepared[key] = found
-        while len(_prepared) > _MOST:
-            _prepared.popitem(last=False)
-    else:
-        # Another thread may have dropped it since.
-        with suppress(KeyError):
-            _prepared.move_to_end(key)
-        if out is not None:
-            # Its shape, strides and dtype are those of the first call.
-            read = A, B, C if found.adds else None
-            check_place(out, [t for t in read if t is not None])
+    elif out is not None:
+        # Its shape, strides and dtype are those of the first call.
+        read = A, B, C if found.adds else None
+        check_place(out, [t for t in read if t is not None])
+    found.used = next(_uses)
     try:
         b, c = A if B is None else B, C if found.adds else None
         return found.run(A, b, c, out, pose)

@@ -273,7 +273,7 @@ class PreparedStack:
 
     def __init__(self, problem: Problem, stack: _Stack) -> None:
         self._stack, self._axes = stack, problem.stack
-        self.adds = problem.c is not None
+        self.adds, self.used = problem.c is not None, 0
 
     @classmethod
     def of(cls, problem: Problem) -> "PreparedStack | None":
