@@ -16,8 +16,6 @@ from pathlib import Path
 from tests.support.jobs import wait_until
 
 _ASK_SECONDS = 0.3  # from one command of Slurm's to the next, which take a core's time
-# sbin is not on everybody's PATH.
-_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
 _NVIDIA = 195  # the major number of its devices
 
 _SLURM_CONF = """
@@ -53,8 +51,15 @@ NodeName=n[1-2] Name=gpu File={folder}/nvidia[0-1]
 """
 
 
+def _path():
+    """Return the PATH of this moment, which tests change, with sbin at its end."""
+    return os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
+
+
 def why_not():
-    if not all(shutil.which(x, path=_PATH) for x in ("munged", "slurmctld", "slurmd")):
+    if not all(
+        shutil.which(x, path=_path()) for x in ("munged", "slurmctld", "slurmd")
+    ):
         return "Slurm is missing: apt-get install slurm-wlm munge"
     if os.geteuid() != 0:
         return "only root may start slurmd and make device files"
@@ -70,7 +75,7 @@ class Slurm:
     @property
     def environment(self):
         conf = str(self.folder / "slurm.conf")
-        return {**os.environ, "PATH": _PATH, "SLURM_CONF": conf}
+        return {**os.environ, "PATH": _path(), "SLURM_CONF": conf}
 
     def __call__(self, *command):
         done = subprocess.run(

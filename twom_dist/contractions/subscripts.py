@@ -66,7 +66,7 @@ def parse(subscripts: str, ndims: tuple[int, ...]) -> Subscripts:
     Examples
     --------
     >>> parse("ij,...j", (2, 2)).output
-    ('...a', 'i')
+    ('...b', 'i')
     """
     from opt_einsum.parser import parse_einsum_input
 

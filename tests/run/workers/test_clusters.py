@@ -117,9 +117,9 @@ def unanswered(monkeypatch):
         waited.extend([seconds] * (found is None))
         return found
 
-    async def gathering(client, workers, function, of, limits):
-        found = await gather(client, workers, function, of, limits)
-        waited.extend([max(limits)] * (len(found) < len(workers)))
+    async def gathering(client, workers, function, seconds):
+        found = await gather(client, workers, function, seconds)
+        waited.extend([seconds] * (len(found) < len(workers)))
         return found
 
     def build_all():

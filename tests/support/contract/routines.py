@@ -43,7 +43,7 @@ class Drawn:
     options: dict[str, Any]
     phi: float
     bad: bool
-    twins: list[bool]
+    same_operand: list[bool]
     out: bool
 
     def matrices(self, seed):
