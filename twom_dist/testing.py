@@ -138,7 +138,8 @@ def row_residuals(
         inside = np.isfinite(scale)
         relative = np.where(inside, difference, np.nan)
         np.divide(difference, scale, out=relative, where=inside & (scale > 0))
-    fits = inside & (top + np.frexp(np.where(inside, scale, 0))[1] < 1023)
+    most = np.finfo(C.dtype).maxexp - 1
+    fits = inside & (top + np.frexp(np.where(inside, scale, 0))[1] < most)
     relative[~np.isfinite(found)] = np.nan
     relative[fits & ~np.isfinite(found)] = np.inf
     return relative

@@ -27,7 +27,14 @@ from .pair import (
 )
 from .path import contract_network, find_path
 from .recorded import contraction
-from .subscripts import matmul_terms, parse, read_each, tensordot_terms, write_letters
+from .subscripts import (
+    matmul_terms,
+    parse,
+    read_axes,
+    read_each,
+    tensordot_terms,
+    write_letters,
+)
 
 _BY_SIZE = OptionsDict(method=AUTO_METHOD)
 
@@ -160,6 +167,8 @@ def tensordot(
 
 def _tensordot(choice: Choice, a: Any, b: Any, axes: Any) -> Any:
     (a, b), _, give_back = as_operands((a, b), ("a", "b"))
+    # dask 2026.8 announces wrong chunks where an axis is counted from the end.
+    axes = read_axes(axes, a.ndim, b.ndim)
     terms, output = tensordot_terms(a.shape, b.shape, axes)
     native = partial(np.tensordot, a, b, axes)
     found = contract_pair(a, b, terms, output, choice, native=native)

@@ -156,7 +156,7 @@ def matmul_terms(left: Sizes, right: Sizes) -> _Pair:
 
 def tensordot_terms(left: Sizes, right: Sizes, axes: Any) -> _Pair:
     """Name the axes of a tensor product that contracts these axes."""
-    first, second = _read_axes(axes, len(left), len(right))
+    first, second = read_axes(axes, len(left), len(right))
     for x, y in zip(first, second, strict=True):
         if left[x] != right[y]:
             text = (
@@ -175,7 +175,7 @@ def _name(left: int, right: int, first: Sizes, second: Sizes) -> _Pair:
     return (a, b), tuple(x for x in (*a, *b) if (x in a) != (x in b))
 
 
-def _read_axes(axes: Any, left: int, right: int) -> tuple[list[int], list[int]]:
+def read_axes(axes: Any, left: int, right: int) -> tuple[list[int], list[int]]:
     """Read a number of axes, or two lists of them."""
     count = as_integer(axes)
     if count is not None:

@@ -62,3 +62,13 @@ def test_sampled_errors_where_large_meets_small_and_of_what_is_not_finite():
     assert sampled_errors(tiny, tiny, np.array([[1e300]])) == INFINITE
     A, B = operands()
     assert sampled_errors(A, B, np.full((len(A), B.shape[1]), np.nan)) == INFINITE
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_a_row_that_overflows_in_single_precision_is_no_error(dtype):
+    a, b = np.array([[1e30], [1]], dtype), np.array([[1e30, 1]], dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        c = np.array([[np.inf, 1e30], [1e30, 1]], dtype)
+        first, second = td.testing.row_residuals([(1, a, b)], None, c)
+    assert np.isnan(first)
+    assert second < 1e-6
