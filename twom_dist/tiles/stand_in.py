@@ -3,9 +3,9 @@
 It is that of NumPy or CuPy, but overflows only where ``|alpha| |op(A)| |op(B)|`` does:
 ``alpha op(A) op(B)`` may be finite where ``op(A) op(B)`` is not. Single precision is
 multiplied in double, which holds all its products. In double, where sums overflow, the
-product is computed once more from op(A) and op(B) times 2^-540, whose sums do not. There
-the scaled sums serve, and nowhere else. Entries that scaling rounds have errors of at
-most 2^-535, and their products of 2^489: nothing beside terms that come near 2^1024. To
+product is computed once more from op(A) and op(B) times 2^-540, whose sums do not.
+There the scaled sums serve, and nowhere else. Entries that scaling rounds have errors
+of at most 2^-535, and their products of 2^489: nothing beside terms near 2^1024. To
 scale rows and columns would not do: it loses small entries that decide other sums.
 """
 
