@@ -43,7 +43,7 @@ Multiply = Callable[..., Array]
 
 
 class Prepared:
-    """A product of one tile, or of small matrices of stacks, without its arrays."""
+    """A product of one tile, without its arrays."""
 
     def __init__(self, problem: Problem, multiply: Multiply | None) -> None:
         self._spec, self.adds = problem.spec, problem.c is not None
