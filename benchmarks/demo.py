@@ -78,7 +78,6 @@ def main(a: str | None, b: str | None, size: int | None, n_workers: int | None) 
             *(a, b, FOLDER / "C.zarr"),
             client=client,
             overwrite=True,
-            verify=True,
             progress=bar.report,
         )
     click.echo(summary)

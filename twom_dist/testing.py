@@ -1,6 +1,5 @@
 """Test data and error measures for products, for our own tests and for yours."""
 
-from collections.abc import Sequence
 from fractions import Fraction
 from functools import reduce
 from math import inf, isqrt
@@ -81,56 +80,15 @@ def residual(A: Any, B: Any, C: Any, *, seed: int = 0) -> float:
     _check_shapes(A, B, C)
     if 0 in C.shape:
         return 0.0
-    return float(row_residuals([(1, A, B)], None, C, seed=seed).max())
-
-
-def row_residuals(
-    products: Sequence[tuple[complex, Any, Any]],
-    added: tuple[complex, Any] | None,
-    C: Any,
-    *,
-    seed: int = 0,
-) -> Any:
-    """Measure ``|C x - sum alpha A (B x) - beta C0 x|_i``, all ``|x_j| = 1``.
-
-    The measure of each row is relative to the sum of ``|alpha| ||a_i|| sum_j ||b_j||``
-    and ``|beta| sum_j |c0_ij|``, and excludes errors that underflow may cause. It is
-    Inf if a row of C is not finite although its products are finite and do not
-    overflow, and NaN if the products are not finite or a row of C has overflowed.
-
-    Parameters
-    ----------
-    products : sequence of (alpha, A, B)
-        Factors with matrices of m x k and k x n.
-    added : (beta, C0) or None
-        Factor with a matrix of m x n.
-    C : (m, n) array
-        Result to check. All arrays are NumPy or dask arrays.
-    seed : int
-        Seed of the random phases of x.
-
-    Returns
-    -------
-    (m,) numpy.ndarray
-        Measures of the rows, at most eps as for `residual`.
-    """
     n = C.shape[1]
     x = np.exp(2j * np.pi * np.random.default_rng(seed).random(n))
     if np.dtype(C.dtype).kind != "c":
         x = np.sign(x.real)
-    terms = [_multiply(*product, x) for product in products]
-    if added is not None:
-        beta, C0 = added
-        values, sums, exponents = _apply(C0, x)
-        (beta,), (power,) = _split(np.array([beta]))
-        terms.append((beta * values, abs(beta) * sums, exponents + power))
-    found, _, powers = _apply(C, x)
-    # All terms are scaled by these: none overflows, and what underflows is negligible.
-    top = reduce(np.maximum, (exponents for _, _, exponents in terms))
+    expected, scale, top = _multiply(A, B, x)
+    (largest,) = dask.compute(_largest_parts(C))
+    powers = _exponents(largest)
+    (found,) = dask.compute(_scaled(C, powers[:, np.newaxis]) @ x)
     with np.errstate(over="ignore", invalid="ignore"):
-        expected, scale = (
-            sum(_scaled(term[part], top - term[2]) for term in terms) for part in (0, 1)
-        )
         difference = abs(_scaled(found, top - powers) - expected)
         # Entries that underflow are rounded to multiples of the smallest number.
         tiny = np.frexp(np.finfo(C.dtype).smallest_subnormal)[1]
@@ -138,15 +96,16 @@ def row_residuals(
         inside = np.isfinite(scale)
         relative = np.where(inside, difference, np.nan)
         np.divide(difference, scale, out=relative, where=inside & (scale > 0))
+    # A row that overflows is not finite, and no error.
     most = np.finfo(C.dtype).maxexp - 1
     fits = inside & (top + np.frexp(np.where(inside, scale, 0))[1] < most)
     relative[~np.isfinite(found)] = np.nan
     relative[fits & ~np.isfinite(found)] = np.inf
-    return relative
+    return float(relative.max())
 
 
-def _multiply(alpha: complex, A: Any, B: Any, x: Any) -> tuple[Any, Any, Any]:
-    """Return alpha A (B x) and its scale, divided by 2^e, and the exponents e of rows.
+def _multiply(A: Any, B: Any, x: Any) -> tuple[Any, Any, Any]:
+    """Return A (B x) and its scale, divided by 2^e, and the exponents e of rows.
 
     Every row of A, and B as a whole, is scaled by a power of two, so that no square
     overflows or underflows.
@@ -159,23 +118,7 @@ def _multiply(alpha: complex, A: Any, B: Any, x: Any) -> tuple[Any, Any, Any]:
     a, b = _scaled(A, rows[:, np.newaxis]), _scaled(B, whole)
     bx, columns = dask.compute(b @ x, (abs(b) ** 2).sum(axis=0))
     abx, squares = dask.compute(a @ bx, (abs(a) ** 2).sum(axis=1))
-    (alpha,), (power,) = _split(np.array([alpha]))
-    scale = abs(alpha) * np.sqrt(squares) * np.sqrt(columns).sum()
-    return alpha * abx, scale, rows + whole + power
-
-
-def _apply(C: Any, x: Any) -> tuple[Any, Any, Any]:
-    """Return C x and the row sums of |C|, divided by 2^e, and the exponents e."""
-    (largest,) = dask.compute(_largest_parts(C))
-    rows = _exponents(largest)
-    c = _scaled(C, rows[:, np.newaxis])
-    return (*dask.compute(c @ x, abs(c).sum(axis=1)), rows)
-
-
-def _split(factors: Any) -> tuple[Any, Any]:
-    """Split numbers into factors with parts up to 1, and exponents of two."""
-    powers = _exponents(np.maximum(abs(factors.real), abs(factors.imag)))
-    return _scaled(factors, powers), powers
+    return abx, np.sqrt(squares) * np.sqrt(columns).sum(), rows + whole
 
 
 def _check_shapes(A: Any, B: Any, C: Any) -> None:

@@ -1,7 +1,7 @@
 """A job from store to store: no matrix is ever whole in memory.
 
-The same in a shell is ``twom-dist herk X.zarr -o H.zarr --verify``, and on a cluster
-``sbatch -N 4 jobs/slurm.sbatch herk X.zarr -o H.zarr --verify``, with the scripts that
+The same in a shell is ``twom-dist herk X.zarr -o H.zarr``, and on a cluster
+``sbatch -N 4 jobs/slurm.sbatch herk X.zarr -o H.zarr``, with the scripts that
 ``twom-dist scripts jobs`` writes. A job that was stopped goes on where it was, when the
 same command is given again.
 """
@@ -20,7 +20,7 @@ with tempfile.TemporaryDirectory() as folder:
     values = rng.standard_normal((300, 500)) + 1j * rng.standard_normal((300, 500))
     zarr.create_array(source, data=values, chunks=(100, 250))
 
-    summary = td.update_files(td.herk, source, target, chunks=100, verify=True)
+    summary = td.update_files(td.herk, source, target, chunks=100)
     print(summary)
 
     found = zarr.open_array(target, mode="r")[:]

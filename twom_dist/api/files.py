@@ -27,7 +27,6 @@ def multiply_files(
     chunks: int | None = None,
     overwrite: bool = False,
     refuse_missing: bool = False,
-    verify: bool = False,
     progress: Report | None = None,
     **options: Any,
 ) -> JobSummary:
@@ -65,9 +64,6 @@ def multiply_files(
         Whether to refuse inputs that lack chunks, which zarr and HDF5 read as the fill
         value.
         By default they are counted, and only an array without any chunk is refused.
-    verify : bool
-        Whether to check the result by its product with a random vector, for which all
-        matrices are read twice more.
     progress : callable, optional
         Called with a `Progress` after every tile that has been written.
     **options
@@ -95,8 +91,6 @@ def multiply_files(
         If only some workers have a GPU, or if "cuda" is asked for and none has.
     MemoryLimitError
         If not even one tile fits into the memory of a worker.
-    KernelError
-        If `verify` finds the result wrong, which is then discarded.
 
     Examples
     --------
@@ -114,7 +108,6 @@ def multiply_files(
         output,
         overwrite=overwrite,
         refuse_missing=refuse_missing,
-        verify=verify,
     )
     return run_job(job, client, chunks, progress)
 
@@ -130,7 +123,6 @@ def update_files(
     chunks: int | None = None,
     overwrite: bool = False,
     refuse_missing: bool = False,
-    verify: bool = False,
     progress: Report | None = None,
     **options: Any,
 ) -> JobSummary:
@@ -145,7 +137,7 @@ def update_files(
         As in `multiply_files`.
     b : optional
         As a: the matrix B of her2k and syr2k.
-    c, client, chunks, overwrite, refuse_missing, verify, progress : optional
+    c, client, chunks, overwrite, refuse_missing, progress : optional
         As in `multiply_files`.
     **options
         As in the routine, but for out; engine as in `multiply_files`. Of a result with
@@ -179,7 +171,6 @@ def update_files(
         output,
         overwrite=overwrite,
         refuse_missing=refuse_missing,
-        verify=verify,
     )
     return run_job(job, client, chunks, progress)
 
@@ -199,7 +190,7 @@ def _ask(job: Any, routine: Any, options: Mapping[str, Any], **matrices: Any) ->
 
 
 # Options of a run, which plans and explanations of its job take and do without.
-_OF_RUN = "client", "chunks", "overwrite", "refuse_missing", "verify", "progress"
+_OF_RUN = "client", "chunks", "overwrite", "refuse_missing", "progress"
 
 
 def ask_job(

@@ -37,7 +37,6 @@ _SUM_OPTIONS = [
 _FILE_OPTIONS = [
     flag("--overwrite", "Replace an existing output, and start anew."),
     flag("--refuse-missing", "Refuse inputs that lack chunks."),
-    flag("--verify", "Check the result with a random vector; all is read again."),
 ]
 _WORKER_OPTIONS = [
     option(

@@ -20,12 +20,11 @@ from ..workers.client import (
 from ..workers.local import choose_workers
 from .execution import compute_value, compute_wave
 from .job import Job, check_unchanged
-from .manifest import KEPT, LOOKING, MULTIPLYING, VERIFYING, WRITING, explain_job
+from .manifest import KEPT, LOOKING, MULTIPLYING, WRITING, explain_job
 from .operands import persist_inputs, release_inputs
 from .reports import JobSummary, Progress, count_operations
 from .run import Run, begin
 from .tiles import check_tiles, look_at_whole, make_tasks
-from .verify import measure_residual
 from .watchdog import report_lost_scheduler
 
 Report = Callable[[Progress], None]
@@ -85,15 +84,6 @@ def compute(
         run, found = _multiply(run, client, earlier, count, enter)
         job, layout = run.job, run.layout
         check_unchanged(job, run.manifest["stamps"])
-        checked: tuple[float | None, float | None] = None, None
-        if job.verify:
-            begun = perf_counter()
-            enter(VERIFYING)
-            run.enter(VERIFYING)
-            run.check_whole()
-            checked = measure_residual(job, run.output, found.shifts)
-            # The reported time is that of the product alone.
-            start += perf_counter() - begun
     enter(WRITING)
     run.finish(commit)
     return JobSummary(
@@ -112,8 +102,6 @@ def compute(
         operations=count.operations,
         damaged=damaged,
         missing=run.missing,
-        residual=checked[0],
-        residual_bound=checked[1],
         explanation=explain_job(job, found),
     )
 

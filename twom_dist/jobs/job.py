@@ -35,7 +35,6 @@ class Job(Problem):
     # As in `multiply_files`.
     overwrite: bool = False
     refuse_missing: bool = False
-    verify: bool = False
     # What to type to continue it; empty for a call of Python.
     command: str = ""
     # Where `diag` was read from; empty for an array.
@@ -80,7 +79,6 @@ def open_job(
     *,
     overwrite: bool = False,
     refuse_missing: bool = False,
-    verify: bool = False,
     command: str = "",
 ) -> Job:
     """Open the inputs of a call of paths and stored arrays, and check their headers."""
@@ -113,7 +111,6 @@ def open_job(
         output=output,
         overwrite=as_flag("overwrite", overwrite),
         refuse_missing=as_flag("refuse_missing", refuse_missing),
-        verify=as_flag("verify", verify),
         command=command,
         diag_path=diag_path,
     )

@@ -30,7 +30,6 @@ Manifest = dict[str, Any]
 KEPT = "checking the tiles that are kept"
 LOOKING = "looking at the inputs"
 MULTIPLYING = "multiplying"
-VERIFYING = "verifying the result"
 WRITING = "writing the output"
 
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from math import isfinite
 from socket import gethostname
 from typing import Any
 
@@ -77,16 +76,12 @@ class JobSummary:
         Moduli, 0 for the native product; tiles that an earlier run had finished; those
         of them that the disk had damaged, which were computed again.
     seconds, gflops : float
-        From the first task to the finished file, without the check of `verify`;
-        effective GFLOP/s of this run.
+        From the first task to the finished file; effective GFLOP/s of this run.
     operations : int
         Effective floating-point operations of this run: for all tiles 8mnk if complex,
         2mnk if real, and half as many for herk and syrk.
     missing : dict
         Missing chunks of each zarr or HDF5 input, which were read as its fill value.
-    residual, residual_bound : float or None
-        Residual that `verify` found in the worst row, and the largest that it allows,
-        relative as in `twom_dist.testing.row_residuals`; NaN where no row is finite.
     explanation : Explanation
         How accurate the result is, and why.
     """
@@ -106,8 +101,6 @@ class JobSummary:
     operations: int
     missing: dict[str, int]
     damaged: int = 0
-    residual: float | None = None
-    residual_bound: float | None = None
     explanation: Explanation | None = None
 
     @property
@@ -121,13 +114,10 @@ class JobSummary:
         Returns
         -------
         str
-            The attributes by name; null for NaN and Inf, which JSON does not have.
+            The attributes by name.
         """
-        figures = asdict(self) | {"dtype": self.dtype.name, "gflops": self.gflops}
-        for name, x in figures.items():
-            if isinstance(x, float) and not isfinite(x):
-                figures[name] = None
-        return json.dumps(figures)
+        more = {"dtype": self.dtype.name, "gflops": self.gflops}
+        return json.dumps(asdict(self) | more)
 
     def __str__(self) -> str:
         figures, notes = self._list_figures(), self._list_notes()
@@ -168,9 +158,6 @@ class JobSummary:
             tiles = name_count(self.damaged, "tile", "tiles")
             damage = f"{tiles} from before found damaged on disk and computed again"
             notes.append(("damage", damage))
-        if self.residual is not None:
-            allowed = f"{self.residual_bound:.1e} allowed"
-            notes.append(("check", f"residual {self.residual:.1e} ({allowed})"))
         return notes
 
 

@@ -5,9 +5,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-import dask
-
-from ..errors import MemoryLimitError, PlanError, StoreError, warn_of_native
+from ..errors import MemoryLimitError, StoreError, warn_of_native
 from ..kernels.registry import get_engine
 from ..plan import Cluster, Layout
 from ..store import Output, Place, find_unfinished
@@ -145,7 +143,7 @@ def begin(
                 run.output.record(**about)
             yield run
         except BaseException as error:
-            wrong = getattr(error, "code", "") in ("input-changed", "wrong-result")
+            wrong = getattr(error, "code", "") == "input-changed"
             kept, looked = 0, False
             # The exception under way says more.
             with suppress(StoreError):
@@ -215,11 +213,6 @@ def _settle(job: Job, cluster: Cluster, client: Any) -> tuple[Job, Cluster]:
             # Such workers could not read the tasks, or would compute other bits.
             if finding.status == "failure":
                 raise StoreError(finding.found, finding.advice, "versions-differ")
-    if job.verify and dask.config.get("array.query-planning", False):
-        # Array expressions have no product with a vector.
-        problem = "verify does not work with dask's array expressions"
-        remedy = "Leave it out, or set array.query-planning to False"
-        raise PlanError(problem, remedy, "verify-expressions")
     engine, cluster = choose_engine_and_budget(job.engine, cluster, client)
     job = job.with_engine(engine)
     if client is None and job.system is not None:

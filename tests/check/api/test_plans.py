@@ -141,7 +141,7 @@ def test_files_are_multiplied_by_the_routine_that_is_given(here):
     td.update_files(td.zherk, "A.npy", "H.npy")
     assert same_bits(np.load("H.npy"), td.zherk(a))
     given = td.zherk, "A.npy", "H.npy"
-    own = {"uplo": "lower", "verify": True, "chunks": 4}
+    own = {"uplo": "lower", "chunks": 4}
     assert td.plan(td.update_files, *given, **own).tile_shape == (4, 4, 4)
     explained = td.explain(td.update_files, *given, **own)
     assert explained == td.explain(td.zherk, "A.npy", uplo="lower")

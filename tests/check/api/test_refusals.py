@@ -37,7 +37,7 @@ REFUSED = {
         ("op_a", lambda: td.gemm(A, A, op_a="")),
         ("cluster", lambda: td.plan(td.herk, A, n_workers=np.ones(2))),
         ("not-two-dimensional", lambda: td.Product(np.array(1.0), SHAPE)),
-        ("verify", lambda: files(verify="no")),
+        ("overwrite", lambda: files(overwrite="no")),
         ("stack-shapes", lambda: td.gemm(np.ones((2, 3, 3)), np.ones((3, 3, 3)))),
         ("twofold-dtype", lambda: td.twofold.gemm(SINGLE, SINGLE)),
         ("num-moduli", lambda: prepare(num_moduli=99)),

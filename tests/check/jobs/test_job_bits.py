@@ -1,14 +1,11 @@
-"""Jobs on files: the bits of the routine in memory, and a residual within its bound.
+"""Jobs on files: the bits of the routine in memory.
 
 Files of every shape, dtype and format are among the ways of one property
 (`tests/check/run/test_same_bits.py`); here workers hold little of them.
 """
 
-from functools import partial
-from itertools import product
 from pathlib import Path
 
-import dask
 import h5py
 import numpy as np
 import pytest
@@ -21,11 +18,11 @@ from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.command import contents, make, read, save
 from tests.support.expect import raises
-from tests.support.jobs import at, compute_in
+from tests.support.jobs import compute_in
 from tests.support.stored import left_behind
-from twom_dist.errors import ArgumentError, KernelError, PlanError, StoreError
+from twom_dist.errors import ArgumentError, PlanError, StoreError
 from twom_dist.jobs import open_job
-from twom_dist.store import find_unfinished, read_vector
+from twom_dist.store import read_vector
 
 N, K = 45, 60
 W = np.linspace(-3, 5, K)
@@ -66,11 +63,10 @@ OUTPUTS = {"full": "C.zarr", "lower": "C.npz", "upper": "C.h5"}
 def test_the_file_has_the_bits_of_the_routine(files, routine, paths, options, way):
     before, seen = contents(Path()), []
     output, routine = OUTPUTS[options.get("uplo", "full")], getattr(td, routine)
-    job = open_job(routine.ask(*paths, **options), output, verify=True)
-    summary = compute_in(way, job, progress=seen.append)
+    job = open_job(routine.ask(*paths, **options), output)
+    compute_in(way, job, progress=seen.append)
     whole = options | {x: files[options[x]] for x in ("C", "diag") if x in options}
     assert same_bits(read(output), routine(*(files[x] for x in paths), **whole))
-    assert 0 < summary.residual <= summary.residual_bound
     tiles = 9 if routine is td.gemm else 6
     assert [(p.done, p.tiles) for p in seen] == [(i + 1, tiles) for i in range(tiles)]
     found = contents(Path())
@@ -116,7 +112,6 @@ def test_vectors_of_every_format(here):
         ("output-is-input", {"diag": "w.h5::w", "output": "w.h5::C"}),
         *(("tile", {"chunks": x}) for x in [(3, 3), (0, 3, 3), (1.5, 3, 3), 0, "3"]),
         *(("tile", {"chunks": x}) for x in [2.5, [3], True]),
-        ("verify-expressions", {"verify": True}),
     ],
 )
 def test_refusals(files, code, options):
@@ -125,66 +120,10 @@ def test_refusals(files, code, options):
     before = contents(Path())
     kinds = {"diag-complex": ArgumentError, "vector-shape": StoreError}
     given = {"output": "C.zarr", "overwrite": True, **options}
-    planning = dask.config.set({"array.query-planning": "verify" in options})
-    with planning, raises(kinds.get(code, PlanError), code):
+    with raises(kinds.get(code, PlanError), code):
         td.update_files(td.herk, "A.zarr", **given)
     assert contents(Path()) == before
     (Path("w.h5")).unlink()
-
-
-# --- the residual ---------------------------------------------------------------------
-
-
-def test_a_wrong_result_gets_no_name(files, here):
-    """As where a worker's memory is bad."""
-    before = sorted(here.iterdir())
-    for error, cell in product((1e-9, np.nan, np.inf), ((0, 0), (0, 2))):
-
-        def damage(error=error, cell=cell):
-            output, _ = find_unfinished("C.npy").find()
-            tile = output[output.region(*cell)]
-            tile[0, 0] += error
-            output.write(*cell, tile)
-
-        options = {"verify": True, "chunks": 16, "progress": at(6, damage), **GIVEN}
-        with raises(KernelError, "wrong-result"):
-            td.update_files(td.herk, "A.zarr", "C.npy", **options)
-        assert sorted(here.iterdir()) == before
-
-
-def test_no_scale_hides_an_error_or_looks_like_one(here):
-    a, b = make(40, 24, 0), make(24, 40, 1)
-    np.save("C0.npy", make(40, 40, 2))
-    np.save("small.npy", 1e-160 * a)
-    np.save("large.npy", 1e200 * b)
-    paths, given = ("small.npy", "large.npy", "C.npy"), {"verify": True, **GIVEN}
-    multiply = partial(td.multiply_files, *paths, overwrite=True, **given)
-    added = {"alpha": 1e-58, "c": "C0.npy", "beta": 1e-18}
-    for options in ({"alpha": 1e-160}, added):
-        summary = multiply(chunks=16, **options)
-        assert summary.residual <= summary.residual_bound
-    # Where results underflow, their rounding is no error.
-    for scale in (1e-150, 1e-160, 1e-300):
-        np.save("tiny.npy", scale * a)
-        td.update_files(td.herk, "tiny.npy", "U.npy", overwrite=True, **given)
-    # One row is not a number; the others are checked.
-    a[3, 5] = np.nan
-    np.save("small.npy", a)
-    assert 0 < (summary := multiply()).residual <= summary.residual_bound
-    np.save("small.npy", np.full((40, 24), np.inf))
-    summary = multiply()
-    assert np.isnan(summary.residual)
-    assert '"residual": null' in summary.to_json()
-    # Nor is an overflow an error of the machine.
-    np.save("A.npy", np.array([[1e200, 1e200], [1, 2]]))
-    summary = td.multiply_files("A.npy", "A.npy", "C.npy", overwrite=True, **given)
-    assert summary.residual <= summary.residual_bound
-    assert np.isinf(np.load("C.npy")[0, 0])
-    # Columns may be shifted, and none are.
-    given |= {"equilibrate": True, "overwrite": True}
-    np.save("A.npy", b)
-    td.update_files(td.her2k, "A.npy", "C.npy", b="A.npy", **given)
-    assert same_bits(read("C.npy"), td.her2k(b, b, equilibrate=True, **GIVEN))
 
 
 @pytest.fixture

@@ -307,21 +307,17 @@ def damage_one():
 
 # What is done at a tile, the code of the error, and tiles that are kept.
 @cases(
-    ("tile", "act", "code", "kept", "verify"),
+    ("tile", "act", "code", "kept"),
     [
-        (9, try_too, None, 0, False),
-        (9, remove_one, "tiles-gone", TILES - 1, False),
-        # Tiles are read once more: to verify them, or for an export.
-        (9, remove_one, "tiles-gone", TILES - 1, True),
-        (TILES, damage_one, "tile-damaged", TILES - 1, False),
-        (TILES, damage_one, "tile-damaged", TILES - 1, True),
-        (TILES, partial(save, "C.npy", np.eye(3)), "output-exists", TILES, False),
+        (9, try_too, None, 0),
+        (9, remove_one, "tiles-gone", TILES - 1),
+        # The export reads them once more.
+        (TILES, damage_one, "tile-damaged", TILES - 1),
+        (TILES, partial(save, "C.npy", np.eye(3)), "output-exists", TILES),
     ],
 )
-def test_what_happens_during_a_run_costs_no_other_tile(
-    files, tile, act, code, kept, verify
-):
-    job = partial(multiply, "C.npy", verify=verify)
+def test_what_happens_during_a_run_costs_no_other_tile(files, tile, act, code, kept):
+    job = partial(multiply, "C.npy")
     if code is None:
         job(progress=at(tile, act))
     else:

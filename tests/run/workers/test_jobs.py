@@ -75,8 +75,7 @@ def test_the_workers_of_a_job_share_k(client, here):
     with client.as_current():
         plan = td.plan(td.update_files, td.herk, "A.zarr", op="C", chunks=16)
         assert plan.layers == 2
-    summary = job("H.zarr", verify=True)
-    assert summary.residual <= summary.residual_bound
+    job("H.zarr")
     expected = td.herk(a, op="C")
     assert same_bits(read("H.zarr"), expected)
     jobs.stop_after(1, lambda **x: job("K.npy", **x))
