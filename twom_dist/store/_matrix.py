@@ -104,8 +104,7 @@ class StoredMatrix(ABC):
         """Count the chunks that an array has and could have.
 
         zarr and HDF5 read a missing chunk as the fill value, and zarr writes no chunk
-        that holds nothing else. A part that no source of a virtual dataset covers is
-        missing as well. (1, 1) for other formats.
+        that holds nothing else. (1, 1) for other formats.
         """
         return 1, 1
 

@@ -27,7 +27,7 @@ from tests.support.stored import (
     save,
 )
 from twom_dist.errors import StoreError
-from twom_dist.store import find_unfinished, open_matrix
+from twom_dist.store import find_unfinished, open_matrix, read_vector
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -142,6 +142,29 @@ def test_a_file_of_the_same_size_and_time_is_another_one(name):
         assert tokenize(open_matrix(name)) != tokenize(matrix)
 
 
+def test_a_linked_dataset_is_looked_at_where_it_lies():
+    save("B.h5", make_matrix())
+    with h5py.File("A.h5", "w") as file:
+        file["A"] = h5py.ExternalLink("B.h5", "matrix")
+    matrix = open_matrix("A.h5::A")
+    assert_same_bits(matrix[:, :], make_matrix())
+    before = matrix.stamp()
+    disguise("B.h5")
+    assert matrix.stamp() != before
+
+
+def test_values_in_other_files_are_refused(here):
+    layout = h5py.VirtualLayout((2, 2), "f8")
+    layout[:] = h5py.VirtualSource("none.h5", "A", (2, 2))
+    raw = [(f"{here}/raw.bin", 0, h5py.h5f.UNLIMITED)]
+    with h5py.File("A.h5", "w") as file:
+        file.create_virtual_dataset("virtual", layout)
+        file.create_dataset("external", data=np.eye(2), external=raw)
+    for name, find in product(("virtual", "external"), (open_matrix, read_vector)):
+        with raises(StoreError, "values-elsewhere"):
+            find(f"A.h5::{name}")
+
+
 # --- damage ---------------------------------------------------------------------------
 
 
@@ -233,6 +256,27 @@ def test_missing_chunks_are_told_or_refused():
     assert os.listdir() == ["A.zarr"]
     assert td.multiply_files(*paths, op_b="C").missing == {"A": 1, "B": 1}
     assert np.array_equal(np.load("C.npy"), td.gemm(values, values, op_b="C"))
+
+
+def test_parts_that_hdf5_lacks_are_counted_or_refused(call):
+    with h5py.File("A.h5", "w") as file:
+        A = file.create_dataset("A", shape=(4, 6), dtype="f8", chunks=(4, 2))
+        A[:, :4] = make_matrix((4, 4), "f8")
+        file.create_dataset("whole", shape=(4, 6), dtype="f8")
+        file.create_dataset("cut", shape=(4, 6), dtype="f8", chunks=(2, 3))
+        file.create_dataset("w", shape=(4,), dtype="f8")
+        file.create_dataset("empty", shape=(0, 6), dtype="f8")
+    assert '"missing_chunks": 1' in call("info", "A.h5::A", "--json")[1]
+    with raises(StoreError, "missing-chunks"):
+        td.update_files(td.herk, "A.h5::A", "C.npy", refuse_missing=True)
+    done = td.update_files(td.herk, "A.h5::A", "C.npy", num_moduli=16)
+    assert done.missing == {"A": 1}
+    for name in ("whole", "cut"):
+        with raises(StoreError, "no-chunks"):
+            td.update_files(td.herk, f"A.h5::{name}", "D.npy")
+    with raises(StoreError, "no-chunks"):
+        read_vector("A.h5::w")
+    assert td.update_files(td.herk, "A.h5::empty", "D.npy").missing == {}
 
 
 def test_an_output_tells_where_it_comes_from(here):
