@@ -137,13 +137,11 @@ def bench_host(report: Report, args: Namespace) -> None:
     with idle_device() if on == "gpu" else idle_cpu(on == "vnni"):
         for n in args.sides:
             A, B = (random_matrix(n, n, seed=seed) for seed in (1, 2))
-            product = td.Product((n, n), (n, n), num_moduli=16)
             out = np.empty((n, n), complex)
             cases: dict[str, Callable[[], Any]] = {
                 "gemm": partial(td.gemm, A, B, num_moduli=16),
                 "gemm into out": partial(td.gemm, A, B, num_moduli=16, out=out),
                 "herk": partial(td.herk, A, num_moduli=16),
-                "Product": partial(product, A, B),
                 "matmul": partial(td.matmul, A, B, num_moduli=16),
             }
             if on != "gpu":

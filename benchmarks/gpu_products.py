@@ -27,8 +27,6 @@ NUM_MODULI = 16
 # Candidates whose stages, and whose errors, are measured.
 PHASED = ("2m", "herk", "syrk")
 EXACT = ("2m", "default", "3m", "cupy.matmul")
-# Side of products whose launches may take longer than the device.
-LARGEST_GRAPH = 2048
 # Number of matrices in a stack, and options of ours: the default looks at each.
 STACK = 256
 STACKED = {"normwise": {"accuracy": "normwise"}, "default": {}}
@@ -89,8 +87,6 @@ def bench_square(report: Report, n: int, repeats: int) -> None:
         "herk": partial(td.herk, A, num_moduli=NUM_MODULI),
         "syrk": partial(td.syrk, A, num_moduli=NUM_MODULI),
     }
-    if n <= LARGEST_GRAPH:
-        candidates["2m, graph"] = replayed(A, B)
     candidates["2m, mma"] = by(("mma",), candidates["2m"])
     operations = dict.fromkeys(candidates, 8 * n**3)
     operations |= dict.fromkeys(("herk", "syrk"), 4 * n**3)
@@ -113,12 +109,6 @@ def bench_square(report: Report, n: int, repeats: int) -> None:
         error=error,
         **speeds,
     )
-
-
-def replayed(A: Any, B: Any) -> Callable[[], Any]:
-    product = td.Product(A.shape, B.shape, num_moduli=NUM_MODULI, graph=True)
-    out = cp.empty((A.shape[0], B.shape[1]), A.dtype)
-    return lambda: product(A, B, out=out)
 
 
 def by(
@@ -154,7 +144,6 @@ def bench_host(report: Report, n: int = 64) -> None:
     A = random_matrix(n)
     candidates: dict[str, Callable[[], Any]] = {
         "gemm": partial(gemm, A, A),
-        "graph": replayed(A, A),
         "default": partial(td.gemm, A, A),
         "herk": partial(td.herk, A, num_moduli=NUM_MODULI),
         "cupy.matmul": partial(cp.matmul, A, A),

@@ -4,7 +4,7 @@ NumPy and CuPy arrays are multiplied at once, dask arrays lazily; see `twom_dist
 
 multiply
     ``gemm``, ``herk``, ``syrk``, ``her2k``, ``syr2k``, and their BLAS-typed names, such
-    as ``zgemm``; ``Product``, for calls of the same shapes
+    as ``zgemm``
 the same routines otherwise
     ``integers``: exactly; ``twofold``: to twice the digits, as two arrays; ``xarray``:
     of DataArrays, by the names of their dimensions
@@ -29,7 +29,6 @@ from .api.explain import explain
 from .api.files import multiply_files, update_files
 from .api.gemm import cgemm, dgemm, gemm, sgemm, zgemm
 from .api.plans import plan
-from .api.prepared import Product
 from .api.updates import (
     cher2k,
     cherk,
@@ -63,7 +62,6 @@ __all__ = [
     "Explanation",
     "JobSummary",
     "Plan",
-    "Product",
     "__version__",
     "cgemm",
     "cher2k",

@@ -155,12 +155,10 @@ def count_host_calls():
     By loops, which any machine has: a call of a kernel that Numba compiled is none.
     """
     small = _small()
-    product = td.Product((16, 16), (16, 16), num_moduli=16)
     cases = {
         "gemm": lambda: td.gemm(small, small, num_moduli=16),
         "gemm by default": lambda: td.gemm(small, small),
         "herk": lambda: td.herk(small, num_moduli=16),
-        "Product": lambda: product(small, small),
         "matmul": lambda: td.matmul(small, small, num_moduli=16),
     }
     with ExitStack() as stack:

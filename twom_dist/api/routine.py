@@ -51,7 +51,6 @@ _SAME = {
 # What plans and explanations take instead of functions that run or hold routines.
 _INSTEAD = {
     "integers.matmul": "Give td.integers.gemm with the same matrices",
-    "Product": "Give the routine that it was made with",
 }
 
 

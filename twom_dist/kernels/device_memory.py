@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -38,8 +37,7 @@ def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:
         if xp.__name__ != "cupy":
             raise
     _give_up()
-    # Memory that a Product keeps is not given up: CUDA graphs may use it.
-    pool = _owner(shared_allocator(xp))
+    pool = _pool(xp)
     if isinstance(pool, xp.cuda.MemoryPool):
         # CuPy does not where the pool's limit is reached.
         pool.free_all_blocks()
@@ -66,9 +64,7 @@ def free_bytes(cupy: Any) -> int | None:
 
     What RMM's or PyTorch's pool still holds cannot be asked for.
     """
-    owner = _owner(cupy.cuda.get_allocator())
-    if isinstance(owner, OwnMemory):
-        return owner.free_bytes
+    owner = _pool(cupy)
     if not isinstance(owner, cupy.cuda.MemoryPool):
         return None
     free = int(cupy.cuda.runtime.memGetInfo()[0]) + int(owner.free_bytes())
@@ -91,53 +87,9 @@ def count_sharers() -> int:
         return 1
 
 
-def shared_allocator(cupy: Any) -> Any:
-    """Return CuPy's current allocator, or the one below a product's own memory."""
-    allocator = cupy.cuda.get_allocator()
-    owner = _owner(allocator)
-    return owner.below if isinstance(owner, OwnMemory) else allocator
-
-
-def _owner(allocator: Any) -> Any:
-    """Return the pool whose method an allocator is, or None."""
-    return getattr(allocator, "__self__", None)
-
-
-class OwnMemory:
-    """Memory of CuPy's current allocator that is kept from one use to the next.
-
-    A use that allocates the same as the use before takes nothing from that allocator,
-    and so can be captured.
-
-    Attributes
-    ----------
-    free_bytes : int, optional
-        What was free when it was made, so that all uses choose the same tiles.
-    below : callable
-        The allocator that it takes from.
-    """
-
-    def __init__(self) -> None:
-        import cupy
-
-        self.free_bytes, self.below = free_bytes(cupy), cupy.cuda.get_allocator()
-        self._pool = cupy.cuda.MemoryPool(self.below)
-
-    def use(self) -> AbstractContextManager[None]:
-        """Allocate from it."""
-        import cupy
-
-        context: AbstractContextManager[None] = cupy.cuda.using_allocator(self.malloc)
-        return context
-
-    def malloc(self, size: int) -> Any:
-        """Allocate a block that keeps the pool alive, whatever those of CuPy do."""
-        import cupy
-
-        block = self._pool.malloc(size)
-        owner = block, self._pool
-        memory = cupy.cuda.UnownedMemory(block.ptr, size, owner, block.device_id)
-        return cupy.cuda.MemoryPointer(memory, 0)
+def _pool(cupy: Any) -> Any:
+    """Return the pool whose method CuPy's current allocator is, or None."""
+    return getattr(cupy.cuda.get_allocator(), "__self__", None)
 
 
 def try_with_less(compute: Callable[[], _Result]) -> _Result:

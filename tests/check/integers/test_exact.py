@@ -151,13 +151,11 @@ def test_entries_fit_even_where_their_products_are_few():
             assert np.asarray(td.integers.gemm(x, ones))[0, 1] == largest
 
 
-def test_places_products_and_explanations():
+def test_places_and_explanations():
     a = random_integers((5, 4), "int8", True)
     out, expected = np.empty((5, 5), complex), td.integers.herk(a, pairs=True)
     assert td.integers.herk(a, pairs=True, out=out) is out
     assert same_bits(out, expected)
-    product = td.Product((5, 4), dtype="int8", routine=td.integers.syrk)
-    assert same_bits(product(a[..., 0]), td.integers.syrk(a[..., 0]))
     found = td.explain(td.integers.herk, a, pairs=True)
     assert (found.asked, found.error_bound) == ("an exact product", 0)
     plan = td.plan(td.integers.herk, (1024, 4096, 2), dtype="int8", pairs=True)
@@ -204,7 +202,6 @@ REFUSALS = [
     refuse(PlanError, "pairs", exact.herk, p8, pairs="yes"),
     refuse(PlanError, "out", exact.syrk, a8, out="dd"),
     refuse(PlanError, "op", exact.herk, p8, op="T", pairs=True),
-    refuse(ArgumentError, "pairs", td.Product, (5, 4), routine=exact.herk, pairs=True),
     *(refuse(AccuracyError, "exact-range", exact.syrk, x) for x in WIDE),
     refuse(AccuracyError, "exact-range", exact.syr2k, JUST, JUST),
     refuse(AccuracyError, "exact-range", td.plan, exact.syrk, WIDE[1]),

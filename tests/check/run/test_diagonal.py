@@ -169,7 +169,6 @@ def multiply(diag, **options):
         (PlanError, "out", multiply(cut(np.ones(3), 2), out=np.ones((2, 2)))),
         (ArgumentError, "diag-complex", lambda: td.herk(A, diag=np.ones(3, "c16"))),
         (ArgumentError, "dtype-unsafe", lambda: td.sgemm(SINGLE, SINGLE.T, diag=A[0])),
-        (ArgumentError, "diag", lambda: td.Product((2, 3), (3, 2), diag=A[0])),
         (ArgumentError, "unknown-option", lambda: td.her2k(A, A, diag=A[0])),
         (KernelError, "block-shape", lambda: LIES.compute(scheduler="sync")),
     ],

@@ -170,9 +170,8 @@ class CudaDevice(Streams):
         key = (current_device(), id(table))
         if key not in self._constants:
             # Any stream may use it next, and the current one may be captured, which
-            # refuses to be waited for; a product's own memory goes with the product.
-            shared = cupy.cuda.using_allocator(device_memory.shared_allocator(cupy))
-            with shared, cupy.cuda.Stream(non_blocking=True) as own:
+            # refuses to be waited for.
+            with cupy.cuda.Stream(non_blocking=True) as own:
                 copied = cupy.asarray(table)
                 own.synchronize()
             self._constants.setdefault(key, (table, copied))
