@@ -90,7 +90,7 @@ def clean(folder: str, yes: bool, as_json: bool) -> None:
     """List what stopped jobs have left in a folder: tiles that are finished.
 
     The command that was stopped continues from them; when they are removed, it starts
-    anew. Folders of running jobs stay, and those that hold anything else.
+    anew. Folders of running jobs stay, and what jobs have not made.
     """
     from ..store.unfinished import list_leftovers
 

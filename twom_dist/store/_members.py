@@ -1,27 +1,18 @@
 """A member of an HDF5 file that exists: others in the file stay as they are."""
 
-import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
-from glob import escape, glob
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from ..errors import StoreError
 from ._errors import store_errors
-from ._location import DEFAULT_MEMBER, Location
+from ._location import Location
 from ._tree import check_kind, stamp_file
-from .output import MANIFEST, Manifest, open_output
-
-# Name of the manifest's entry for the member that an output becomes.
-MEMBER = "member"
 
 
-def check_member(location: Location, overwrite: bool, folder: str) -> None:
-    """Refuse a member that would take more from its file than its own dataset.
-
-    `folder`: where outputs of the file are made, one at a time.
-    """
+def check_member(location: Location, overwrite: bool) -> None:
+    """Refuse a member that would take more from its file than its own dataset."""
     path, member = location.path, str(location.member)
     if location.format != "hdf5":
         raise StoreError(
@@ -44,36 +35,6 @@ def check_member(location: Location, overwrite: bool, folder: str) -> None:
             "Choose another name",
             "output-holds-others",
         )
-    for store in glob(os.path.join(escape(folder), "*.zarr")):
-        manifest = _read_manifest(store)
-        another = manifest and is_other_member(location, manifest)
-        if another and not _is_there(path, manifest):
-            raise StoreError(
-                f"{folder!r} holds the unfinished output of another member",
-                "Finish that job first, or remove its tiles with twom-dist clean",
-                "member-unfinished",
-            )
-
-
-def is_other_member(location: Location, manifest: Manifest) -> bool:
-    """Tell the unfinished output of another member of a file that exists."""
-    own = location.member in (None, manifest.get(MEMBER))
-    return not own and os.path.exists(location.path)
-
-
-def _read_manifest(store: str) -> Manifest:
-    # A damaged file makes zarr raise errors of every kind.
-    with suppress(Exception):
-        return open_output(store, "")[1]
-    return {}
-
-
-def _is_there(path: str, manifest: Manifest) -> bool:
-    """Tell an output that has its name, though its run was killed before it tidied."""
-    with suppress(Exception), _open(path) as file:
-        notes = file[manifest[MEMBER] or DEFAULT_MEMBER].attrs[MANIFEST]
-        return bool(json.loads(str(notes))["id"] == manifest["id"])
-    return False
 
 
 def _look_for(path: str, member: str) -> str:

@@ -16,7 +16,6 @@ from ._export import export, export_bytes, publish
 from ._guards import (
     NO_LOCKS,
     check_system,
-    find_foreign_file,
     heartbeat,
     is_at,
     is_locked,
@@ -26,10 +25,12 @@ from ._guards import (
 )
 from ._location import make_absolute, parse_location
 from ._matrix import matrix_class
-from ._members import MEMBER, check_member, exclude_writers, is_other_member
+from ._members import check_member, exclude_writers
 from ._place import Commit, Place, Signs
 from .output import Manifest, Output, open_output
 
+# Name of the manifest's entry for the member that an output becomes.
+_MEMBER = "member"
 # Publishing the output opens the folder in order to sync its list of names.
 _ALL_RIGHTS = os.R_OK | os.W_OK | os.X_OK
 
@@ -60,6 +61,16 @@ class Unfinished(Place):
 
     def find(self) -> tuple[Output, Manifest] | None:
         """Return what an earlier run left, with its manifest."""
+        left = self._find_any()
+        return None if left is None or self._is_other(left[1]) else left
+
+    def _is_other(self, manifest: Manifest) -> bool:
+        """Tell the unfinished output of another member of a file that exists."""
+        own = self.location.member in (None, manifest.get(_MEMBER))
+        return not own and os.path.exists(self.location.path)
+
+    def _find_any(self) -> tuple[Output, Manifest] | None:
+        """Return what an earlier run left, of this member or another."""
         with store_errors(self.folder, "read"):
             stores = sorted(Path(self.folder).glob("*.zarr"))
         for store in stores:
@@ -84,8 +95,7 @@ class Unfinished(Place):
                         "unfinished-damaged",
                     ) from error
             else:
-                if not is_other_member(self.location, manifest):
-                    return output, manifest
+                return output, manifest
         return None
 
     def keep(self, look: bytes) -> None:
@@ -118,7 +128,17 @@ class Unfinished(Place):
         if not tree.exists(target):
             return
         if self.location.member is not None:
-            return check_member(self.location, overwrite, self.folder)
+            check_member(self.location, overwrite)
+            left = None
+            with suppress(StoreError):  # nobody can continue it
+                left = self._find_any()
+            if left is not None and self._is_other(left[1]):
+                raise StoreError(
+                    f"{self.folder!r} holds the unfinished output of another member",
+                    "Finish that job first, or remove its tiles with twom-dist clean",
+                    "member-unfinished",
+                )
+            return
         if not overwrite:
             raise StoreError(
                 f"{target!r} exists",
@@ -215,7 +235,7 @@ class Unfinished(Place):
     def start(self, output: Output, manifest: Manifest) -> None:
         """Remove earlier files, and create the array."""
         self._clear()
-        output.create(manifest | {MEMBER: self.location.member})
+        output.create(manifest | {_MEMBER: self.location.member})
 
     def finish(
         self, output: Output, overwrite: bool, commit: Commit = lambda: None
@@ -245,32 +265,37 @@ class Unfinished(Place):
 
     def find_obstacle(self) -> str:
         """Return the reason why files in the folder must stay; empty if none must."""
-        output = os.path.basename(self.location.path)
-        if stranger := find_foreign_file(self.folder, self.location.path):
-            return f"it holds {stranger!r}, which no job has written"
         aside = any(Path(self.folder).glob("*.old"))
         if aside and not os.path.lexists(self.location.path):
             # A run was killed between the two renames of `publish`.
+            output = os.path.basename(self.location.path)
             return f"it holds the old {output!r}; run the same job again to finish"
         return ""
 
     def _clear(self) -> None:
-        """Remove everything but the lock file."""
+        """Remove what jobs have made but for the lock file."""
+        folder, name = Path(self.folder), os.path.basename(self.location.path)
         with store_errors(self.folder, "removed"):
-            for store in Path(self.folder).glob("*.zarr"):
+            for store in folder.glob("*.zarr"):
                 # If a kill leaves part of the store, no run may continue it.
                 os.rename(store, f"{store}.draft")
-            for path in Path(self.folder).iterdir():
-                if path.name != "lock":
-                    tree.remove(str(path))
+            # An .npz is made from an .npy file.
+            files = "look", "look.draft", name, f"{name}.npy"
+            for path in (*folder.glob("*.zarr.*"), *map(folder.joinpath, files)):
+                tree.remove(str(path))
 
     def remove(self, output: Output | None = None) -> None:
-        """Remove the folder, the lock file last, unless something in it must stay."""
+        """Remove the folder, the lock file last, unless something in it must stay.
+
+        What jobs have not made stays, and the folder with it.
+        """
         if self.find_obstacle():
             return
         self._clear()
         with store_errors(self.folder, "removed"):
-            tree.remove(self.folder)
+            tree.remove(self.lock_path)
+            with suppress(OSError):
+                os.rmdir(self.folder)
 
 
 def disk_bytes(folder: str) -> int:
