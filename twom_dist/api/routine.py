@@ -20,7 +20,7 @@ from ..problem.call import Call
 from ..problem.dtypes import DTYPES
 from ..problem.options import show_options
 from ..problem.pairs import check_told, is_stack
-from ..run.prepared import compute_arrays
+from ..run.prepared import compute_arrays, find_key
 from ..tiles.routine import ROUTINES, Routine
 from .types import (
     Askable,
@@ -56,11 +56,15 @@ _INSTEAD = {
 
 def compute_call(call: Call) -> Any:
     """Compute a call, in whatever arrays it was given."""
-    terms, A, B, C, out, names, diag = call
-    if names is not None:
+    if call.names is not None:
         return labelled.apply(compute_call, call)
+    key = find_key(call)
+    if key is not None:
+        return compute_arrays(call, key)
+    terms, A, B, C, out, _, diag = call
     (A, B, C, out, diag), give_back = adopt(A=A, B=B, C=C, out=out, diag=diag)
-    return give_back(compute_arrays(Call(terms, A, B, C, out, None, diag)))
+    call = Call(terms, A, B, C, out, None, diag)
+    return give_back(compute_arrays(call, find_key(call)))
 
 
 def _computing(ask: Callable[..., Call]) -> Any:

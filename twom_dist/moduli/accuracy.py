@@ -45,23 +45,6 @@ def unit_roundoff(dtype: Any, components: int = 1) -> float:
     return SINGLE if np.dtype(dtype).char in "fF" else DOUBLE
 
 
-def is_complex(dtype: Any) -> bool:
-    """Return True if a dtype is complex."""
-    return bool(np.dtype(dtype).kind == "c")
-
-
-def required_bits(accuracy: str | float, dtype: Any, components: int = 1) -> float:
-    """Translate an accuracy into the least log2 M.
-
-    A float eps, above 0 and up to 0.5, is a normwise target:
-    ``|dC_ij| <= sqrt(k) eps ||a_i|| ||b_j||``, apart from the rounding of the result.
-    It takes ``log2 M >= 4 + 2 log2(1/eps)``.
-    """
-    if isinstance(accuracy, str):
-        return NAMED_BITS[accuracy][unit_roundoff(dtype, components)]
-    return 4 + 2 * log2(1 / accuracy)
-
-
 def choose_system(
     method: str,
     dtype: Any,
@@ -71,18 +54,42 @@ def choose_system(
 ) -> ResidueSystem:
     """Pick the shortest residue system of an accuracy.
 
+    A float eps, above 0 and up to 0.5, is a normwise target:
+    ``|dC_ij| <= sqrt(k) eps ||a_i|| ||b_j||``, apart from the rounding of the result.
+    It takes ``log2 M >= 4 + 2 log2(1/eps)``. For a normwise accuracy the full bound is
+    checked, since its round number of bits omits some terms: it takes one more modulus
+    if the target times sqrt(k) is coarse, or if k is above 2^24.
+
     A long inner dimension k needs more moduli to have a valid scaling. For real dtypes
     every method takes one product per modulus; an accuracy that the moduli of "2m"
     cannot reach takes those of "hybrid". `components`: number of doubles in an entry.
     """
-    kind = method if is_complex(dtype) else "real"
-    found = _shortest_accurate(kind, dtype, k, accuracy, components)
-    return _check_scaling(found, kind, k)
+    kind, u = _kind(method, dtype), unit_roundoff(dtype, components)
+    if isinstance(accuracy, str):
+        bits: float = NAMED_BITS[accuracy][u]
+        allowed = sqrt(k) * u if accuracy == "normwise" else inf
+    else:
+        bits, allowed = 4 + 2 * log2(1 / accuracy), sqrt(k) * accuracy
+    system = _shortest_within(kind, bits, k, allowed)
+    if system is None:
+        most = log2_product(p for p, _ in available_moduli(_longest(kind)))
+        raise AccuracyError(
+            f"accuracy={shown(accuracy)} needs {bits:.0f} bits, but all moduli for "
+            f"{np.dtype(dtype)} have {most:.0f}",
+            "Use a larger target",
+            "accuracy-out-of-reach",
+        )
+    return _check_scaling(system, kind, k)
+
+
+def _kind(method: str, dtype: Any) -> str:
+    """Return the method of a dtype: that of real numbers is one whatever is asked."""
+    return method if np.dtype(dtype).kind == "c" else "real"
 
 
 def counted_system(method: str, dtype: Any, k: int, num_moduli: int) -> ResidueSystem:
     """Return the residue system of a given number of moduli."""
-    kind = method if is_complex(dtype) else "real"
+    kind = _kind(method, dtype)
     limit = len(available_moduli(kind))
     if not 1 <= num_moduli <= limit:
         most = len(available_moduli(_longest(kind)))
@@ -103,32 +110,6 @@ def _check_scaling(system: ResidueSystem, kind: str, k: int) -> ResidueSystem:
             f"rows of k={k} entries need more moduli than {system.num_moduli}",
             f"Use at least {least} moduli",
             "too-few-moduli",
-        )
-    return system
-
-
-def _shortest_accurate(
-    kind: str, dtype: Any, k: int, accuracy: str | float, components: int
-) -> ResidueSystem:
-    """Return the shortest system that has the bits of an accuracy.
-
-    For a normwise accuracy the full bound is checked, since its round number of bits
-    omits some terms: it takes one more modulus if the target times sqrt(k) is coarse,
-    or if k is above 2^24.
-    """
-    bits, allowed = required_bits(accuracy, dtype, components), inf
-    if not isinstance(accuracy, str):
-        allowed = sqrt(k) * accuracy
-    elif accuracy == "normwise":
-        allowed = sqrt(k) * unit_roundoff(dtype, components)
-    system = _shortest_within(kind, bits, k, allowed)
-    if system is None:
-        most = log2_product(p for p, _ in available_moduli(_longest(kind)))
-        raise AccuracyError(
-            f"accuracy={shown(accuracy)} needs {bits:.0f} bits, but all moduli for "
-            f"{np.dtype(dtype)} have {most:.0f}",
-            "Use a larger target",
-            "accuracy-out-of-reach",
         )
     return system
 
@@ -238,7 +219,7 @@ def product_rounding(dtype: Any) -> float:
     u times a real number; ``sqrt(5) u`` times a complex one: R. Brent, C. Percival,
     P. Zimmermann, Math. Comp. 76 (2007).
     """
-    return (sqrt(5) if is_complex(dtype) else 1) * unit_roundoff(dtype)
+    return (sqrt(5) if np.dtype(dtype).kind == "c" else 1) * unit_roundoff(dtype)
 
 
 def error_bound(
@@ -252,5 +233,5 @@ def error_bound(
     """
     u = unit_roundoff(dtype, components)
     if system is None:
-        return (4 if is_complex(dtype) else 1) * max(k, 1) * u
+        return (4 if np.dtype(dtype).kind == "c" else 1) * max(k, 1) * u
     return float(quantisation_bound(system, k)) + 2 * u

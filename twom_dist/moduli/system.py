@@ -259,8 +259,9 @@ def first_system(method: str, bits: float) -> ResidueSystem | None:
     Its number of moduli is its name, also of "hybrid", where `shortest_system` may need
     up to 5 % less of products.
     """
-    count = _prefix(available_moduli(method), bits)
-    return None if count is None else residue_system(method, count)
+    choice = available_moduli(method)
+    count = _prefix(choice, bits)
+    return None if count is None else make_system(method, choice[:count])
 
 
 @cache

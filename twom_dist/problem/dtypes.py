@@ -24,7 +24,13 @@ def result_dtype(letter: str | None, **matrices: Any) -> np.dtype[Any]:
                 "Convert it with astype",
                 "dtype",
             )
-    dtype = np.dtype(DTYPES[letter]) if letter else _promote(given.values())
+    if letter:
+        dtype = np.dtype(DTYPES[letter])
+    else:
+        dtype = np.result_type(*given.values())
+        if dtype.kind in "biu":
+            dtype = np.result_type(dtype, np.float64)
+        dtype = product_dtype(np.float32 if dtype == np.float16 else dtype)
     for name, source in given.items():
         if not np.can_cast(source, dtype, "safe"):
             raise ArgumentError(
@@ -33,15 +39,6 @@ def result_dtype(letter: str | None, **matrices: Any) -> np.dtype[Any]:
                 "dtype-unsafe",
             )
     return dtype
-
-
-def _promote(dtypes: Any) -> np.dtype[Any]:
-    dtype = np.result_type(*dtypes)
-    if dtype.kind in "biu":
-        dtype = np.result_type(dtype, np.float64)
-    if dtype == np.float16:
-        dtype = np.dtype(np.float32)
-    return product_dtype(dtype)
 
 
 def product_dtype(dtype: Any) -> np.dtype[Any]:

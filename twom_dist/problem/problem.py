@@ -109,15 +109,18 @@ class Problem:
 def of_arrays(call: Call) -> Problem:
     """Pose the problem of arrays in memory or of dask arrays, as `of_headers` does."""
     choice, one, out = call.terms.choice, call.terms.routine.matrices == 1, call.out
-    # On the host it serves all blocks.
-    diag = call.diag if is_on_device(call.diag) else None
-    family = common_family(A=call.A, B=call.B, C=call.C, diag=diag)
+    families: dict[str, Any] = {"A": call.A, "B": call.B, "C": call.C}
+    if call.diag is not None and is_on_device(call.diag):
+        families["diag"] = call.diag  # on the host it serves all blocks
+    family = common_family(**families)
     a, b, c = (
         None if x is None else as_matrix(x, name)
         for x, name in ((call.A, "A"), (call.B, "B"), (call.C, "C"))
     )
     diag = None if call.diag is None else as_array(call.diag, "diag")
-    left, right = (describe(choice, x, y) for x, y in ((a, "A"), (b, "B")))
+    left, right = a, b
+    if isinstance(choice.target, Exact):
+        left, right = (describe(choice, x, y) for x, y in ((a, "A"), (b, "B")))
     call = call._replace(A=left, B=right, C=c, diag=diag)
     posed = of_headers(call, family)
     if posed.c is None and is_dask(c):

@@ -35,17 +35,6 @@ def as_number(value: Any, name: str) -> complex:
     raise ArgumentError(f"{name}={shown(value)} {problem}", remedy, "scalar")
 
 
-def as_key(value: Any, name: str) -> Any:
-    """Return a factor as caches find it: a NaN as the same object as the last one."""
-    if type(value) is int:
-        return value
-    # An array cannot be compared with 0.
-    odd = getattr(value, "ndim", 0) > 0
-    if isinstance(value, float | complex | np.inexact):
-        odd = bool(value != value)
-    return as_number(value, name) if odd else value
-
-
 def check_beta(routine: Routine, beta: complex | None, C: Any) -> complex:
     """Return beta; refuse a C that would be ignored, and a beta without C."""
     if beta is None:

@@ -45,7 +45,9 @@ def check_sizes(
             f"C has shape {tuple(c.shape)}, but the result is {m} x {n}", "", "shapes"
         )
     rows, columns = (x if is_unknown(x) else int(x) for x in (m, n))
-    return (rows, columns, int(k)), _broadcast_stacks(named)
+    stacked = any(len(x.shape) > 2 for x, _ in named)
+    stack = _broadcast_stacks(named) if stacked else ()
+    return (rows, columns, int(k)), stack
 
 
 def _advise_parts(named: Iterable[tuple[Any, str]]) -> str:
@@ -115,8 +117,6 @@ def check_known(shape: Iterable[Any]) -> None:
 def _broadcast_stacks(named: Iterable[tuple[Any, str]]) -> tuple[int, ...]:
     """Broadcast the axes in front of matrices, as NumPy does."""
     stacks = [(x.shape[:-2], name) for x, name in named]
-    if not any(stack for stack, _ in stacks):
-        return ()
     try:
         return tuple(map(int, np.broadcast_shapes(*(stack for stack, _ in stacks))))
     except ValueError:

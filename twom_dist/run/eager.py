@@ -12,7 +12,8 @@ from ..kernels.limits import TileLimits, Update, host_limits
 from ..kernels.statistics import RowStatistics
 from ..problem.problem import Problem
 from ..tiles import program, tasks
-from ..tiles.analysis.in_memory import choose_shifts, decide, may_shift, plan_analysis
+from ..tiles.analysis.equilibration import may_gain
+from ..tiles.analysis.in_memory import choose_shifts, decide, plan_analysis
 from ..tiles.blocks import cast
 from ..tiles.diagonal import ScaledRow, as_entries, scale_stored
 from ..tiles.grid import Chunks, Grid, cut, cut_inner, offsets, whole
@@ -140,7 +141,8 @@ def look(
     analyse = plan_analysis(spec)
     if analysis is None:
         analysis = analyse(views)
-    if may_shift(analysis, spec.k):
+    columns = analysis.columns
+    if columns is not None and may_gain(columns[:, 0].tolist(), spec.k):
         shifts = choose_shifts(analysis, spec)
     if shifts is not None:
         for row in own:

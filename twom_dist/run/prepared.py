@@ -14,18 +14,21 @@ from functools import partial
 from itertools import count
 from typing import Any
 
+import numpy as np
+
 from ..auto.choose import state as crossovers
 from ..config import setting
 from ..errors import EngineUnavailableError, MemoryLimitError
 from ..kernels.device_memory import workspace_share
 from ..kernels.family import family_of
-from ..kernels.registry import engine_of, get_engine
+from ..kernels.registry import get_engine
 from ..moduli import ResidueSystem
-from ..problem.call import Call, Terms
+from ..problem.call import Call
 from ..problem.matrices import check_place, set_apart
 from ..problem.problem import Problem, of_arrays
-from ..problem.scalars import as_key
-from ..tiles.analysis.in_memory import decide, may_shift, plan_analysis
+from ..problem.scalars import as_number
+from ..tiles.analysis.equilibration import may_gain
+from ..tiles.analysis.in_memory import decide, plan_analysis
 from ..tiles.spec import load_engine, turned
 from ..typing import Array
 from . import eager
@@ -90,20 +93,14 @@ class Prepared:
         x, y = a.T if turn_a else a, b.T if turn_b else b
         if self._multiply is not None:
             return self._multiply(x, y, c=c, out=out)
-        last, multiply = self._last
-        found: Array | None = None
-
-        def launch() -> None:
-            nonlocal found
-            # Other moduli may need less memory.
-            if multiply is not None:
-                with suppress(MemoryLimitError, MemoryError):
-                    found = multiply(x, y, c=c)
-
+        (last, multiply), meanwhile = self._last, None
+        found: list[Array] = []
+        if self._guesses and multiply is not None:
+            meanwhile = partial(_guess, partial(multiply, x, y, c=c), found)
         operands = (x, y)[: self._operands]
-        meanwhile = launch if self._guesses else None
         analysis = self._analyse(operands, octaves=self._octaves, meanwhile=meanwhile)
-        if may_shift(analysis, self._spec.k):
+        columns = analysis.columns
+        if columns is not None and may_gain(columns[:, 0].tolist(), self._spec.k):
             return eager.compute(pose(), analysis)
         decision = decide(operands, analysis, self._spec)
         self._octaves = decision.decided_by in ("octaves", "pairs")
@@ -114,13 +111,20 @@ class Prepared:
                 self._spec.with_moduli(decision.system), equilibrate=False
             )
             multiply = eager.prepare_fused(replace(pose(), spec=settled))
-            self._last, found = (decision.system, multiply), None
+            self._last = decision.system, multiply
+            found.clear()
         if multiply is None:
             return eager.compute(pose(), analysis)
-        if found is not None:
-            return found
+        if found:
+            return found[0]
         known = None if self._waits else analysis.statistics()
         return multiply(x, y, c=c, out=out, known=known)
+
+
+def _guess(multiply: Callable[[], Array], found: list[Array]) -> None:
+    # Other moduli may need less memory.
+    with suppress(MemoryLimitError, MemoryError):
+        found.append(multiply())
 
 
 _prepared: dict[Hashable, Prepared | PreparedStack] = {}
@@ -128,17 +132,16 @@ _prepared: dict[Hashable, Prepared | PreparedStack] = {}
 _uses = count()
 
 
-def compute_arrays(call: Call) -> Any:
-    """Compute a routine of arrays, or of dask arrays."""
-    terms, A, B, C, out = call[:5]
-    alpha, beta = as_key(terms.alpha, "alpha"), as_key(terms.beta, "beta")
-    if alpha is not terms.alpha or beta is not terms.beta:
-        terms = terms._replace(alpha=alpha, beta=beta)
-        call = call._replace(terms=terms)
-    if C is not None and out is not None and beta != 0:
+def compute_arrays(call: Call, key: Hashable = None) -> Any:
+    """Compute a routine of arrays, or of dask arrays.
+
+    `key`: that of `find_key`, None where nothing is prepared.
+    """
+    terms, A, B, C, out, *_ = call
+    adds = C is not None and out is not None and terms.beta is not None
+    if adds and as_number(terms.beta, "beta") != 0:
         C = set_apart(C, out)
         call = call._replace(C=C)
-    key = None if call.diag is not None else _find_key(terms, A, B, C, out)
     try:
         found = _prepared.get(key)
     except TypeError:
@@ -169,25 +172,29 @@ def compute_arrays(call: Call) -> Any:
         return compute(pose())
 
 
-def _find_key(terms: Terms, *arrays: Any) -> Hashable:
-    """Return all that a prepared product depends on; None where there can be none."""
-    choice, kind, out = terms.choice, type(arrays[0]), arrays[-1]
-    if choice.pairs or workspace_share() < 1:
+def find_key(call: Call) -> Hashable:
+    """Return all that a prepared product depends on; None where there can be none.
+
+    Only NumPy and CuPy arrays have one, which need no conversion.
+    """
+    terms, A, B, C, out, _, diag = call
+    choice, kind, family = terms.choice, type(A), family_of(A)
+    if kind is not np.ndarray and (family == "numpy" or kind.__name__ != "ndarray"):
         return None
-    if kind.__name__ != "ndarray":
+    if diag is not None or choice.pairs or workspace_share() < 1:
         return None
     outlines: list[Hashable] = []
-    for x in arrays:
+    for x in (A, B, C, out):
         if x is None:
             outlines.append(None)
         elif type(x) is kind:
             outlines.append((x.shape, x.dtype))
         else:
             return None
-    name, where = engine_of("auto", family_of(arrays[0])), None
-    if name == "cuda":
+    where = None
+    if family == "cupy":
         try:
-            engine = get_engine(name)
+            engine = get_engine("cuda")
         except EngineUnavailableError:
             return None  # said where the problem is posed
         where = engine, engine.variant()

@@ -13,7 +13,7 @@ from ..kernels.family import convert, namespace
 from ..typing import Array
 from .blocks import cast
 from .rows import Row
-from .spec import Spec, as_rows, is_conjugated, load_engine
+from .spec import Spec, as_rows, load_engine
 
 
 def scale_columns(x: Array, diag: Array) -> Array:
@@ -38,7 +38,7 @@ def scale_columns(x: Array, diag: Array) -> Array:
 def scale_rows(rows: Array, diag: Array, spec: Spec) -> Array:
     """Scale a view of a tile of A, or of a stack, as rows of op(A)."""
     # The engine takes the conjugate of what it is given.
-    own = diag.conj() if is_conjugated(spec.op_a) else diag
+    own = diag.conj() if spec.op_a == "C" else diag
     return scale_columns(rows, own)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from ..kernels.family import convert
 from ..typing import Array, Side
 from .integers import widen
-from .spec import Spec, as_rows, is_conjugated, load_engine
+from .spec import Spec, as_rows, load_engine
 
 
 class Source(Protocol):
@@ -117,7 +117,7 @@ class Row:
     def as_numbers(self, step: int, spec: Spec) -> Any:
         """View a tile, as `view` does, with the conjugate taken."""
         rows = self.view(step, spec)
-        return np.conj(rows) if is_conjugated(spec.op(self.side)) else rows
+        return np.conj(rows) if spec.op(self.side) == "C" else rows
 
     def widened(self, step: int, spec: Spec) -> Array:
         """View a tile, as `view` does, in the dtype that engines take."""

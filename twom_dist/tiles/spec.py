@@ -176,7 +176,7 @@ class Spec:
         """The plane of op(A) equal to each plane of op(B)^T; None unless B is A."""
         if not self.same_operand or self.native:
             return None
-        if is_conjugated(self.op_a) != is_conjugated(self.op_b):
+        if (self.op_a == "C") != (self.op_b == "C"):
             return self.system.conjugate_planes
         return tuple(range(len(self.system.planes)))
 
@@ -223,7 +223,7 @@ def load_engine(spec: Spec) -> Engine:
 def as_rows(block: Array, side: Side, op: Op) -> Array:
     """View a block of A as rows of op(A), or of B as rows of op(B)^T; or a stack.
 
-    The conjugate of "C" is left to the engine; see `is_conjugated`.
+    The conjugate of "C" is left to the engine.
     """
     return block if is_straight(side, op) else block.swapaxes(-1, -2)
 
@@ -235,9 +235,4 @@ def is_straight(side: Side, op: Op) -> bool:
 
 def turned(spec: Spec) -> tuple[bool, bool]:
     """Tell which of A and B are transposed by `as_rows`."""
-    return not is_straight("left", spec.op_a), not is_straight("right", spec.op_b)
-
-
-def is_conjugated(op: Op) -> bool:
-    """Tell whether an op takes the complex conjugate."""
-    return op == "C"
+    return spec.op_a != "N", spec.op_b == "N"

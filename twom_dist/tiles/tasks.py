@@ -16,7 +16,7 @@ from .accumulator import Accumulator
 from .blocks import unlike_chunks
 from .cache import encoded_tiles
 from .rows import Row, share_tiles
-from .spec import Spec, is_conjugated, is_straight, load_engine
+from .spec import Spec, is_straight, load_engine
 
 
 def _accumulator(
@@ -59,7 +59,7 @@ def encode_tile(row: Row, step: int, exponents: Array, spec: Spec) -> Encoded:
             row.widened(step, spec),
             exponents,
             spec.system,
-            conjugate=is_conjugated(op),
+            conjugate=op == "C",
             shifts=row.shifts_of(step, spec),
         )
         # Another thread may take it from the cache on a stream of its own.
@@ -73,7 +73,7 @@ def encode_tile(row: Row, step: int, exponents: Array, spec: Spec) -> Encoded:
     e = None if row.shifts is None else row.shifts[step]
     key = (
         is_straight(side, op),
-        is_conjugated(op),
+        op == "C",
         spec.moduli,
         spec.engine,
         engine.fingerprint(block) if spec.lazy and not on_worker() else 0,
@@ -107,7 +107,7 @@ def multiply_panel(
     engine, right = load_engine(spec), share_tiles(left, right)
     values = old = None if before is None else before.values
     fill = None if before is None else before.fill
-    conjugate = is_conjugated(spec.op_a), is_conjugated(spec.op_b)
+    conjugate = spec.op_a == "C", spec.op_b == "C"
     size = rows.shape[-1], columns.shape[-1]
     # Rows of sums may be padded.
     if values is not None and not (
@@ -233,7 +233,7 @@ def call_fused(multiply: FusedGemm, spec: Spec) -> Callable[..., Array]:
     assert rule is not None
     return partial(
         multiply,
-        conjugate=(is_conjugated(spec.op_a), is_conjugated(spec.op_b)),
+        conjugate=(spec.op_a == "C", spec.op_b == "C"),
         system=spec.system,
         rule=rule,
         dtype=np.dtype(spec.dtype),

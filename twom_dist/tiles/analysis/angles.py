@@ -22,17 +22,15 @@ from ...kernels.statistics import MARGIN, RowStatistics, smallest_cosines
 from ...typing import Array
 
 
-def find_sines(cosines: Any, root: Callable[[Any], Any] = np.sqrt) -> Any:
-    """Bound ``sin t`` of rows from above, by bounds of ``cos t`` from below."""
-    return root((1 - cosines) * (1 + cosines)) * (1 + MARGIN)
-
-
 def add_angles(left: Any, right: Any, root: Callable[[Any], Any] = np.sqrt) -> Any:
     """Bound ``cos(t + t')`` from below: it grows with both cosines.
 
     `root`: that of numbers, or of arrays.
     """
-    return left * right - find_sines(left, root) * find_sines(right, root) - MARGIN
+    # Each sine from above.
+    x = root((1 - left) * (1 + left)) * (1 + MARGIN)
+    y = root((1 - right) * (1 + right)) * (1 + MARGIN)
+    return left * right - x * y - MARGIN
 
 
 def bound_ratios(left: Any, right: Any) -> Array:
@@ -46,7 +44,7 @@ def bound_ratios(left: Any, right: Any) -> Array:
 
 def bound_ratio(left: float, right: float) -> float:
     """Bound rho^2 of one pair, as `bound_ratios` does."""
-    cosine = float(add_angles(left, right, sqrt))
+    cosine: float = add_angles(left, right, sqrt)
     return (1 + MARGIN) / (cosine * cosine) if cosine > 0 else inf
 
 

@@ -48,12 +48,6 @@ def plan_analysis(spec: Spec) -> Callable[..., Analysis]:
     return partial(load_engine(spec).analyse, **given, rule=rule)
 
 
-def may_shift(analysis: Analysis, k: int) -> bool:
-    """Tell whether `choose_shifts` may find shifts of the only matrix."""
-    columns = analysis.columns
-    return columns is not None and bool(equilibration.may_gain(columns[:, 0], k))
-
-
 def choose_shifts(analysis: Analysis, spec: Spec) -> Array | None:
     """Choose the shifts along k, if they gain anything."""
     columns = [convert(x.columns, "numpy") for x in analysis.statistics()]
@@ -70,8 +64,8 @@ def decide(
 
     `operands`: the matrices of the analysis.
     """
-    cosines = analysis.cosines
-    found = decide_by_angles(spec, bound_ratio(cosines[0, 0], cosines[-1, 0]))
+    cosines = analysis.cosines[:, 0].tolist()
+    found = decide_by_angles(spec, bound_ratio(cosines[0], cosines[-1]))
     if found is not None:
         if found.decided_by:
             return found
