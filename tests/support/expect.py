@@ -2,8 +2,11 @@
 
 import re
 from contextlib import contextmanager
+from unittest import mock
 
 import pytest
+
+from twom_dist.contractions import pair
 
 
 @contextmanager
@@ -12,6 +15,19 @@ def raises(kind, code):
     with pytest.raises(kind) as caught:
         yield caught
     assert caught.value.code == code, str(caught.value)
+
+
+@contextmanager
+def routines():
+    """List the routines that contractions call."""
+    called, compute_call = [], pair.compute_call
+
+    def compute(call):
+        called.append(call.terms.routine.name)
+        return compute_call(call)
+
+    with mock.patch.object(pair, "compute_call", compute):
+        yield called
 
 
 def first_number(remedy):

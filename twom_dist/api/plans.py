@@ -44,9 +44,7 @@ def plan(
     ----------
     routine : function
         `gemm`, `herk`, `syrk`, `her2k`, `syr2k`; a BLAS-typed name such as `zherk`; a
-        routine of ``integers``, ``twofold`` or ``xarray``. Or a contraction, `matmul`,
-        `tensordot` or `einsum`, that makes one product, with all that it takes: the
-        gemm or the update that it calls is planned. Or `multiply_files` or
+        routine of ``integers``, ``twofold`` or ``xarray``. Or `multiply_files` or
         `update_files`: then the first wave of their job is planned. A functools.partial
         object counts as its function with all arguments.
     *matrices : array, tuple of int, or path

@@ -42,11 +42,11 @@ Three = Callable[Concatenate[Any, Any, Any, P], Call]
 Update = Callable[Concatenate[Routine, Any, Any, P], Call]
 UpdateOfTwo = Callable[Concatenate[Routine, Any, Any, Any, P], Call]
 
-# Functions of other libraries, by name, and those of ours that multiply the same.
+# Functions of other libraries, and contractions, by name, and the routine of ours that
+# multiplies the same.
 _SAME = {
-    **{name: f"td.{name}" for name in ("einsum", "matmul", "tensordot", *ROUTINES)},
-    **{x + name: f"td.{x}{name}" for name in ROUTINES for x in DTYPES},
-    **{name: f"td.numpy.{name}" for name in ("dot", "vecdot")},
+    **{x + name: f"td.{x}{name}" for name in ROUTINES for x in ("", *DTYPES)},
+    **dict.fromkeys(("dot", "einsum", "matmul", "tensordot", "vecdot"), "td.gemm"),
 }
 # What plans and explanations take instead of functions that run or hold routines.
 _INSTEAD = {
@@ -239,15 +239,15 @@ def _refuse(routine: Any, caller: str) -> PlanError:
         f"{__package__.split('.')[0]}."
     )
     usual = (
-        "Give a function such as td.gemm, td.matmul, td.einsum, td.herk, td.zsyr2k, "
-        "td.integers.gemm, td.twofold.herk or td.xarray.gemm"
+        "Give a function such as td.gemm, td.herk, td.zsyr2k, td.integers.gemm, "
+        "td.twofold.herk or td.xarray.gemm"
     )
     remedy = _INSTEAD.get(name, usual) if ours else usual
     if isinstance(routine, partial):
         name = f"functools.partial of {name_routine(routine.func)}"
         remedy = "Give the function itself, and its arguments with the others"
     # SciPy's are told as "function zgemm". Jobs have functions of their own.
-    elif caller in ("plan", "explain") and not ours and name.split()[-1] in _SAME:
+    elif caller in ("plan", "explain") and name.split()[-1] in _SAME:
         remedy = f"Give {_SAME[name.split()[-1]]}, with the same matrices"
         # Ufuncs of NumPy 2.0 have no module.
         module = "numpy" if isinstance(routine, np.ufunc) else None

@@ -12,7 +12,7 @@ from ..problem.matrices import is_dask
 from ..problem.options import OptionsDict
 from . import functions
 from .arrays import as_operands, promote
-from .recorded import contraction
+from .intercept import contraction
 from .subscripts import read_each, write_letters
 
 _RULES = ("no", "equiv", "safe", "same_kind", "unsafe")

@@ -9,7 +9,7 @@ from ..errors import PlanError
 from ..problem.matrices import check_out, is_on_device
 from .arrays import as_operands
 from .functions import einsum, matmul
-from .recorded import contraction
+from .intercept import contraction
 from .subscripts import read_each, tensordot_terms
 
 

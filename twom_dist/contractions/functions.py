@@ -17,6 +17,7 @@ from ..problem.choice import Choice
 from ..problem.matrices import check_out
 from ..problem.options import OptionsDict
 from .arrays import as_operands, is_unsized, promote, reduce_to
+from .intercept import contraction
 from .letters import Term, find_sizes
 from .pair import (
     are_plain,
@@ -26,7 +27,6 @@ from .pair import (
     multiply_unsized,
 )
 from .path import contract_network, find_path
-from .recorded import contraction
 from .subscripts import (
     matmul_terms,
     parse,

@@ -6,13 +6,11 @@ import numpy as np
 
 from ..api.routine import compute_call
 from ..auto.choose import is_small
-from ..errors import PlanError
 from ..problem.call import Call, Terms
 from ..problem.choice import Choice
 from ..problem.matrices import is_dask
 from ..tiles.routine import ROUTINES
 from ..typing import Op
-from . import recorded
 from .arrays import reduce_operand, strides_of
 from .fuse import fuse, make_lazy, make_zeros, split
 from .layout import PairLayout, lay_out
@@ -51,9 +49,6 @@ def contract_pair(
     if lazy != is_dask(b):
         a, b = make_lazy(a, b, terms, layout)
         lazy = True
-    if (calls := recorded.current()) is not None:
-        calls.append(_record(a, b, layout, choice, diag))
-        return make_zeros(a, b, layout)
     small = diag is None and _is_surely_native(a, b, layout, choice)
     update = None if small else find_update(a, b, layout, choice, diag)
     routine = update or "gemm"
@@ -103,17 +98,6 @@ def _is_surely_native(a: Any, b: Any, layout: PairLayout, choice: Choice) -> boo
         and choice.by_size
         and is_small(a.dtype, layout.shape)
     )
-
-
-def _record(a: Any, b: Any, layout: PairLayout, choice: Choice, diag: Any) -> Call:
-    """Return the call that multiplies two operands, through int8 if its method is."""
-    if dtype_of(a, b).char not in PRODUCT_KINDS:
-        problem = f"{a.dtype} times {b.dtype} is left to NumPy, CuPy or dask"
-        remedy = "For an exact product of integers call td.integers.gemm"
-        raise PlanError(problem, remedy, "dtype")
-    update = find_update(a, b, layout, choice, diag)
-    x, y, _ = fuse(a, b, layout)
-    return _make_call(x, y, layout, update, choice, diag)
 
 
 def _make_call(

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from ..auto.choose import listen
-from ..contractions.recorded import intercept
+from ..contractions.intercept import intercept
 from ..errors import ArgumentError, TwomError
 from ..moduli.accuracy import AUTO_METHOD, NATIVE_METHOD
 from ..problem.arguments import checked

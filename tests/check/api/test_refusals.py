@@ -108,7 +108,8 @@ def test_what_is_no_routine(given, way):
         ("uplo='lower'", lambda: td.herk(A, uplo="L")),
         ("accuracy=1e-6", lambda: td.gemm(A, A, accuracy="1e-6")),
         ("diag", lambda: td.herk(A, diagonal=[1, 2, 3])),
-        ("td.matmul,", lambda: td.plan(np.matmul, SHAPE, SHAPE)),
+        ("td.gemm,", lambda: td.plan(np.matmul, SHAPE, SHAPE)),
+        ("td.gemm,", lambda: td.explain(td.einsum, "ij,jk", A, A)),
     ],
 )
 def test_words_of_other_libraries_are_answered_with_ours(meant, call):

@@ -102,9 +102,6 @@ def test_a_factor_and_its_conjugate_make_an_update(dtype, kind):
             expected = routine(a.astype(wide), diag=w, **OPTIONS)
         for order, call, _ in in_all_orders({"ij": a, "j": w, "kj": b}, "ik"):
             found = td.einsum(*call, **OPTIONS)
-            if wide == a.dtype:
-                name = routine.__name__ if real else "gemm"
-                assert td.plan(td.einsum, *call, **OPTIONS).routine == name
             assert not real or same_bits(found, expected), order
         assert np.allclose(found, (a * w) @ b.T, rtol=1e-5, atol=1e-5)
 
