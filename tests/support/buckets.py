@@ -67,8 +67,3 @@ def serve_matrices():
 def save(url, values, name=None):
     chunks = (16, 16)
     zarr.create_array(url, name=name, data=values, chunks=chunks, overwrite=True)
-
-
-def remove(url):
-    fs, place = url_to_fs(url, use_listings_cache=False)
-    fs.rm(place, recursive=True)

@@ -59,7 +59,7 @@ def multiply_files(
     overwrite : bool
         Whether to replace a matrix at `output`, and to start anew where the job was
         stopped before. Of an HDF5 file a named member alone is replaced; another
-        container that holds other arrays, and what is at a URL, never is.
+        container that holds other arrays never is.
     refuse_missing : bool
         Whether to refuse inputs that lack chunks, which zarr and HDF5 read as the fill
         value.

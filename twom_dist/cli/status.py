@@ -53,8 +53,6 @@ def _list_rows(found: Any, now: float) -> dict[str, str]:
         rows["state"] += f" on {found.host}" if found.host else ""
         if found.since is not None:
             rows["state"] += f", for {show_seconds(max(0, now - found.since))}"
-    if found.state == "unknown":
-        rows["state"] = "not finished; without locks here, only new tiles show a run"
     if not found.tiles:
         return rows | {"tiles": "none yet: the job starts, or looks at its inputs"}
     if running and found.phase:

@@ -17,7 +17,7 @@ from ..plan import Cluster, Layout, find_chunks, lay_out
 from ..problem.call import Call
 from ..problem.matrices import as_array
 from ..problem.problem import Problem, check_matrices, of_headers
-from ..store import Place, StoredMatrix, find_unfinished, open_matrix, read_vector
+from ..store import StoredMatrix, Unfinished, find_unfinished, open_matrix, read_vector
 from ..store._location import parse_location
 from ..typing import Array, as_flag
 from .watchdog import ask
@@ -133,13 +133,14 @@ def _check_output(output: Path, inputs: dict[str, str]) -> None:
     """Refuse an output that would replace the file of an input, or lie inside it."""
     target = find_unfinished(output).location.path
     for name, path in inputs.items():
-        source = path if "://" in path else os.path.realpath(path)
+        if "://" in path:
+            continue
+        source = os.path.realpath(path)
         nested = any(
             f"{x}/".startswith(f"{y}/") for x, y in permutations((source, target))
         )
         # Through another mount a file has another path.
-        local = "://" not in source + target and os.path.exists(target)
-        if nested or (local and os.path.samefile(target, source)):
+        if nested or (os.path.exists(target) and os.path.samefile(target, source)):
             raise PlanError(
                 f"the output {target!r} is the file of {name}, or one is in the other, "
                 "and inputs are never written to",
@@ -207,7 +208,7 @@ def check_unchanged(job: Job, stamps: Stamps) -> None:
 
 
 def check_workers(
-    job: Job, inputs: dict[str, Identity], place: Place, client: Any
+    job: Job, inputs: dict[str, Identity], place: Unfinished, client: Any
 ) -> None:
     """Refuse workers that do not see the files that this process sees."""
     expected = [(str(x.location), inputs[name]) for name, x in job.inputs.items()]
@@ -219,7 +220,7 @@ def check_workers(
 
 
 def _find_unlike(
-    inputs: list[tuple[str, Identity]], place: Place
+    inputs: list[tuple[str, Identity]], place: Unfinished
 ) -> tuple[str, str] | None:
     """Find the first file that differs from the client's; runs on workers."""
     doing = "read an input"

@@ -15,7 +15,7 @@ from ..kernels.statistics import RowStatistics
 from ..moduli.system import make_system
 from ..plan import Layout
 from ..plan.explanation import Explanation, add_findings, explain_spec
-from ..store import Place
+from ..store import Unfinished
 from ..tiles.grid import Grid
 from ..tiles.interpreter import Findings, Line
 from ..tiles.spec import SIDES, Spec
@@ -70,7 +70,7 @@ def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
     }
 
 
-def describe_run(job: Job, place: Place) -> Manifest:
+def describe_run(job: Job, place: Unfinished) -> Manifest:
     """Describe a run of a job: where and since when, and what to type to continue."""
     phase = LOOKING if job.spec.looks else MULTIPLYING
     return {

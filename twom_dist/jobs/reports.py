@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import StoreError
 from ..plan.explanation import Explanation
 from ..plan.show import Rows, as_html, name_count
-from ..store import Output, Place, Signs, find_unfinished, open_matrix
+from ..store import Output, Signs, find_unfinished, open_matrix
 from ..store._guards import BEAT_SECONDS
 from ..store.output import RUN
 from ..tiles.routine import ROUTINES
@@ -174,7 +174,7 @@ class Status:
 
     # The output.
     path: str
-    # "finished", "running" or "stopped"; "unknown" at a URL, where no run holds a lock.
+    # "finished", "running" or "stopped".
     state: str
     # Tiles on disk, and all of them; 0 of 0 once the output is finished.
     done: int = 0
@@ -214,7 +214,7 @@ def find_status(path: str | os.PathLike[str]) -> Status:
     # A run that ends removes its files.
     with suppress(FileNotFoundError):
         if left is not None:
-            return _describe(name, place, signs, *left)
+            return _describe(name, signs, *left)
     # A run may be making another member of the file than the one asked for.
     another = None
     with suppress(StoreError):
@@ -244,7 +244,7 @@ def find_status(path: str | os.PathLike[str]) -> Status:
 
 
 def _describe(
-    name: str, place: Place, signs: Signs, output: Output, manifest: Mapping[str, Any]
+    name: str, signs: Signs, output: Output, manifest: Mapping[str, Any]
 ) -> Status:
     """Describe an unfinished output."""
     run, made = manifest.get(RUN, {}), manifest.get("made", {})
@@ -252,11 +252,9 @@ def _describe(
     written = output.find_times()
     cells, tiles = _pair(written, output, routine, made.get("uplo", "full"))
     begun = output.find_recorded()
-    times = [x for x in cells.values() if x is not None]
-    last, speed = max(times, default=None), None
-    if begun is not None and last is not None and last > begun:
-        # Every run says when, or writes the manifest just before its first tile.
-        speed = sum(x >= begun for x in times) / (last - begun)
+    last, speed = max(cells.values(), default=None), None
+    if last is not None and last > begun:
+        speed = sum(x >= begun for x in cells.values()) / (last - begun)
     left = None if speed is None else (tiles - len(cells)) / speed
     host, command = run.get("host", ""), run.get("command", "")
     if command and run.get("output") != name:
@@ -281,8 +279,8 @@ def _describe(
 
 
 def _pair(
-    written: dict[Cell, float | None], output: Output, routine: str, uplo: str
-) -> tuple[dict[Cell, float | None], int]:
+    written: dict[Cell, float], output: Output, routine: str, uplo: str
+) -> tuple[dict[Cell, float], int]:
     """Return the tiles that a job counts with their times, and how many there will be.
 
     An update counts a tile and its image as one.
@@ -301,8 +299,6 @@ def _pair(
 def _judge(signs: Signs, host: str) -> str:
     if signs.locked:
         return "running"
-    if signs.beat is None:
-        return "unknown"
     # The system of a host knows the locks of all of its processes.
     elsewhere = signs.locked is None or host != gethostname()
     fresh = abs(time.time() - signs.beat) < _FRESH_SECONDS

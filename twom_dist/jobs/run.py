@@ -8,7 +8,7 @@ from typing import Any, Self
 from ..errors import MemoryLimitError, StoreError, warn_of_native
 from ..kernels.registry import get_engine
 from ..plan import Cluster, Layout
-from ..store import Output, Place, find_unfinished
+from ..store import Output, Unfinished, find_unfinished
 from ..store.output import RUN
 from ..tiles.interpreter import Findings
 from ..typing import Cell
@@ -39,7 +39,7 @@ class Run:
     layout: Layout
     # The workers; or this process, if it computes without any.
     cluster: Cluster
-    place: Place
+    place: Unfinished
     output: Output
     manifest: Manifest
     # Missing chunks of the inputs, which are read as the fill value.
@@ -103,7 +103,7 @@ class Run:
 
 
 @contextmanager
-def claim(job: Job) -> Iterator[Place]:
+def claim(job: Job) -> Iterator[Unfinished]:
     """Keep other runs out of a job's output while workers start; refuse a taken one."""
     place = find_unfinished(job.output)
     with place.lock():
@@ -118,7 +118,7 @@ def begin(
     cluster: Cluster,
     tile: int | None = None,
     *,
-    claimed: Place | None = None,
+    claimed: Unfinished | None = None,
     client: Any = None,
     tell: Callable[[str], None] | None = None,
 ) -> Iterator[Run]:
@@ -152,7 +152,7 @@ def begin(
             if isinstance(error, StoreError) and _has_gone(place):
                 # A writer under way may have made a part of it again.
                 with suppress(StoreError):
-                    place.remove(run.output)
+                    place.remove()
                 raise StoreError(
                     f"{place.folder!r} has gone while the job ran",
                     "If it was moved, move it back, and run the same job again",
@@ -165,12 +165,12 @@ def begin(
                     tell(note)
             if not (kept or looked):
                 with suppress(StoreError):
-                    place.remove(run.output)
+                    place.remove()
             raise
 
 
 def _lay_out(
-    job: Job, cluster: Cluster, tile: int | None, place: Place
+    job: Job, cluster: Cluster, tile: int | None, place: Unfinished
 ) -> tuple[Run, bool]:
     """Lay out a job, or find what an earlier run left; tell whether it is new.
 
@@ -221,7 +221,7 @@ def _settle(job: Job, cluster: Cluster, client: Any) -> tuple[Job, Cluster]:
     return job, cluster
 
 
-def _has_gone(place: Place) -> bool:
+def _has_gone(place: Unfinished) -> bool:
     """Tell whether somebody has moved or removed what a run has locked."""
     try:
         place.check_visible()

@@ -11,6 +11,8 @@ from threading import Event, Thread
 from typing import IO, Any
 
 from ..errors import StoreError
+from . import _tree as tree
+from ._errors import store_errors
 
 fcntl: Any = None
 # Windows has none, and the rest of the package does without.
@@ -18,21 +20,63 @@ with suppress(ImportError):
     import fcntl
 
 # Errors of file systems that cannot lock; on them runs are not kept apart.
-NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
+# Publishing the output opens the folder in order to sync its list of names.
+_ALL_RIGHTS = os.R_OK | os.W_OK | os.X_OK
 # Longer than `watch` holds a lock.
 _ASKING_SECONDS = 0.05
 # From one sign of life of a run to the next.
 BEAT_SECONDS = 10.0
 
 
-def check_system() -> None:
-    """Refuse a system without such locks."""
+@contextmanager
+def exclude_runs(folder: str, output: str, surely: bool) -> Iterator[None]:
+    """Make the hidden folder of an output and keep other runs out of it.
+
+    `surely`: raise, too, if the file system cannot lock.
+    """
     if fcntl is None:
         problem = "jobs keep out of each other's way by locks of Linux and macOS"
         raise StoreError(problem, "Run them there; in Windows, under WSL", "no-locks")
+    around = os.path.dirname(folder)
+    if not (os.path.isdir(around) and os.access(around, _ALL_RIGHTS)):
+        problem = f"there is no folder {around!r}"
+        remedy = "Create it or choose another"
+        if os.path.lexists(around):
+            problem = f"{around!r} is not a folder that can be read and written to"
+            remedy = "Change its permissions or choose another"
+        raise StoreError(problem, remedy, "no-folder")
+    path = os.path.join(folder, "lock")
+    with store_errors(folder, "written"):
+        _make_own_folder(folder)
+        # Closing the file releases the lock.
+        descriptor = open_own(path, os.O_RDWR | os.O_CREAT)
+    with open(descriptor, "ab") as stream:
+        busy = StoreError(
+            f"{output!r} is being written by another run",
+            "Let it finish, or choose another name",
+            "output-busy",
+        )
+        try:
+            _lock(stream)
+        except OSError as error:
+            if surely or error.errno not in _NO_LOCKS:
+                raise busy from None
+        # The run that held the lock may have removed the file meanwhile.
+        if not _is_at(path, stream):
+            raise busy
+        try:
+            with _heartbeat(stream):
+                yield
+        finally:
+            # A run that was refused or killed early leaves only the lock file.
+            with suppress(OSError):
+                alone = not surely and os.listdir(folder) == ["lock"]
+                if alone and _is_at(path, stream):
+                    tree.remove(folder)
 
 
-def lock(stream: IO[bytes]) -> None:
+def _lock(stream: IO[bytes]) -> None:
     """Take a lock; wait for a moment, since whoever asks for it holds it for one."""
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -46,12 +90,12 @@ def is_locked(stream: IO[bytes]) -> bool | None:
     try:
         fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError as error:
-        return None if error.errno in NO_LOCKS else True
+        return None if error.errno in _NO_LOCKS else True
     return False
 
 
 @contextmanager
-def heartbeat(stream: IO[bytes]) -> Iterator[None]:
+def _heartbeat(stream: IO[bytes]) -> Iterator[None]:
     """Give the lock file a new time now and every few seconds."""
     ended = Event()
 
@@ -72,7 +116,7 @@ def heartbeat(stream: IO[bytes]) -> Iterator[None]:
         thread.join()
 
 
-def is_at(path: str, stream: IO[bytes]) -> bool:
+def _is_at(path: str, stream: IO[bytes]) -> bool:
     """Return True if an open file still has this name."""
     try:
         return os.path.samefile(path, stream.fileno())
@@ -83,20 +127,16 @@ def is_at(path: str, stream: IO[bytes]) -> bool:
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
-def make_own_folder(path: str) -> None:
-    """Make a folder for this user alone, or check the one that exists."""
+def _make_own_folder(path: str) -> None:
+    """Make a folder for this user alone, or check the one that exists.
+
+    Refused are links, and folders that others own or may write to. Some file systems
+    show the same owner or mode for all files: on them a folder must look like one that
+    this process makes beside it.
+    """
     with suppress(FileExistsError):
         os.mkdir(path, 0o700)
         return
-    check_own_folder(path)
-
-
-def check_own_folder(path: str) -> None:
-    """Refuse a link, and a folder that others own or may write to.
-
-    Some file systems show the same owner or mode for all files: on them a folder must
-    look like one that this process makes beside it.
-    """
     found = os.lstat(path)
     if not stat.S_ISDIR(found.st_mode):
         raise _refuse(path, "is a link or a file, not a folder")

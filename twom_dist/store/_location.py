@@ -71,7 +71,7 @@ def parse_location(path: str | os.PathLike[str]) -> Location:
         )
     if name != "zarr" or protocol.lower() in ("file", "local"):
         raise StoreError(
-            f"{file!r} is a URL, but only zarr stores are read and written at URLs",
+            f"{file!r} is a URL, but only zarr stores are read at URLs",
             "Copy it to a file, or convert it to zarr",
             "url-format",
         )

@@ -7,7 +7,6 @@ import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,9 +20,6 @@ _THREADS, _FILES = 16, 256
 
 # Fields that tell a new object from the old one, as several stores name them.
 _MARKS = ("ETag", "etag", "md5Hash", "mtime", "updated", "created")
-
-# Fields that hold the time of a change.
-_TIMES = ("LastModified", "last_modified", "updated", "mtime", "created")
 
 # Names of chunks: c/0/1, c.0.1, 0/1 or 0.1.
 CHUNK = re.compile(r"(c[./])?\d+([./]\d+)*")
@@ -52,8 +48,8 @@ class FileInfo(NamedTuple):
     size: int
     # Times or digest, as text.
     mark: str
-    # Seconds since 1970, if known.
-    modified: float | None
+    # Seconds since 1970; 0 for an object.
+    modified: float = 0
 
 
 def is_url(path: str) -> bool:
@@ -137,7 +133,7 @@ def stat_files(path: str) -> Iterator[FileInfo]:
     with suppress(FileNotFoundError):
         for name, info in sorted(fs.find(place, detail=True).items()):
             inside = name.removeprefix(place.rstrip("/") + "/")
-            yield FileInfo(inside, int(info["size"]), _mark(info), _modified(info))
+            yield FileInfo(inside, int(info["size"]), _mark(info))
 
 
 def _look(folder: str, names: list[str]) -> list[FileInfo]:
@@ -164,14 +160,6 @@ def stamp_file(path: str) -> Stamp:
     return Stamp(f"{status.st_size}-{status.st_mtime_ns}", str(status.st_ctime_ns))
 
 
-def find_modified(path: str) -> float | None:
-    """Return when a file or object was written, in seconds since 1970, if known."""
-    if not is_url(path):
-        return os.stat(path).st_mtime
-    fs, place = _open(path)
-    return _modified(fs.info(place))
-
-
 def check_kind(path: str) -> None:
     """Refuse all but files and folders: reading a pipe would wait for its writer."""
     mode = os.stat(path).st_mode
@@ -188,17 +176,8 @@ def check_file(path: str) -> None:
         raise StoreError(problem, "Copy the matrix again", "file-kind")
 
 
-def read_bytes(url: str) -> bytes:
-    """Read an object."""
-    fs, place = _open(url)
-    return bytes(fs.cat_file(place))
-
-
 def sync(path: str) -> None:
     """Wait until a file, or the list of names in a folder, is on disk."""
-    if is_url(path):
-        # A written object is durable.
-        return
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -214,12 +193,9 @@ def sync_all(folder: str) -> None:
 
 
 def remove(path: str) -> None:
-    """Remove a file or folder, or all objects under a prefix, if there are any."""
+    """Remove a file or folder, if there is one."""
     with suppress(FileNotFoundError):
-        if is_url(path):
-            fs, place = _open(path)
-            fs.rm(place, recursive=True)
-        elif os.path.isdir(path) and not os.path.islink(path):
+        if os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path)
         else:
             os.unlink(path)
@@ -227,13 +203,6 @@ def remove(path: str) -> None:
 
 def _mark(info: dict[str, Any]) -> str:
     return str(next((info[name] for name in _MARKS if info.get(name)), ""))
-
-
-def _modified(info: dict[str, Any]) -> float | None:
-    found = next((info[name] for name in _TIMES if info.get(name)), None)
-    if isinstance(found, str):
-        found = datetime.fromisoformat(found)
-    return found.timestamp() if isinstance(found, datetime) else found
 
 
 def _open(path: str) -> tuple[Any, str]:

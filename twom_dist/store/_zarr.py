@@ -27,7 +27,7 @@ from ._matrix import (
     no_such_member,
     refuse_empty,
 )
-from .output import COMPLETE, read_manifest, read_notes
+from .output import read_notes
 
 
 class ZarrMatrix(StoredMatrix):
@@ -49,12 +49,6 @@ class ZarrMatrix(StoredMatrix):
             node = _open_node(_folder(location))
         if not isinstance(node, zarr.Array):
             raise no_such_member(location, _find_arrays(location.path))
-        if read_manifest(node.attrs).get(COMPLETE) is False:
-            raise StoreError(
-                f"{str(location)!r} is an unfinished output: some tiles are missing",
-                "Run the same job again to continue it",
-                "input-unfinished",
-            )
         # Chunks can change while the metadata file stays, so the stamp of that file is
         # the cheapest sign of a new matrix, but no proof that the old one is unchanged.
         metadata = ".zarray" if node.metadata.zarr_format == 2 else "zarr.json"

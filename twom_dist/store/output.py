@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from hashlib import sha256
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,10 +41,10 @@ class Output:
     """A zarr array that is written tile by tile, each into a chunk of its own.
 
     It holds no open file: a pickled copy writes to the same array, from any process
-    that sees the same file system or object store.
+    that sees the same file system.
     """
 
-    # Path or URL of the zarr store.
+    # Path of the zarr store.
     store: str
     # Name of the array in the store; empty if the store is the array.
     member: str
@@ -57,7 +57,7 @@ class Output:
 
     @property
     def array(self) -> str:
-        """Path or URL of the array."""
+        """Path of the array."""
         return os.path.join(self.store, self.member).rstrip("/")
 
     @property
@@ -87,9 +87,9 @@ class Output:
         manifest = manifest | {"id": self.id, COMPLETE: False}
         with store_errors(self.store, "written"):
             # A folder gets its name once all of its metadata is there.
-            draft = self.store if tree.is_url(self.store) else f"{self.store}.draft"
+            draft = f"{self.store}.draft"
             zarr.create_array(
-                tree.zarr_target(draft),
+                Path(draft),
                 name=self.member or None,
                 shape=self.shape,
                 dtype=self.dtype,
@@ -101,10 +101,9 @@ class Output:
                 zarr_format=3,
                 attributes={MANIFEST: self._sealed(manifest)},
             )
-            if draft != self.store:
-                tree.sync_all(draft)
-                os.rename(draft, self.store)
-                tree.sync(os.path.dirname(self.store))
+            tree.sync_all(draft)
+            os.rename(draft, self.store)
+            tree.sync(os.path.dirname(self.store))
 
     def record(self, **more: Any) -> None:
         """Add entries to the manifest."""
@@ -119,24 +118,11 @@ class Output:
         text = json.dumps([*header, manifest], sort_keys=True)
         return manifest | {_DIGEST: sha256(text.encode()).hexdigest()}
 
-    def check_id(self) -> None:
-        """Raise FileNotFoundError if another run's output is now at the URL.
-
-        A task of a stopped run may still be running after another run has begun.
-        """
-        found = json.loads(tree.read_bytes(f"{self.array}/zarr.json"))
-        if read_manifest(found["attributes"]).get("id") != self.id:
-            raise FileNotFoundError("the output there is now that of another run")
-
     def write(self, i: int, j: int, tile: Array) -> None:
         """Write tile (i, j) of C to disk; raise StoreError if the array is gone."""
         if tile.size == 0:
             return
         with store_errors(self.store, "written"):
-            if tree.is_url(self.store):
-                self.check_id()
-                _open_once(self)[self.region(i, j)] = tile
-                return
             self.open()[self.region(i, j)] = tile
             chunk = self._chunk(i, j)
             # Some systems keep no attributes, and are not protected by them.
@@ -191,8 +177,8 @@ class Output:
         """Return the tiles that are stored."""
         return {*self.find_times()}
 
-    def find_times(self) -> dict[Cell, float | None]:
-        """Return for each tile that is stored when it was written, if known.
+    def find_times(self) -> dict[Cell, float]:
+        """Return for each tile that is stored when it was written.
 
         A chunk gets its name once it is written; one that was cut short, or lost its
         end in a power failure, has another size.
@@ -210,12 +196,9 @@ class Output:
             if x and not os.path.islink(os.path.join(self.array, "c", x[0]))
         }
 
-    def find_recorded(self) -> float | None:
-        """Return when the manifest was last written, if known.
-
-        Every run writes it just before its first tile.
-        """
-        return tree.find_modified(os.path.join(self.array, "zarr.json"))
+    def find_recorded(self) -> float:
+        """Return when the manifest was last written: before the first tile of a run."""
+        return os.stat(os.path.join(self.array, "zarr.json")).st_mtime
 
     def complete(self) -> None:
         """Remove files that killed processes left among the chunks; sync the others."""
@@ -244,10 +227,6 @@ class Output:
             )
         )
         return writable
-
-
-# Opening an array takes up to six requests.
-_open_once = lru_cache(maxsize=4)(Output.open)
 
 
 def _describe_place(chunk: str, i: int, j: int) -> bytes:

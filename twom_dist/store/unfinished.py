@@ -2,44 +2,48 @@
 
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+import uuid
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
 from dask.utils import format_bytes
 
 from ..errors import StoreError
 from . import _tree as tree
 from ._errors import store_errors
 from ._export import export, export_bytes, publish
-from ._guards import (
-    NO_LOCKS,
-    check_system,
-    heartbeat,
-    is_at,
-    is_locked,
-    lock,
-    make_own_folder,
-    open_own,
-)
-from ._location import make_absolute, parse_location
+from ._guards import exclude_runs, is_locked, open_own
+from ._location import Location, make_absolute, parse_location
 from ._matrix import matrix_class
 from ._members import check_member, exclude_writers
-from ._place import Commit, Place, Signs
 from .output import Manifest, Output, open_output
 
 # Name of the manifest's entry for the member that an output becomes.
 _MEMBER = "member"
-# Publishing the output opens the folder in order to sync its list of names.
-_ALL_RIGHTS = os.R_OK | os.W_OK | os.X_OK
 
 
-class Unfinished(Place):
-    """The place of an output that is made in a hidden folder beside it.
+class Signs(NamedTuple):
+    """Signs that a run is at work on an output."""
 
-    The folder holds a lock file, the zarr array and the findings of a look.
+    # Whether a run holds the lock; None if that is not known.
+    locked: bool | None
+    # When a run last showed that it is alive, in seconds since 1970.
+    beat: float = 0
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """The hidden folder in which an output is made.
+
+    It holds a lock file, the zarr array and the findings of a look.
     """
+
+    # Location of the output; for a link, with the path of the file it leads to.
+    location: Location
 
     @property
     def folder(self) -> str:
@@ -56,8 +60,10 @@ class Unfinished(Place):
     def _look(self) -> str:
         return os.path.join(self.folder, "look")
 
-    def _store(self, id: str) -> str:
-        return os.path.join(self.folder, f"{id}.zarr")
+    @property
+    def _member(self) -> str:
+        """Name of the array in its store; empty unless the output is a zarr store."""
+        return (self.location.member or "") if self.location.format == "zarr" else ""
 
     def find(self) -> tuple[Output, Manifest] | None:
         """Return what an earlier run left, with its manifest."""
@@ -114,6 +120,15 @@ class Unfinished(Place):
         ):
             return file.read()
         return None
+
+    def output(
+        self, shape: tuple[int, int], tile: tuple[int, int], dtype: np.dtype[Any]
+    ) -> Output:
+        """Return an output that does not exist yet."""
+        id, (m, n), (mb, nb) = uuid.uuid4().hex[:12], shape, tile
+        tile, store = (min(mb, max(m, 1)), min(nb, max(n, 1))), f"{id}.zarr"
+        path = os.path.join(self.folder, store)
+        return Output(path, self._member, shape, tile, dtype, id)
 
     def check(self, overwrite: bool, anew: bool = True) -> None:
         """Refuse a place that cannot take the output, or whose folder must stay."""
@@ -178,49 +193,12 @@ class Unfinished(Place):
                 "disk-full",
             )
 
-    @contextmanager
-    def lock(self, surely: bool = False) -> Iterator[None]:
+    def lock(self, surely: bool = False) -> AbstractContextManager[None]:
         """Make the folder and keep other runs out of it; raise if one is in it.
 
         `surely`: raise, too, if the file system cannot lock.
         """
-        check_system()
-        folder = os.path.dirname(self.folder)
-        if not (os.path.isdir(folder) and os.access(folder, _ALL_RIGHTS)):
-            problem = f"there is no folder {folder!r}"
-            remedy = "Create it or choose another"
-            if os.path.lexists(folder):
-                problem = f"{folder!r} is not a folder that can be read and written to"
-                remedy = "Change its permissions or choose another"
-            raise StoreError(problem, remedy, "no-folder")
-        path = self.lock_path
-        with store_errors(self.folder, "written"):
-            make_own_folder(self.folder)
-            # Closing the file releases the lock.
-            descriptor = open_own(path, os.O_RDWR | os.O_CREAT)
-        with open(descriptor, "ab") as stream:
-            busy = StoreError(
-                f"{self.location.path!r} is being written by another run",
-                "Let it finish, or choose another name",
-                "output-busy",
-            )
-            try:
-                lock(stream)
-            except OSError as error:
-                if surely or error.errno not in NO_LOCKS:
-                    raise busy from None
-            # The run that held the lock may have removed the file meanwhile.
-            if not is_at(path, stream):
-                raise busy
-            try:
-                with heartbeat(stream):
-                    yield
-            finally:
-                # A run that was refused or killed early leaves only the lock file.
-                with suppress(OSError):
-                    alone = not surely and os.listdir(self.folder) == ["lock"]
-                    if alone and is_at(path, stream):
-                        tree.remove(self.folder)
+        return exclude_runs(self.folder, self.location.path, surely)
 
     def watch(self) -> Signs:
         """Look for signs of a run, whose lock other hosts may not see."""
@@ -230,7 +208,7 @@ class Unfinished(Place):
             open(open_own(self.lock_path), "rb") as stream,
         ):
             return Signs(is_locked(stream), os.fstat(stream.fileno()).st_mtime)
-        return Signs(False, None)
+        return Signs(False)
 
     def start(self, output: Output, manifest: Manifest) -> None:
         """Remove earlier files, and create the array."""
@@ -238,7 +216,7 @@ class Unfinished(Place):
         output.create(manifest | {_MEMBER: self.location.member})
 
     def finish(
-        self, output: Output, overwrite: bool, commit: Commit = lambda: None
+        self, output: Output, overwrite: bool, commit: Callable[[], None] = lambda: None
     ) -> None:
         """Export the finished array to the output's format, and give it its name.
 
@@ -261,7 +239,7 @@ class Unfinished(Place):
             publish(finished, self.location.path)
         # The output is in place, so a failure to clean up is not an error.
         with suppress(StoreError):
-            self.remove(output)
+            self.remove()
 
     def find_obstacle(self) -> str:
         """Return the reason why files in the folder must stay; empty if none must."""
@@ -284,7 +262,7 @@ class Unfinished(Place):
             for path in (*folder.glob("*.zarr.*"), *map(folder.joinpath, files)):
                 tree.remove(str(path))
 
-    def remove(self, output: Output | None = None) -> None:
+    def remove(self) -> None:
         """Remove the folder, the lock file last, unless something in it must stay.
 
         What jobs have not made stays, and the folder with it.
@@ -309,11 +287,16 @@ def disk_bytes(folder: str) -> int:
     return total_bytes
 
 
-def find_unfinished(path: str | os.PathLike[str]) -> Place:
+def find_unfinished(path: str | os.PathLike[str]) -> Unfinished:
     """Return the place where an output is made; it need not exist."""
     location = parse_location(path)
     if tree.is_url(location.path):
-        return Place(location)
+        raise StoreError(
+            f"{str(location)!r} is a URL, and jobs write files alone",
+            "Name a file; or open the inputs with zarr, call the routine, and write "
+            "its lazy result with to_zarr",
+            "url-output",
+        )
     # A job replaces the target of a link, not the link.
     return Unfinished(replace(location, path=os.path.realpath(location.path)))
 

@@ -1,30 +1,22 @@
-"""Jobs that are killed: the same bits, the old matrix or the new; in a bucket, too."""
+"""Jobs that are killed: the same bits, the old matrix or the new."""
 
 import os
-import signal
 import subprocess
 import sys
 
 import h5py
 import numpy as np
 import pytest
-from fsspec.core import url_to_fs
 
 import twom_dist as td
 from tests.support.bits import same_bits
-from tests.support.buckets import remove, serve_matrices
-from tests.support.command import CommandLine, make, read
-from tests.support.expect import raises
-from tests.support.jobs import wait_until
+from tests.support.command import make, read
 from tests.support.places import ROOT
 from tests.support.stored import left_behind, save
-from twom_dist.errors import StoreError
-from twom_dist.store import open_matrix
 
 OUTPUTS = ("C.zarr", "C.npy", "C.h5")
 MEMBER = "D.h5::g/D"
 KILLS = 3
-BUCKET = "s3://bucket"
 # A process that has imported everything forks each run, and kills it after a part of
 # the time that a whole run takes: at the start, among the tiles, or while it exports.
 SCRIPT = """if True:
@@ -102,31 +94,3 @@ def test_jobs_that_are_killed_again_and_again(tmp_path, monkeypatch, old):
     if old:
         assert same_bits(read("D.h5::beside"), a)
     assert left_behind(tmp_path) == []
-
-
-@pytest.fixture
-def matrices():
-    with serve_matrices() as stored:
-        yield stored
-
-
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_a_job_that_is_killed_continues_in_the_bucket(matrices, capsys):
-    a, b = matrices
-    output = f"{BUCKET}/C.zarr"
-    paths = (f"{BUCKET}/A.zarr", f"{BUCKET}/B.zarr/g/B")
-    command = [sys.executable, "-m", "twom_dist", "gemm", *paths, "-o", output]
-    command += ["--chunks", "16", "--num-moduli", "16"]
-    command += ["--n-workers", "1", "--engine", "reference"]
-    fs, place = url_to_fs(f"{output}/c", use_listings_cache=False)
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as job:
-        wait_until(lambda: len(fs.find(place)) >= 3, 60)
-        job.kill()
-    assert job.returncode == -signal.SIGKILL
-    with raises(StoreError, "input-unfinished"):
-        open_matrix(output)
-    assert td.multiply_files(*paths, output, chunks=16, num_moduli=16).resumed >= 3
-    assert same_bits(open_matrix(output)[:, :], td.gemm(a, b, num_moduli=16))
-    code, out, _ = CommandLine(capsys)("info", output)
-    assert (code, "complete" in out) == (0, True)
-    remove(output)
