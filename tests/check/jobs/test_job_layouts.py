@@ -54,8 +54,6 @@ def test_a_plan_fits_and_a_refusal_names_what_does(
     least = first_number(refused.remedy)
     assert least > mib
     assert plan(routine, shape, least, workers, tile, **given)
-    if smaller := re.search(r"use tiles of (\d+)", refused.remedy):
-        assert plan(routine, shape, mib, workers, int(smaller[1]), **given)
     if fewer := re.search(r"start (\d+) workers? of (\d+) MiB", refused.remedy):
         count, each = map(int, fewer.groups())
         assert count * each <= mib * workers

@@ -60,7 +60,7 @@ def test_a_product_that_the_device_cannot_hold_is_refused(monkeypatch):
         for call in (lambda: td.gemm(x, x), lambda: td.plan(td.gemm, x, x)):
             with raises(MemoryLimitError, "memory") as caught:
                 call()
-        assert "use chunks of" in caught.value.remedy
+        assert "use chunks smaller than 2000" in caught.value.remedy
         # What the refusal names is enough, though not for all of the result.
         holds(first_number(caught.value.remedy))
         with pytest.warns(MemoryWarning, match="cannot hold all of the result"):

@@ -1,7 +1,6 @@
 """Plans of workers with little memory: the advice is enough, the cache gives way."""
 
 import json
-import re
 from functools import partial
 
 import dask
@@ -29,22 +28,14 @@ def test_following_the_advice_is_enough(routine, options, inputs):
     assert found.least_worker_bytes <= room(needed)
 
 
-@cases("chunks", [1500, 3000])
-@cases("how", ["hold", "auto"])
-@cases("routine", [td.gemm, td.herk])
-def test_smaller_chunks_that_are_named_fit(routine, how, chunks):
-    shapes = [(SIDE, SIDE)] * (1 if routine is td.herk else 2)
-    named = 0
-    with dask.config.set({"twom-dist.inputs": how}):
-        for limit in (500 * MIB, 600 * MIB, 700 * MIB, 1000 * MIB):
-            sizes = {"n_workers": 2, "memory_limit": limit}
-            try:
-                td.plan(routine, *shapes, chunks=chunks, **sizes)
-            except MemoryLimitError as error:
-                if found := re.search(r"use chunks of (\d+)", error.remedy):
-                    td.plan(routine, *shapes, chunks=int(found[1]), **sizes)
-                    named += 1
-    assert named
+@cases(("chunks", "mib", "told"), [(3000, 1000, True), (500, 600, False)])
+def test_smaller_chunks_are_named_where_these_fit(chunks, mib, told):
+    make = partial(td.plan, td.herk, (SIDE, SIDE), n_workers=2)
+    with dask.config.set(HOLD):
+        with raises(MemoryLimitError, "memory") as caught:
+            make(chunks=chunks, memory_limit=mib * MIB)
+        assert (f"use chunks smaller than {chunks}" in caught.value.remedy) == told
+        assert not told or make(chunks=256, memory_limit=mib * MIB)
 
 
 def test_inputs_are_held_if_they_fit_beside_the_result():
