@@ -223,19 +223,15 @@ class Views:
         self._views: dict[tuple[Side, int, range], list[Array]] = {}
 
     def lines(self, side: Side, wanted: bool) -> Iterable[int]:
-        """List rows of tiles."""
         return range(len(self._slices[side]))
 
     def cells(self) -> Iterable[Cell]:
-        """List the tiles of C."""
         return self._spec.routine.cells(self.grid.mt, self.grid.nt, self._spec.uplo)
 
     def pair_blocks(self) -> Iterable[PairBlock]:
-        """List the pairs of lines."""
         return self._spec.pair_routine.pair_blocks(self.grid.mt, self.grid.nt, (0, 0))
 
     def row(self, line: Line, steps: range, shifts: Sequence[Any] | None) -> Row:
-        """View a row of tiles."""
         (side, i), own = line, slice(steps.start, steps.stop)
         # Each tile has one view, by whose identity its planes are found.
         key = self._spec.side_of(side), i, steps
@@ -252,19 +248,15 @@ class Views:
         return [x[..., step, rows] for step in steps]
 
     def call(self, stage: str, where: Any, function: Any, *given: Any) -> Any:
-        """Call a stage."""
         return function(*given)
 
     def gather(self, stage: str, where: Any, function: Any, parts: Any) -> Any:
-        """Combine parts."""
         return parts[0] if len(parts) == 1 else function(parts)
 
     def decide(self, shifts: Any, before: Any) -> tuple[Any, Any]:
-        """Tell whether anything is shifted; if so, drop what was measured without."""
         return (None, before) if shifts[0] is None else (shifts, {})
 
     def settle(self, found: Any) -> Any:
-        """Return what is known already."""
         return found
 
 
@@ -306,18 +298,15 @@ class Eager(Views):
         return measured[side, 0].take((..., self._slices[side][i]))
 
     def cells(self) -> Iterable[Cell]:
-        """List the tiles of C: flat ones with the same right operand together."""
         found = [*super().cells()]
         if not self._spec.routine.triangle:
             found.sort(key=lambda cell: (cell[0] // self._flat, cell[1], cell[0]))
         return found
 
     def added(self, cell: Cell) -> Array | None:
-        """View the tile of C that is added."""
         return None if self._c is None else self._c[self._at(cell)]
 
     def call(self, stage: str, where: Any, function: Any, *given: Any) -> Any:
-        """Call a stage; the last ones may write where their tiles belong."""
         if stage not in ("product", "update"):
             return function(*given)
         place, whole = None, self.out
@@ -329,7 +318,6 @@ class Eager(Views):
         return function(*given, out=self._place)
 
     def emit(self, cell: Cell, tile: Array) -> None:
-        """Put a tile into the result."""
         if self.out is None:
             self.out = tile
         elif tile is not self._place:

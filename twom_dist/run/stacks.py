@@ -133,16 +133,20 @@ def compute_stack(
         uncertain; the values there mean nothing.
     """
     stack, shape = _check(a, b, c, spec, out)
-    return _Stack(spec, stack, shape).multiply(a, b, c, out, diag)
+    return PreparedStack(spec, stack, shape).multiply(a, b, c, out, diag)
 
 
-class _Stack:
-    """Products of stacks of small matrices, without the arrays."""
+class PreparedStack:
+    """Products of stacks of small matrices, without the arrays.
+
+    Those that are `steady` serve all stacks like the first.
+    """
 
     def __init__(
         self, spec: Spec, stack: tuple[int, ...], shape: tuple[int, int]
     ) -> None:
         self._stack, self._shape, self.steady = stack, shape, False
+        self.adds, self.used = spec.beta != 0, 0
         gemm_fused: FusedGemm | None = None
         self._run: Callable[..., None] | None = None
         if not spec.native:
@@ -164,6 +168,39 @@ class _Stack:
         self._analyse = plan_analysis(spec) if spec.data_driven else None
         # What multiplies by each residue system that has been asked for.
         self._ways: dict[ResidueSystem | None, Callable[..., None]] = {}
+
+    @classmethod
+    def of(cls, problem: Problem) -> "PreparedStack | None":
+        """Prepare products; None where they are not computed together as they are."""
+        spec, given = problem.spec, (problem.a, problem.b, problem.c)
+        if spec.lazy or spec.native or spec.empty:
+            return None
+        if any(x is not None and x.dtype != problem.dtype for x in given):
+            return None
+        if not _are_small(problem.shape, spec):
+            return None
+        found = cls(spec, problem.stack, problem.shape[:2])
+        return found if found.steady else None
+
+    def run(
+        self,
+        a: Array,
+        b: Array,
+        c: Array | None,
+        out: Array | None,
+        pose: Callable[[], Problem],
+    ) -> Any:
+        """Compute the products of stacks like those that they were prepared for.
+
+        `pose`: gives the problem of these, where some are computed one by one.
+        """
+        a, b = _broadcast(a, self._stack), _broadcast(b, self._stack)
+        c = None if c is None else _broadcast(c, self._stack)
+        found = self.multiply(a, b, c, out)
+        if found.alone:
+            problem = replace(pose(), a=a, b=b, c=c)
+            _compute_alone(problem, found.alone, [found.values])
+        return found.values
 
     def multiply(
         self,
@@ -231,19 +268,17 @@ class _Stack:
             spec = self._spec
             if system is not None:
                 spec = replace(spec.with_moduli(system), equilibrate=False)
-            fused = self._gemm_fused is not None and not spec.empty
-            way = self._fused(spec) if fused else partial(_multiply, spec)
-            found = self._ways[system] = way
+            if self._gemm_fused is None or spec.empty:
+                found = partial(_multiply, spec)
+            else:
+                found = partial(self._fuse, call_fused(self._gemm_fused, spec))
+            self._ways[system] = found
         return found
 
-    def _fused(self, spec: Spec) -> Callable[..., None]:
-        assert self._gemm_fused is not None
-        multiply = call_fused(self._gemm_fused, spec)
-
-        def call(a: Array, b: Array, c: Any, out: Array, known: Any = None) -> None:
-            multiply(*self._rows(a, b), c=c, out=out, known=known)
-
-        return call
+    def _fuse(
+        self, multiply: Any, a: Array, b: Array, c: Any, out: Array, known: Any = None
+    ) -> None:
+        multiply(*self._rows(a, b), c=c, out=out, known=known)
 
     def _rows(self, a: Array, b: Array) -> tuple[Array, Array]:
         """View stacks as rows of op(A) and of op(B)^T."""
@@ -266,50 +301,6 @@ def _multiply(
     }
     grid = whole((*out.shape[1:], spec.k))
     eager.Eager(a, b, c, grid, spec, out).run(Findings(spec, None, measured or None))
-
-
-class PreparedStack:
-    """Products of stacks that are prepared for all calls with arrays like the first."""
-
-    def __init__(self, problem: Problem, stack: _Stack) -> None:
-        self._stack, self._axes = stack, problem.stack
-        self.adds, self.used = problem.c is not None, 0
-
-    @classmethod
-    def of(cls, problem: Problem) -> "PreparedStack | None":
-        """Prepare products; None where they are not computed together as they are."""
-        spec, given = problem.spec, (problem.a, problem.b, problem.c)
-        if (
-            spec.lazy
-            or spec.native
-            or spec.empty
-            or not _are_small(problem.shape, spec)
-        ):
-            return None
-        if any(x is not None and x.dtype != problem.dtype for x in given):
-            return None
-        stack = _Stack(spec, problem.stack, problem.shape[:2])
-        return cls(problem, stack) if stack.steady else None
-
-    def run(
-        self,
-        a: Array,
-        b: Array,
-        c: Array | None,
-        out: Array | None,
-        pose: Callable[[], Problem],
-    ) -> Any:
-        """Compute the products of stacks like those that they were prepared for.
-
-        `pose`: gives the problem of these, where some are computed one by one.
-        """
-        a, b = _broadcast(a, self._axes), _broadcast(b, self._axes)
-        c = None if c is None else _broadcast(c, self._axes)
-        found = self._stack.multiply(a, b, c, out)
-        if found.alone:
-            problem = replace(pose(), a=a, b=b, c=c)
-            _compute_alone(problem, found.alone, [found.values])
-        return found.values
 
 
 def _check(

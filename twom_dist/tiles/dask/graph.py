@@ -134,7 +134,6 @@ class Graph:
         self._rows: dict[Any, Task] = {}
 
     def lines(self, side: Side, wanted: bool) -> Iterable[int]:
-        """List rows of tiles."""
         if not wanted:
             return range(self.grid.mt if side == "left" else self.grid.nt)
         pairs = self.spec.routine.pairs
@@ -150,16 +149,13 @@ class Graph:
         )
 
     def cells(self) -> Iterable[Cell]:
-        """List the wanted tiles that are computed."""
         return self._cells
 
     def pair_blocks(self) -> Iterable[PairBlock]:
-        """Group the pairs of lines of all tiles, wanted or not."""
         grid, spec = self.grid, self.spec
         return spec.pair_routine.pair_blocks(grid.mt, grid.nt, spec.turn)
 
     def row(self, line: Line, steps: range, shifts: Sequence[Any] | None) -> Task:
-        """Make a row of tiles, checked where it enters a task."""
         # All tasks share it, since a line has at most one set of shifts.
         key = (line, steps, shifts is None)
         if key not in self._rows:
@@ -209,7 +205,6 @@ class Graph:
         return matrix, places, known
 
     def added(self, cell: Cell) -> Task | None:
-        """Name the tile of C that is added."""
         if self.operands.c is None:
             return None
         shape = self.grid.m[cell[0]], self.grid.n[cell[1]]
@@ -217,7 +212,6 @@ class Graph:
         return Task(None, receive_added, self.spec, ref, shape)
 
     def call(self, stage: str, where: Any, function: Any, *given: Any) -> Any:
-        """Add the task of a stage."""
         if stage == "update" and not self._others:
             return None
         key = (self._stages[stage], *where)
@@ -227,7 +221,6 @@ class Graph:
         return TaskRef(key)
 
     def gather(self, stage: str, where: Any, function: Any, parts: Any) -> Any:
-        """Add a task that combines parts."""
         if len(parts) == 1:
             return parts[0]
         key = (self._stages[stage], *where, "all")
@@ -235,15 +228,12 @@ class Graph:
         return TaskRef(key)
 
     def decide(self, shifts: Any, before: Any) -> tuple[Any, Any]:
-        """Leave to the tasks whether anything is shifted."""
         return shifts, before
 
     def settle(self, found: Any) -> Any:
-        """Leave the order of computation to the scheduler."""
         return found
 
     def emit(self, cell: Cell, tile: Any) -> None:
-        """Put a tile under its key in the result."""
         key = (self.name, *cell)
         if tile is not None and key not in self.tasks:
             self.tasks[key] = Alias(key, tile.key)
