@@ -113,7 +113,7 @@ def multiply(report: Report, args: Namespace, name: str, workers: int) -> None:
         num_moduli=args.num_moduli or "default",
         dilation=args.dilation,
         tasks=plan.num_tasks,
-        turn=plan.spec.turn,
+        sweep=plan.spec.sweep,
         seconds=seconds,
         **{key: mean(x[key] for x in each) for key in each[0]},
         encoded=max(x["encoded"] for x in found),

@@ -22,7 +22,7 @@ from distributed import Worker, get_worker
 from benchmarks.clock import AREA, COPY, NORMS, POOL, SCALE, Clock, on_numpy
 from twom_dist.kernels import registry
 from twom_dist.kernels.cuda import engine as cuda
-from twom_dist.plan import turns
+from twom_dist.plan import sweeps
 from twom_dist.tiles import cache, tasks
 from twom_dist.workers import devices as run_devices
 
@@ -145,7 +145,7 @@ def clocked_devices(dilation: float = 1.0, bandwidth: float = 0.0) -> Iterator[N
         on_numpy(_engine),
         mock.patch.object(tasks, "encoded_tiles", _Caches()),
         mock.patch.object(tasks, "on_worker", return_value=True),
-        mock.patch.object(turns, "PANEL_VOLUME", turns.PANEL_VOLUME // SCALE**3),
+        mock.patch.object(sweeps, "PANEL_VOLUME", sweeps.PANEL_VOLUME // SCALE**3),
         mock.patch.object(run_devices, "measure_device", _measure_device),
         mock.patch.object(worker, "get_data_from_worker", receive),
     ):

@@ -126,7 +126,7 @@ def encodings(plan: Plan) -> float:
 
     Tiles of C that GPUs multiply side by side share them.
     """
-    (rows, columns), (mb, nb, _) = plan.spec.turn, plan.tile_shape
+    (rows, columns), (mb, nb, _) = plan.spec.sweep, plan.tile_shape
     rows, columns = max(1, rows), max(1, columns)
     return mb / columns + nb / rows
 

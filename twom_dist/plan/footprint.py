@@ -11,11 +11,11 @@ from ..tiles.dask.placement.grids import WorkerGrid
 from ..tiles.dask.placement.triangle import TriangleMap
 from ..tiles.grid import Grid
 from ..tiles.spec import Spec
-from .turns import Turn
+from .sweeps import Sweep
 
 Placement = WorkerGrid | TriangleMap
 
-# Panels of a turn whose tiles are on a worker: they are fetched while those of the
+# Panels of a sweep whose tiles are on a worker: they are fetched while those of the
 # panel before are multiplied.
 PANELS_THERE = 2
 
@@ -99,13 +99,13 @@ def predict_memory(
     *,
     job: bool = False,
     streams: bool = False,
-    turn: Turn | None = None,
+    sweep: Sweep | None = None,
 ) -> WorkerMemory:
     """Predict the bytes on the fullest worker while it runs `threads` tasks at once.
 
     `cache_bytes`: bytes of encoded tiles that it may keep; `job`: whether tasks write
     their tiles, and make no others of an update's other triangle; `streams`: whether
-    tasks read tiles as they multiply them, so that no other inputs are held; `turn`:
+    tasks read tiles as they multiply them, so that no other inputs are held; `sweep`:
     cells that are multiplied side by side along k, so that tiles of other workers are
     dropped after each panel.
     """
@@ -117,9 +117,9 @@ def predict_memory(
         if job:
             found = [replace(memory, outputs=memory.leaving) for memory in found]
     else:
-        found = [_predict(grid, spec, x, threads, cache_bytes, turn) for x in shares]
-    if turn is not None:
-        passing = _predict_passing(grid, spec, placement, turn)
+        found = [_predict(grid, spec, x, threads, cache_bytes, sweep) for x in shares]
+    if sweep is not None:
+        passing = _predict_passing(grid, spec, placement, sweep)
         found = [replace(x, inputs=min(x.inputs, passing)) for x in found]
     return max(found, key=lambda memory: memory.total)
 
@@ -165,9 +165,9 @@ def _predict(
     share: Share,
     threads: int,
     cache_bytes: int,
-    turn: Turn | None,
+    sweep: Sweep | None,
 ) -> WorkerMemory:
-    chains = threads if turn is None else max(threads, turn.cells)
+    chains = threads if sweep is None else max(threads, sweep.cells)
     # A layer has its own share of k.
     k = max(sum(sum(grid.k[x[0][0] : x[-1][1]]) for x in own) for own in grid.layers)
     inputs = 0 if spec.empty else share.inputs * k
@@ -210,20 +210,20 @@ def _predict(
     # Each CPU thread holds the quarters of a product, if the product is quartered.
     in_tasks += threads * quarters_bytes(mb, nb, kb)
     kept = min(encoded, cache_bytes)
-    # In a turn tasks multiply what is kept.
-    in_flight = min(in_flight, encoded - kept) if turn is None else in_flight - kept
+    # In a sweep tasks multiply what is kept.
+    in_flight = min(in_flight, encoded - kept) if sweep is None else in_flight - kept
     return WorkerMemory(*held, kept, in_tasks + max(0, in_flight))
 
 
-def _predict_passing(grid: Grid, spec: Spec, placement: Placement, turn: Turn) -> int:
-    """Predict the inputs of a worker's own, and those of two panels of a turn."""
+def _predict_passing(grid: Grid, spec: Spec, placement: Placement, sweep: Sweep) -> int:
+    """Predict the inputs of a worker's own, and those of two panels of a sweep."""
     mb, nb, kb = max(grid.m), max(grid.n), max(grid.k)
     workers = placement.workers * len(grid.layers)
     matrices = spec.routine.matrices if spec.routine.triangle else 1
     lines = matrices * grid.mt + (0 if spec.routine.triangle else grid.nt)
     own = -(-lines * grid.kt // workers)
     panel = max(hi - lo for lo, hi in grid.panels)
-    tiles = own + PANELS_THERE * turn.edges * panel
+    tiles = own + PANELS_THERE * sweep.edges * panel
     cells = grid.shape[0] * grid.shape[1] * spec.itemsize if spec.beta != 0 else 0
     return tiles * max(mb, nb) * kb * spec.input_itemsize + -(-cells // workers)
 

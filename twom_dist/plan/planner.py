@@ -13,7 +13,7 @@ from .cluster import Cluster
 from .footprint import Placement, WorkerMemory, predict_memory
 from .record import Plan
 from .split import Split, choose_splits, needed_rows
-from .turns import list_turns, planes_bytes, tiles_of_panel
+from .sweeps import list_sweeps, planes_bytes, tiles_of_panel
 
 # Tasks of each thread that look at the matrices: inputs are made, and looked at, on as
 # many workers, each of which takes a few strips.
@@ -54,7 +54,7 @@ def make_plan(
             streams=streams,
         )
         if spec.engine == "cuda" and not streams and len(grid.panels) > 1:
-            fitted = _fit_turn(predict, grid, spec, split.placement, cluster, leaving)
+            fitted = _fit_sweep(predict, grid, spec, split.placement, cluster, leaving)
         else:
             most = 0 if streams else cluster.memory.cache_bytes
             if not job and cluster.memory.kind == "product" and cluster.memory.limit:
@@ -63,7 +63,7 @@ def make_plan(
             fitted = _fit_memory(predict, cluster, most, leaving)
         idle, worker_grid, held_fraction = _share(grid, split, cluster.workers)
         plan = Plan(
-            spec=replace(spec, cache_bytes=fitted.kept or 0, turn=fitted.turn),
+            spec=replace(spec, cache_bytes=fitted.kept or 0, sweep=fitted.sweep),
             grid=grid,
             cluster=cluster,
             memory=fitted.memory,
@@ -126,7 +126,7 @@ def _share(
 
 
 class _Fitted(NamedTuple):
-    """Memory of a plan, bytes of encoded tiles that are kept, and wanted, and a turn.
+    """Memory of a plan, bytes of encoded tiles that are kept, and wanted, and a sweep.
 
     `kept`: None if not even what has to be held fits.
     """
@@ -134,10 +134,10 @@ class _Fitted(NamedTuple):
     memory: WorkerMemory
     kept: int | None
     wanted: int
-    turn: tuple[int, int] = (0, 0)
+    sweep: tuple[int, int] = (0, 0)
 
 
-def _fit_turn(
+def _fit_sweep(
     predict: Callable[..., WorkerMemory],
     grid: Grid,
     spec: Spec,
@@ -145,16 +145,16 @@ def _fit_turn(
     cluster: Cluster,
     leaving: bool,
 ) -> _Fitted:
-    """Choose the largest turn whose sums and encoded tiles fit, or the smallest."""
-    for turn in list_turns(grid, spec, placement):
+    """Choose the largest sweep whose sums and encoded tiles fit, or the smallest."""
+    for sweep in list_sweeps(grid, spec, placement):
         # The next panel's are made while some of the last one's are in use.
-        most = planes_bytes(grid, spec, turn) * (turn.edges + 2) // turn.edges
+        most = planes_bytes(grid, spec, sweep) * (sweep.edges + 2) // sweep.edges
         most = bytes_setting("cache-bytes", most)
-        own = partial(predict, turn=turn)
+        own = partial(predict, sweep=sweep)
         fitted = _fit_memory(own, cluster, most, leaving)
         if fitted.kept == most:
             break
-    return fitted._replace(turn=(turn.rows, turn.columns))
+    return fitted._replace(sweep=(sweep.rows, sweep.columns))
 
 
 def _fit_memory(

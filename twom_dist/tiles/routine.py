@@ -81,17 +81,17 @@ class Routine:
         lower = [(i, j) for i in range(mt) for j in range(i + 1)]
         return [(j, i) for i, j in lower] if uplo == "upper" else lower
 
-    def pair_blocks(self, mt: int, nt: int, turn: Cell) -> list[PairBlock]:
-        """Group all pairs of rows of op(A) and columns of op(B) by what turns take.
+    def pair_blocks(self, mt: int, nt: int, sweep: Cell) -> list[PairBlock]:
+        """Group all pairs of rows of op(A) and columns of op(B) by what sweeps take.
 
         Examples
         --------
-        >>> for meeting in ROUTINES["gemm"].pair_blocks(1, 3, (1, 2)):
-        ...     print(*meeting)
+        >>> for block in ROUTINES["gemm"].pair_blocks(1, 3, (1, 2)):
+        ...     print(*block)
         [('left', 0)] [('right', 0), ('right', 1)] [(0, 0), (0, 1)]
         [('left', 0)] [('right', 2)] [(0, 0)]
         """
-        rows, columns = (max(1, x) for x in turn)
+        rows, columns = (max(1, x) for x in sweep)
         groups: dict[Cell, list[Cell]] = {}
         for cell in self.cells(mt, nt):
             for i, j in self.pairs(*cell):
@@ -105,17 +105,17 @@ class Routine:
             found.append(PairBlock(left, [(other, j) for j in y], places))
         return found
 
-    def count_meetings(self, mt: int, nt: int, turn: Cell) -> int:
+    def count_pair_blocks(self, mt: int, nt: int, sweep: Cell) -> int:
         """Count these groups.
 
         Examples
         --------
-        >>> ROUTINES["gemm"].count_meetings(1, 3, (1, 2))
+        >>> ROUTINES["gemm"].count_pair_blocks(1, 3, (1, 2))
         2
-        >>> ROUTINES["herk"].count_meetings(2, 2, (0, 0))
+        >>> ROUTINES["herk"].count_pair_blocks(2, 2, (0, 0))
         3
         """
-        rows, columns = (max(1, x) for x in turn)
+        rows, columns = (max(1, x) for x in sweep)
         if not self.triangle or self.sums:
             return -(-mt // rows) * -(-nt // columns)
         last = (min(i + rows, mt) - 1 for i in range(0, mt, rows))

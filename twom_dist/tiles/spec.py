@@ -58,7 +58,7 @@ class Spec:
         Whether nothing is multiplied, alpha or a dimension being 0.
     cache_bytes : int
         Bytes of encoded tiles that a process may keep.
-    turn : (int, int)
+    sweep : (int, int)
         Rows and columns of tiles of C that a worker multiplies side by side, panel by
         panel of k; (0, 0) leaves their order to dask.
     lazy : bool
@@ -93,7 +93,7 @@ class Spec:
     decided_by: str = ""
     empty: bool = False
     cache_bytes: int = 0
-    turn: tuple[int, int] = (0, 0)
+    sweep: tuple[int, int] = (0, 0)
     lazy: bool = False
     exact: bool = False
     operand: str = ""

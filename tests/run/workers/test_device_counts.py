@@ -75,7 +75,7 @@ def test_a_product_encodes_once_and_holds_what_its_plan_says(options, threads):
             if peak <= most and encoded == {edges * TILES}:
                 break
             del product
-    assert plan.spec.turn == (TILES // pr, TILES // pc)
+    assert plan.spec.sweep == (TILES // pr, TILES // pc)
     assert encoded == {edges * TILES}
     assert peak <= most
     for found in found_there:

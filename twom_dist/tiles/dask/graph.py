@@ -153,7 +153,7 @@ class Graph:
 
     def pair_blocks(self) -> Iterable[PairBlock]:
         grid, spec = self.grid, self.spec
-        return spec.pair_routine.pair_blocks(grid.mt, grid.nt, spec.turn)
+        return spec.pair_routine.pair_blocks(grid.mt, grid.nt, spec.sweep)
 
     def row(self, line: Line, steps: range, shifts: Sequence[Any] | None) -> Task:
         # All tasks share it, since a line has at most one set of shifts.

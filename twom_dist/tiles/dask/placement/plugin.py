@@ -16,7 +16,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from ..graph import PANEL, PRODUCT, REDUCE, SCALING_STAGES
 from .assignment import place_product, stage_and_token
 from .input_homes import READER
-from .priorities import Step, order_along_k, turn_of
+from .priorities import Step, order_along_k, sweep_of
 
 PLUGIN_NAME = "twom-placement"
 # States of tasks of an earlier graph that is computed once more.
@@ -114,7 +114,7 @@ class PlacementPlugin(SchedulerPlugin):
                 self._place_look(scaling[token])
         last = len(tasks)
         for token, states in products.items():
-            if any(turn_of(states[0])):
+            if any(sweep_of(states[0])):
                 self._order(states, scaling[token], last, len(tasks))
                 last += len(states)
 
@@ -155,7 +155,7 @@ class PlacementPlugin(SchedulerPlugin):
             stage, (i, j, *rest) = stage_and_token(task.key)[0], task.key[1:]
             worker = next(iter(task.worker_restrictions or ("",)))
             steps.append(Step(task, worker, stage, (i, j), rest[1] if rest else 0))
-        for place, task in enumerate(order_along_k(steps, turn_of(states[0]))):
+        for place, task in enumerate(order_along_k(steps, sweep_of(states[0]))):
             task.priority = (*task.priority[:-1], last + place)
         for task in (x for x in scaling if x.state not in _BEGUN):
             task.priority = (*task.priority[:-1], task.priority[-1] - count)

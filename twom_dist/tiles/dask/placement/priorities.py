@@ -1,6 +1,6 @@
-"""The order of a product's tasks on each worker: turns of tiles of C, panel by panel.
+"""The order of a product's tasks on each worker: sweeps of tiles of C, panel by panel.
 
-See `plan.turns`. Tasks that scale come first, since products wait for all of them.
+See `plan.sweeps`. Tasks that scale come first, since products wait for all of them.
 """
 
 from collections import defaultdict
@@ -22,15 +22,15 @@ class Step(NamedTuple):
     first: int  # tile along k of a panel; 0 of other stages
 
 
-def turn_of(task: Any) -> tuple[int, int]:
-    """Return the turn of a task's product; (0, 0) if their order is left to dask."""
+def sweep_of(task: Any) -> tuple[int, int]:
+    """Return the sweep of a task's product; (0, 0) if their order is left to dask."""
     given = getattr(task.run_spec, "args", ())
     # While the data decide about moduli, only the rows of tiles know their spec.
     given = (*given, *(y for x in given for y in getattr(x, "args", ())))
-    return next((x.turn for x in given if isinstance(x, Spec)), (0, 0))
+    return next((x.sweep for x in given if isinstance(x, Spec)), (0, 0))
 
 
-def order_along_k(steps: Iterable[Step], turn: tuple[int, int]) -> list[Any]:
+def order_along_k(steps: Iterable[Step], sweep: tuple[int, int]) -> list[Any]:
     """Order the tasks of a product.
 
     Examples
@@ -51,9 +51,9 @@ def order_along_k(steps: Iterable[Step], turn: tuple[int, int]) -> list[Any]:
 
     def rank(step: Step) -> tuple[Any, ...]:
         at = [own[x] for own, x in zip(places[step.worker], step.cell, strict=True)]
-        own_turn = tuple(x // size for x, size in zip(at, turn, strict=True))
+        own_sweep = tuple(x // size for x, size in zip(at, sweep, strict=True))
         # Panels, sums of parts, tiles of C.
         late = 0 if step.stage == PANEL else 2 if step.stage == PRODUCT else 1
-        return own_turn, late, step.first, at
+        return own_sweep, late, step.first, at
 
     return [step.task for step in sorted(steps, key=rank)]

@@ -1,4 +1,4 @@
-"""Turns of a GPU: tiles of C that are multiplied side by side, panel by panel of k.
+"""Sweeps of a GPU: tiles of C that are multiplied side by side, panel by panel of k.
 
 A tile of C takes a panel after the one before, so that the next one's inputs arrive
 while other tiles are multiplied; and a tile of A or B is encoded once for all tiles of
@@ -20,7 +20,7 @@ from ..tiles.spec import Spec
 PANEL_VOLUME = 2**38
 
 
-class Turn(NamedTuple):
+class Sweep(NamedTuple):
     """Tiles of C of one worker that are multiplied side by side."""
 
     rows: int
@@ -40,10 +40,10 @@ def tiles_of_panel(mb: int, nb: int, kb: int) -> int:
     return max(1, PANEL_VOLUME // max(1, mb * nb * kb))
 
 
-def list_turns(
+def list_sweeps(
     grid: Grid, spec: Spec, placement: WorkerGrid | TriangleMap
-) -> Iterator[Turn]:
-    """List the possible turns of the fullest worker, from all of its tiles to one."""
+) -> Iterator[Sweep]:
+    """List the possible sweeps of the fullest worker, from all of its tiles to one."""
     if isinstance(placement, TriangleMap):
         slots = {*placement.slots.values()}
         held = max((len(placement.rows_of(slot)) for slot in slots), default=1)
@@ -55,7 +55,7 @@ def list_turns(
         held, matrices, most = rows + columns, 1, rows * columns
     while True:
         edges = matrices * min(rows + columns, held)
-        yield Turn(rows, columns, min(rows * columns, most), edges)
+        yield Sweep(rows, columns, min(rows * columns, most), edges)
         if rows == columns == 1:
             return
         if rows >= columns:
@@ -64,10 +64,10 @@ def list_turns(
             columns = -(-columns // 2)
 
 
-def planes_bytes(grid: Grid, spec: Spec, turn: Turn) -> int:
-    """Return the bytes of the encoded tiles of one panel of a turn."""
+def planes_bytes(grid: Grid, spec: Spec, sweep: Sweep) -> int:
+    """Return the bytes of the encoded tiles of one panel of a sweep."""
     if spec.native or spec.empty:
         return 0
     k = max(sum(grid.k[lo:hi]) for lo, hi in grid.panels)
     side = max(*grid.m, *grid.n)
-    return len(spec.system.planes) * turn.edges * side * k
+    return len(spec.system.planes) * sweep.edges * side * k

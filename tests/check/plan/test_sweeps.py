@@ -1,4 +1,4 @@
-"""Plans for GPUs: turns of tiles that fit, panels worth a task, and short looks."""
+"""Plans for GPUs: sweeps of tiles that fit, panels worth a task, and short looks."""
 
 import dask
 
@@ -24,7 +24,7 @@ def plan(routine, n, workers, tile, limit=None, **options):
 def test_the_headline_product_fits_on_eight_gpus(routine, limit):
     found = plan(routine, 65536, 8, 8192, limit)
     assert found.memory.total <= limit * GIB * 0.8
-    rows, columns = found.spec.turn
+    rows, columns = found.spec.sweep
     # Tiles of A and B are encoded for several tiles of C.
     assert rows * columns >= 2
     assert found.cache_bytes >= (rows + columns) * 2 * GIB or routine == "herk"
@@ -34,13 +34,13 @@ def test_the_headline_product_fits_on_eight_gpus(routine, limit):
 
 
 def test_a_turn_has_all_tiles_of_a_worker_where_they_fit():
-    assert plan("gemm", 65536, 8, 8192, 126).spec.turn == (4, 2)
-    turns = [plan("gemm", 65536, 8, 8192, x).spec.turn for x in range(60, 126, 4)]
-    sizes = [rows * columns for rows, columns in turns]
+    assert plan("gemm", 65536, 8, 8192, 126).spec.sweep == (4, 2)
+    sweeps = [plan("gemm", 65536, 8, 8192, x).spec.sweep for x in range(60, 126, 4)]
+    sizes = [rows * columns for rows, columns in sweeps]
     assert sizes == sorted(sizes)
     assert sizes[0] < sizes[-1]
     # One of two workers has more than half of nine.
-    rows, columns = plan("gemm", 3 * 8192, 2, 8192).spec.turn
+    rows, columns = plan("gemm", 3 * 8192, 2, 8192).spec.sweep
     assert 2 * rows * columns >= 9
 
 
