@@ -10,8 +10,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from twom_dist.store import _export
-
 
 @contextmanager
 def failing(*steps, when=lambda *_: True, number=errno.EIO):
@@ -39,14 +37,6 @@ def once_named(path, after=0):
 
 
 @contextmanager
-def without_exchange():
-    """Have a system that cannot exchange two names, such as macOS."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_export, "_exchange", lambda *_: False)
-        yield
-
-
-@contextmanager
 def listing_syncs(output):
     """List paths that are synced, and whether the output has its name by then."""
     found, sync = [], os.fsync
@@ -67,20 +57,3 @@ def free_bytes():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shutil, "disk_usage", lambda _: disk)
         yield (disk := SimpleNamespace(free=0))
-
-
-@contextmanager
-def attributes():
-    """Have a file system whose files have attributes."""
-    notes = {}
-
-    def note(path, name, value):
-        notes[os.stat(path).st_ino, name] = value
-
-    def look(path, name):
-        return notes[os.stat(path).st_ino, name]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "setxattr", note, raising=False)
-        patch.setattr(os, "getxattr", look, raising=False)
-        yield

@@ -166,10 +166,7 @@ def identify(stored: StoredMatrix) -> tuple[Identity, int]:
 def identify_inputs(job: Job) -> tuple[dict[str, Identity], dict[str, int]]:
     """Identify all inputs, and count the chunks that are missing, if any."""
     # One file may be two inputs.
-    matrices = {*job.inputs.values()}
-    seen = {stored: identify(stored) for stored in matrices}
-    for stored in matrices:
-        stored.check_content()
+    seen = {stored: identify(stored) for stored in {*job.inputs.values()}}
     missing = {}
     for name, stored in job.inputs.items():
         (*_, there), lacking = seen[stored]

@@ -5,7 +5,7 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from threading import Thread
-from time import monotonic, time
+from time import monotonic
 from typing import Any, TypeVar
 
 from ..errors import StoreError, TwomError
@@ -16,8 +16,6 @@ T = TypeVar("T")
 LOOK_SECONDS = 5.0
 # Longest wait for an answer: a scheduler that is merely busy takes a second or two.
 ANSWER_SECONDS = 60.0
-# Workers report to the scheduler every few seconds.
-SILENT_SECONDS = 30.0
 # Longest wait for idle workers: one that died is back after a few seconds, and a paused
 # one goes on when its data have been written to disk.
 PATIENCE_SECONDS = 120.0
@@ -70,14 +68,13 @@ def _gone(client: Any) -> StoreError:
     return StoreError(problem, _AGAIN, "scheduler-gone")
 
 
-def survey(dask_scheduler: Any) -> tuple[int, int, int, int]:
-    """Count the workers of a scheduler: all, busy, paused and silent; runs there."""
+def survey(dask_scheduler: Any) -> tuple[int, int, int]:
+    """Count the workers of a scheduler: all, busy and paused; runs there."""
     states = list(dask_scheduler.workers.values())
     paused = [ws for ws in states if ws.status.name == "paused"]
     # A paused worker finishes the tasks that it has begun, and begins none.
     busy = [ws for ws in states if ws.executing or (ws.processing and ws not in paused)]
-    silent = [ws for ws in states if time() - ws.last_seen > SILENT_SECONDS]
-    return len(states), len(busy), len(paused), len(silent)
+    return len(states), len(busy), len(paused)
 
 
 class Watch:
@@ -119,7 +116,7 @@ class Watch:
         """Raise if waiting has become pointless."""
         self._check_connection()
         try:
-            workers, busy, paused, _ = ask(self._client.run_on_scheduler, survey)
+            workers, busy, paused = ask(self._client.run_on_scheduler, survey)
         except StoreError:
             raise
         except Exception as error:

@@ -1,7 +1,5 @@
 """Conversion of a finished array into the other formats, and its final name."""
 
-import ctypes
-import errno
 import json
 import math
 import os
@@ -99,25 +97,17 @@ def _write_hdf5(output: Output, path: str, member: str, mode: str) -> None:
             dataset[region] = tile
 
 
-# From Linux's renameat2(2).
-_AT_FDCWD = -100
-_RENAME_EXCHANGE = 2
-# Errors of kernels and file systems that cannot exchange names.
-_NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTTY, errno.EOPNOTSUPP)
-
-
 def publish(finished: str, target: str) -> None:
-    """Give a file or folder its name in one step, or leave the old one in place.
+    """Give a file or folder its name, or leave the old one in place.
 
-    The new one gets the permissions of the old one. An old folder moves to where the
-    new one was. If the system cannot exchange two folders, a run that is killed between
-    two renames leaves nothing under the name.
+    The new one gets the permissions of the old one. An old folder moves aside; a run
+    that is killed at that moment leaves both, and the next run ends what it began.
     """
     if os.path.lexists(target):
         shutil.copymode(target, finished)
     if not (os.path.isdir(finished) and os.path.isdir(target)):
         os.replace(finished, target)
-    elif not _exchange(finished, target):
+    else:
         aside = f"{finished}.old"
         os.rename(target, aside)
         try:
@@ -126,18 +116,3 @@ def publish(finished: str, target: str) -> None:
             os.rename(aside, target)
             raise
     sync(os.path.dirname(target))
-
-
-def _exchange(one: str, other: str) -> bool:
-    """Exchange two names; return False if the system cannot."""
-    try:
-        rename = ctypes.CDLL(None, use_errno=True).renameat2
-    except AttributeError:
-        return False
-    names = os.fsencode(one), os.fsencode(other)
-    if rename(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0:
-        return True
-    number = ctypes.get_errno()
-    if number in _NO_EXCHANGE:
-        return False
-    raise OSError(number, os.strerror(number), other)

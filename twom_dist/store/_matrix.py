@@ -108,10 +108,6 @@ class StoredMatrix(ABC):
         """
         return 1, 1
 
-    def check_content(self) -> None:
-        """Check for a job what reading parts does not; an .npz is read whole."""
-        return
-
     def provenance(self) -> dict[str, Any]:
         """Return the notes that jobs keep in an output; empty for other matrices.
 

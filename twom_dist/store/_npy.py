@@ -14,7 +14,6 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from ..errors import StoreError
-from ._errors import store_errors
 from ._location import DEFAULT_MEMBER, Location
 from ._matrix import (
     MATRIX_AXES,
@@ -120,7 +119,7 @@ def read_region(
     return np.ascontiguousarray(values, dtype=header.dtype.newbyteorder("="))
 
 
-# Largest compressed member, in bytes, that a job reads: 2048 x 2048 complex numbers,
+# Largest compressed member, in bytes, that is read: 2048 x 2048 complex numbers,
 # whose product took 7 s instead of 2.3 (AMD EPYC, 2 shared cores).
 _MOST_UNPACKED = 2**26
 
@@ -136,6 +135,13 @@ class NpzMatrix(StoredMatrix):
             header, info, _ = _read_member(archive, location)
             found = cls._checked(location, header, None, stamp)
             check_size(location, header, info.file_size)
+        if info.compress_type != ZIP_STORED and info.file_size > _MOST_UNPACKED:
+            raise StoreError(
+                f"{str(location)!r} is compressed, so reading each tile would unpack "
+                f"all of its {info.file_size} bytes; {_MOST_UNPACKED} are allowed",
+                "Store it as .npy, or without compression: np.savez",
+                "npz-compressed",
+            )
         return found
 
     @staticmethod
@@ -152,20 +158,6 @@ class NpzMatrix(StoredMatrix):
             names = (name.removesuffix(".npy") for name in archive.namelist())
             return [name for name in names if name != DEFAULT_MEMBER]
 
-    def check_content(self) -> None:
-        with store_errors(self.location, "read"), ZipFile(self.path) as archive:
-            _, info, _ = _read_member(archive, self.location)
-            if info.compress_type != ZIP_STORED and info.file_size > _MOST_UNPACKED:
-                raise StoreError(
-                    f"{str(self.location)!r} is compressed, so reading each tile would "
-                    f"unpack all of its {info.file_size} bytes; {_MOST_UNPACKED} are "
-                    "allowed",
-                    "Store it as .npy, or without compression: np.savez",
-                    "npz-compressed",
-                )
-            with archive.open(info) as stream:
-                _read_on(stream)
-
     def _read(self, region: Region) -> NDArray[Any]:
         with ZipFile(self.path) as archive:
             header, info, start = _read_member(archive, self.location)
@@ -179,14 +171,10 @@ class NpzMatrix(StoredMatrix):
                 # Seeking unpacks what it passes over, at most this much at once.
                 member.MAX_SEEK_READ = READ_BYTES
                 found = read_region(member, self.path, header, region)
-                _read_on(member)
+                # At its end zipfile compares its checksum.
+                while member.read(READ_BYTES):
+                    pass
                 return found
-
-
-def _read_on(stream: IO[bytes]) -> None:
-    """Read a member to its end, where zipfile compares its checksum."""
-    while stream.read(READ_BYTES):
-        pass
 
 
 def _read_member(

@@ -5,7 +5,6 @@ import math
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import product
@@ -30,8 +29,6 @@ _DIGEST = "digest"
 _CHUNK = re.compile(r"(\d+)/(\d+)")
 # Size of the checksum that zarr's codec crc32c adds to each chunk.
 _CHECKSUM_BYTES = 4
-# Attribute of a chunk's file in which it says where it belongs.
-_PLACE = "user.twom_dist"
 
 Manifest = dict[str, Any]
 
@@ -125,9 +122,6 @@ class Output:
         with store_errors(self.store, "written"):
             self.open()[self.region(i, j)] = tile
             chunk = self._chunk(i, j)
-            # Some systems keep no attributes, and are not protected by them.
-            with suppress(OSError, AttributeError):
-                os.setxattr(chunk, _PLACE, _describe_place(chunk, i, j))
             try:
                 tree.sync(chunk)
             except BaseException:
@@ -157,21 +151,13 @@ class Output:
             yield region, self[region]
 
     def check(self, i: int, j: int) -> None:
-        """Read tile (i, j); remove it if it is damaged, so that it is unfinished.
-
-        One that was moved here from another place is whole, and damaged all the same.
-        """
-        chunk, moved = self._chunk(i, j), False
+        """Read tile (i, j); remove it if it is damaged, so that it is unfinished."""
         try:
             self[self.region(i, j)]
-            with suppress(OSError, AttributeError):
-                moved = os.getxattr(chunk, _PLACE) != _describe_place(chunk, i, j)
         except StoreError as error:
             if error.code != "tile-damaged":
                 raise
-            moved = True
-        if moved:
-            tree.remove(chunk)
+            tree.remove(self._chunk(i, j))
 
     def finished(self) -> set[Cell]:
         """Return the tiles that are stored."""
@@ -227,13 +213,6 @@ class Output:
             )
         )
         return writable
-
-
-def _describe_place(chunk: str, i: int, j: int) -> bytes:
-    """Describe the place of a chunk, and what it holds by its checksum."""
-    with open(chunk, "rb") as stream:
-        stream.seek(-_CHECKSUM_BYTES, os.SEEK_END)
-        return f"{i}/{j} {stream.read().hex()}".encode()
 
 
 def read_manifest(attributes: Mapping[str, Any]) -> Manifest:

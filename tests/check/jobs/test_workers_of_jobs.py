@@ -146,7 +146,7 @@ def test_workers_that_finish_something_are_not_idle(monkeypatch):
         return watch.next_done(queue)
 
     monkeypatch.setattr(watchdog, "monotonic", lambda: now[0])
-    asked = {"run_on_scheduler": lambda _: (1, 0, 0, 0)}
+    asked = {"run_on_scheduler": lambda _: (1, 0, 0)}
     client = SimpleNamespace(status="running", scheduler=None, **asked)
     watch = watchdog.Watch(client)
     assert wait(None, done) is done

@@ -29,7 +29,7 @@ RAISES = {
     "workers/local.py": {"SystemExit"},
     "jobs/execution.py": {"CancelledError"},
     "problem/scalars.py": {"OverflowError"},
-    "store": {"FileNotFoundError", "OSError", "ValueError"},
+    "store": {"FileNotFoundError", "ValueError"},
     "tiles/rows.py": {"IndexError"},
     "workers/transport": {"LeaseEndedError", "NotImplementedError", "OSError"},
 }

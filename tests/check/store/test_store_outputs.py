@@ -11,7 +11,7 @@ import pytest
 import zarr
 
 from tests.support.command import contents
-from tests.support.disk import failing, without_exchange
+from tests.support.disk import failing
 from tests.support.expect import raises
 from tests.support.stored import (
     MEMBER_NAMES,
@@ -160,7 +160,7 @@ def test_what_cannot_be_put_in_place_keeps_both(name):
     def is_new(source, target):
         return target == os.path.abspath(name) and not source.endswith(".old")
 
-    with without_exchange(), begun(name, np.eye(4), overwrite=True) as (place, output):
+    with begun(name, np.eye(4), overwrite=True) as (place, output):
         with (
             failing("rename", "replace", when=is_new),
             raises(StoreError, "disk-broken"),

@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import shutil
 from itertools import count
 from pathlib import Path
 from threading import Timer
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 
 from tests.support.disk import (
-    attributes,
     failing,
     free_bytes,
     listing_syncs,
@@ -55,16 +53,6 @@ def test_a_chunk_that_was_cut_or_has_gone_is_not_finished():
         output.write(0, 0, np.eye(4)[output.region(0, 0)])
         place.finish(output, overwrite=False)
     assert_same_bits(everything("C.npy"), np.eye(4))
-
-
-@pytest.mark.parametrize("exchange", [os.replace, shutil.copyfile])
-def test_tiles_that_were_exchanged_are_damaged(exchange):
-    with attributes(), begun("C.npy", make_matrix((4, 6), "f8")) as (_, output):
-        for one, other in (("c/0/0", "aside"), ("c/1/1", "c/0/0"), ("aside", "c/1/1")):
-            exchange(Path(output.array, one), Path(output.array, other))
-        for i, j in np.ndindex(2, 2):
-            output.check(i, j)
-        assert len(output.finished()) == 2
 
 
 @pytest.mark.parametrize("name", ["C.zarr", "C.npy", "C.h5::D"])
