@@ -4,9 +4,8 @@ python benchmarks/bench_host.py --on gpu --sides 64,512 --calls 2000
 
 All of this package runs, from the call to the last launch; the device allocates on the
 host and forgets launches. CuPy's allocations and the driver's launches come on top. Of
-the CPU, with VNNI or without (``--on vnni``, ``--on cpu``), one thread calls kernels
-that take their arguments and return. It is processor time: other work on the machine
-counts as far as it shares a core.
+the CPU (``--on cpu``) one thread calls kernels that take their arguments and return. It
+is processor time: other work on the machine counts as far as it shares a core.
 """
 
 import sys
@@ -103,14 +102,12 @@ def _idle_reduce(*given: Any) -> None:
 
 
 @contextmanager
-def idle_cpu(vnni: bool) -> Iterator[None]:
+def idle_cpu() -> Iterator[None]:
     """Let the kernels of the CPU do nothing."""
     registry.get_engine("cpu")
     own = [sys.modules[x] for x in sys.modules if x.startswith("twom_dist.kernels.cpu")]
     kind = type(numba.njit(_idle_kernel.__wrapped__))
     ours: Any = {
-        "has_vnni": lambda: vnni,
-        "multiply_float32": lambda a, b, sums: None,
         "analysis._reduce": _idle_reduce,
         "_count": _idle_count,
         "_measure_along": _idle_measure,
@@ -134,7 +131,7 @@ def idle_cpu(vnni: bool) -> Iterator[None]:
 
 def bench_host(report: Report, args: Namespace) -> None:
     on = args.on
-    with idle_device() if on == "gpu" else idle_cpu(on == "vnni"):
+    with idle_device() if on == "gpu" else idle_cpu():
         for n in args.sides:
             A, B = (random_matrix(n, n, seed=seed) for seed in (1, 2))
             out = np.empty((n, n), complex)

@@ -4,24 +4,21 @@ from contextlib import ExitStack, contextmanager
 from unittest import mock
 
 from tests.support.amx import run_amx
-from twom_dist.kernels.cpu import engine, threads
+from twom_dist.kernels.cpu import threads
 from twom_dist.kernels.cpu.decode import decode
-from twom_dist.kernels.cpu.encode import encode, vnni
-from twom_dist.kernels.cpu.products import blas, microkernel, multiply, packed
+from twom_dist.kernels.cpu.encode import weighing
+from twom_dist.kernels.cpu.products import microkernel, multiply, packed
 from twom_dist.kernels.cpu.products.amx_steps import CONFIGURATION
 from twom_dist.kernels.cpu.products.microkernel import Writer
 
-WAYS = ("amx", "microkernel", "float32", "loops")
+WAYS = ("amx", "microkernel")
 
 
 @contextmanager
 def take(way):
-    vnni = way in ("amx", "microkernel")
     tiles = CONFIGURATION if way == "amx" else None
     changes = [
-        *((module, "has_vnni", lambda: vnni) for module in (encode, engine, multiply)),
         (multiply, "select_tiles", lambda: tiles),
-        (blas, "SMALLEST_GEMM", 0 if way == "float32" else 1 << 40),
         (packed, "LONGEST_SUM", 1 << 11),
         (packed, "BLOCK_BYTES", 64 * 32),
         (packed, "TILES_BYTES", 1 << 12),
@@ -35,11 +32,15 @@ def take(way):
 
 
 @contextmanager
-def half_vectors():
-    """Have what is compiled meanwhile use vectors of AVX, by plain instructions."""
+def half_vectors(features):
+    """Have what is compiled meanwhile use vectors of AVX without VNNI."""
+    changes = [
+        *((t, "make_writer", lambda b: Writer(b, 8)) for t in (microkernel, weighing)),
+        (microkernel, "find_features", lambda: features),
+        (microkernel, "count_lanes", lambda: 0),
+    ]
     with ExitStack() as stack:
-        for module in (microkernel, vnni):
-            change = module, "make_writer", lambda builder: Writer(builder, 8)
+        for change in changes:
             stack.enter_context(mock.patch.object(*change))
         yield
 

@@ -1,35 +1,50 @@
-"""The kernels of CPUs with AVX-VNNI alone: half of the vectors, and the same sums."""
+"""The kernels of CPUs without AVX512: half of the vectors, and the same sums."""
+
+import platform
+from functools import cache
 
 import numpy as np
 import pytest
-from numba import njit
+from numba import intp, njit
 
 from tests.support.cpu_ways import half_vectors
-from twom_dist.kernels.cpu.compiled import kernel
-from twom_dist.kernels.cpu.encode.vnni import PLANES, weigh_lines
+from twom_dist.kernels.cpu.encode.weighing import PLANES, weigh_lines
 from twom_dist.kernels.cpu.encoded import as_groups
 from twom_dist.kernels.cpu.products import microkernel
 from twom_dist.kernels.cpu.products.microkernel import GROUP, ROWS, WIDEST
 from twom_dist.kernels.cpu.products.reduction import reduction_entry, reduction_table
 from twom_dist.moduli import residue_system
 
-
-@kernel
-def run_half(width, x, y, y_stride, steps, starts, out, out_stride, rows, old, table):
-    """Sum the rows of x, and call the kernel of a width."""
-    where = x, y, y_stride, steps, starts, out, out_stride, rows, old, table
-    microkernel.sum_rows(x, steps, np.int32(-128), starts)
-    if width == 1:
-        microkernel.multiply_one(*where)
-    elif width == 2:
-        microkernel.multiply_two(*where)
-    else:
-        microkernel.multiply_three(*where)
+# What has products of pairs, on the machines of these tests; and what has none.
+FEATURES = [frozenset()]
+if platform.machine() == "x86_64":
+    FEATURES.append(frozenset(["avx2"]))
 
 
+@cache
+def compile_half(features):
+    """Compile what sums the rows of x, and calls the kernel of a width."""
+
+    @njit
+    def run(width, x, y, y_stride, steps, starts, out, out_stride, rows, old, table):
+        where = x, y, y_stride, steps, starts, out, out_stride, rows, old, table
+        microkernel.sum_rows(x, steps, np.int32(-128), starts)
+        if width == 1:
+            microkernel.multiply_one(*where)
+        elif width == 2:
+            microkernel.multiply_two(*where)
+        else:
+            microkernel.multiply_three(*where)
+
+    with half_vectors(features):
+        run.compile((intp,) * 11)
+    return run
+
+
+@pytest.mark.parametrize("features", FEATURES)
 @pytest.mark.parametrize("width", range(1, WIDEST + 1))
 @pytest.mark.parametrize("rows", [1, ROWS])
-def test_sums_are_those_of_int64(rows, width):
+def test_sums_are_those_of_int64(rows, width, features):
     """The rows of `out` below are not touched."""
     rng, k = np.random.default_rng(rows), 28
     a, b = (rng.integers(-128, 128, (n, k)) for n in (GROUP, GROUP * width))
@@ -41,12 +56,11 @@ def test_sums_are_those_of_int64(rows, width):
     old = rng.integers(-125, 125, (ROWS, GROUP * width)).astype(np.int8)
     for before in (None, old):
         out = np.full_like(old, 77)
-        with half_vectors():
-            run_half(
-                *(width, x.ctypes.data, y.ctypes.data, y.strides[0], k // 4),
-                *(starts.ctypes.data, out.ctypes.data, out.strides[0], rows),
-                *(0 if before is None else before.ctypes.data, table.ctypes.data),
-            )
+        compile_half(features)(
+            *(width, x.ctypes.data, y.ctypes.data, y.strides[0], k // 4),
+            *(starts.ctypes.data, out.ctypes.data, out.strides[0], rows),
+            *(0 if before is None else before.ctypes.data, table.ctypes.data),
+        )
         exact = a[:ROWS] @ b.T + (0 if before is None else before)
         expected = (exact + p // 2) % p - p // 2
         assert (out[:rows] == expected[:rows]).all()
@@ -54,8 +68,9 @@ def test_sums_are_those_of_int64(rows, width):
     assert (starts == 2**31 - 128 * a.sum(axis=1)).all()
 
 
+@pytest.mark.parametrize("features", FEATURES)
 @pytest.mark.parametrize("planes", [1, PLANES])
-def test_lines_of_encoded_entries_are_those_of_int64(planes):
+def test_lines_of_encoded_entries_are_those_of_int64(planes, features):
     """Planes below are not touched."""
 
     @njit
@@ -74,7 +89,7 @@ def test_lines_of_encoded_entries_are_those_of_int64(planes):
         given = weights[:, row].ravel().tolist()
         entries[row] = 0, *reduction_entry(int(p), int(start), given)
     out = np.full((PLANES, 2, 16, 4), 77, np.int8)
-    with half_vectors():
+    with half_vectors(features):
         weigh(words, 2, weights, entries, out)
     exact = np.einsum("lotrb,opb->pltr", *(x.astype(int) for x in (words[:2], weights)))
     exact = exact[:PLANES] + starts[:, None, None, None]

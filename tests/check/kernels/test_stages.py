@@ -34,17 +34,16 @@ def test_threads_change_nothing(engine):
 
 
 @pytest.mark.parametrize("sizes", [(1, 1), (3 << 20, 3 << 20)])
-@pytest.mark.parametrize("way", ["microkernel", "loops"])
 @cases("uplo", ["full", "upper"])
 @cases("dtype", ["float32", "complex128"])
-def test_groups_of_rows_and_pieces_of_a_stack(dtype, uplo, way, sizes):
+def test_groups_of_rows_and_pieces_of_a_stack(dtype, uplo, sizes):
     """Pieces of one matrix side by side, and of several that share the threads."""
     a = random_stack((3,), 96, 130, dtype, 1)
     a[1, 50, 100] = np.nan
     whole = np.full((96, 96, 3), 77, dtype)
     out = whole.transpose(2, 0, 1)
     with (
-        take(way),
+        take("microkernel"),
         mock.patch.object(cpu_engine, "STACK_BYTES", sizes),
         dask.config.set({"twom-dist.threads": 2}),
     ):

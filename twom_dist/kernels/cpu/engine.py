@@ -28,10 +28,9 @@ from .encoded import GROUP, SIDES, CpuEncoded
 from .fused_gemm import gemm_fused
 from .layout import as_parts, listed, read_only, straighten, whole_rows
 from .products.modular import add_residues
-from .products.multiply import may_take_quarters, multiply_planes, name_kernel
+from .products.multiply import may_take_quarters, multiply_planes
 from .threads import run_pieces, run_task
 from .tuning import QUARTERED, SMALLEST_STRIP, STACK_BYTES, STRIP_BYTES, UPDATE_TILE
-from .units import has_vnni
 
 
 @kernel
@@ -69,12 +68,9 @@ class CpuEngine(Defaults):
     ) -> TileLimits:
         """Cut by the setting largest-tile, products into strips of rows besides.
 
-        Of updates a diagonal tile costs half where half of the products follow from the
-        others, and with VNNI, which multiplies one side of it.
+        Diagonal tiles of updates cost half: one side of them is multiplied.
         """
-        limits, (m, n, k) = host_limits(shape, update), shape
-        if update is not None and (update.halves or has_vnni()):
-            limits = host_limits(shape, update, UPDATE_TILE)
+        limits, (m, n, k) = host_limits(shape, update, UPDATE_TILE), shape
         mb, nb, kb, cache_bytes = limits.mb, limits.nb, limits.kb, limits.cache_bytes
         if update is None:
             row_bytes = len(system.planes) * min(k, nb)
@@ -194,7 +190,6 @@ class CpuEngine(Defaults):
 
 
 def make_engine() -> CpuEngine:
-    """Make the engine, once its int8 product has passed the check."""
+    """Make the engine, which says so when it has to compile."""
     announce_compilation()
-    name_kernel()
     return CpuEngine()

@@ -1,16 +1,5 @@
 """Tuned numbers of the CPU engine, each with the measurement that gave it."""
 
-# Side of the blocks of C that one call of BLAS fills. By a library for int8, k = 2048,
-# operands from memory: 512 x 512 at 381 Gop/s, 1024 x 512 at 386, 1024 x 1024 at 404, a
-# whole 2048 x 2048 at 300-330 (AMD EPYC, Zen 4, one core).
-BLOCK = 1024
-
-# Multiplications from which calling a library pays: each of 32 products of 16, 24, 32
-# and 64 rows and columns took 1.9, 3.4, 4.8 and 22 us, and 2.4, 3.1, 3.8 and 10 by one
-# call of the library that multiplied then (AMD EPYC without VNNI, one thread, beside
-# other work).
-SMALLEST_GEMM = 1 << 19
-
 # Bytes of a plane of the left operand that stay in L2 while the right one passes by,
 # and columns of k that are summed before sums are reduced. They hardly matter: from 730
 # to 850 Gop/s for 2^16 to 2^20 bytes and 1024 to 4096 columns, n = 2048 (AMD EPYC

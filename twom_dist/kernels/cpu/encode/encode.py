@@ -1,8 +1,7 @@
 """Encode: entries -> int8 residue planes, quantised once for all of them.
 
-A plane is a weighted sum of the words of each entry, reduced modulo p: by the
-microkernel, whose left operand are the weights of the bytes of all planes, or in
-float64, where all sums are exact integers below 2^53.
+A plane is a weighted sum of the bytes of each entry, reduced modulo p by what reduces
+products.
 """
 
 from collections.abc import Sequence
@@ -19,17 +18,15 @@ from ....typing import Array
 from ...statistics import RowStatistics
 from ..analysis.norms import column_factors
 from ..buffers import take_bytes
-from ..compiled import inner, kernel
+from ..compiled import kernel
 from ..encoded import BYTE, DEPTH, GROUP, CpuEncoded, as_groups, as_whole
 from ..layout import list_entries
 from ..products.reduction import reduction_entry
 from ..threads import num_threads, ranges, run_each, scratch
 from ..tuning import QUANTISED
-from ..units import has_vnni
 from .quantise import COPY, quantise_lines
 from .scale import find_factors, numbers_of, scaling_of
-from .vnni import weigh_bytes
-from .weighing import PIECE, weigh_words
+from .weighing import weigh_bytes
 from .words import WORD_BITS
 
 # Lines of 16 rows by four columns whose words stay in L1 until planes are made of them.
@@ -49,18 +46,16 @@ class EncodeTables:
     forms : two of (float, int, bool)
         The sign of imaginary parts, words of a part, and whether the system is
         hexagonal; of entries, and of their conjugates.
-    floats : (weights, moduli)
-        Weights (planes, parts words) float64 of each word in each plane, modulo p and
-        symmetric; moduli (planes,) float64.
-    bytes : (weights, reduction)
-        Weights (groups of planes, words, 16, 4) int8 of their bytes, in the layout of a
-        left operand; what sums of one part, and of all, are reduced by, of planes that
-        are padded: starts take back the 2^31 that words are too large.
+    weights : (groups of planes, words, 16, 4) int8
+        Of the bytes of words, in the layout of a left operand.
+    reduction : (2, planes, 4) int32
+        What sums of one part, and of all, are reduced by, of planes that are padded:
+        starts take back the 2^31 that words are too large.
     """
 
     forms: tuple[tuple[float, int, bool], tuple[float, int, bool]]
-    floats: tuple[Array, Array]
-    bytes: tuple[Array, Array]
+    weights: Array
+    reduction: Array
 
 
 @cache
@@ -73,30 +68,25 @@ def encode_tables(system: ResidueSystem) -> EncodeTables:
     moduli = [plane.p for plane in system.planes]
     # What has but one part leaves out the words of the other.
     count = 2 * words
-    weights = np.zeros((len(moduli), count), np.int64)
-    weights_of_bytes = np.zeros((len(moduli), count, DEPTH), np.int8)
+    weights = np.zeros((len(moduli), count, DEPTH), np.int8)
     for row, plane in enumerate(system.planes):
         parts = plane.re_weight, plane.im_weight * (system.parts - 1)
         given = [w << WORD_BITS * t for w in parts for t in range(words)]
-        weights[row] = [symmetric_residue(w, plane.p) for w in given]
-        weights_of_bytes[row] = [
+        weights[row] = [
             [symmetric_residue(w << 8 * i, plane.p) for i in range(DEPTH)]
             for w in given
         ]
     reduction = np.zeros((2, as_whole(len(moduli))), "i4, i4, i4, f4")
     for part, row in product(range(2), range(len(moduli))):
-        own = slice(words * (part + 1))
-        constant = -int(weights[row, own].sum()) << 31
-        given = weights_of_bytes[row, own].ravel().tolist()
-        reduction[part, row] = 0, *reduction_entry(moduli[row], constant, given)
+        own = weights[row, : words * (part + 1)]
+        constant = -int(own[:, 0].sum()) << 31
+        entry = reduction_entry(moduli[row], constant, own.ravel().tolist())
+        reduction[part, row] = 0, *entry
     form = words, system.hexagonal
     return EncodeTables(
         ((1.0, *form), (-1.0, *form)),
-        (weights.astype(np.float64), np.array(moduli, np.float64)),
-        (
-            as_groups(weights_of_bytes.reshape(len(moduli), count * DEPTH)),
-            reduction.view(np.int32).reshape(2, -1, 4),
-        ),
+        as_groups(weights.reshape(len(moduli), count * DEPTH)),
+        reduction.view(np.int32).reshape(2, -1, 4),
     )
 
 
@@ -119,13 +109,12 @@ def encode_rows(
     tables = plan.tables
     # Both in one allocation: they are given back together.
     memory = take_bytes(plan.nbytes)
-    weights = (tables.bytes, None) if has_vnni() else (None, tables.floats)
     found, given = [], []
     for operand, own in enumerate(plan.operands):
         planes: Array = np.ndarray(own.shape, BYTE, memory, own.start)
         found.append(CpuEncoded(own.rows, own.k, planes, plan.order, own.stack))
         described = _describe(operands[operand], rule, tables.forms)
-        given.append((*described, *weights, own.cut, planes))
+        given.append((*described, tables.weights, tables.reduction, own.cut, planes))
 
     def write(piece: tuple[int, int, int]) -> None:
         operand, lo, hi = piece
@@ -211,20 +200,16 @@ def _describe(
 
 @kernel
 def _write_planes(  # type: ignore[no-untyped-def]
-    given, exponents, known, scaling, form, by_bytes, by_words, cut, out, lo, hi, found
+    given, exponents, known, scaling, form, weights, reduction, cut, out, lo, hi, found
 ):
-    """Write the planes of groups lo..hi, some lines at a time.
-
-    By VNNI, with what sums of bytes take, or in float64, with what sums of words take:
-    the other is None.
-    """
+    """Write the planes of groups lo..hi, some lines at a time."""
     (x, across, rows), (strip, each) = given[:3], cut
     # Factors of rows, copies, and words of lines and of one more.
     factors, copy = np.empty((2, len(x), rows)), np.empty(COPY)
     orders = form[1] * (2 if form[2] else x.shape[3])
-    split = np.empty((0 if by_words is None else orders, *PIECE))
     words = found[: (_LINES + 1) * orders * _LINE]
     words = words.reshape(_LINES + 1, orders, DEPTH, GROUP)
+    entries = reduction[orders // form[1] - 1]
     # Columns of rows that lie side by side are pages: some of them for a while.
     strip = max(strip, _PAGE) if across else strip
     width = min(_LINES, each)
@@ -238,18 +223,5 @@ def _write_planes(  # type: ignore[no-untyped-def]
                 end = min(last, group + together) * each - each
                 lines = group * each + start, end + min(each, start + _LINES)
                 quantise_lines(*given, factors, *form, *lines, copy, words)
-                _weigh(words, form, *lines, by_bytes, by_words, split, out)
-
-
-@inner(_nrt=False)
-def _weigh(  # type: ignore[no-untyped-def]
-    words, form, first, last, by_bytes, by_words, split, out
-):
-    """Write the planes of lines first..last."""
-    if by_bytes is not None:
-        entries = by_bytes[1][words.shape[1] // form[1] - 1]
-        weigh_bytes(words[: last - first], by_bytes[0], entries, out, first)
-    if by_words is not None:
-        flat = out.reshape(len(out), out.size // len(out))
-        target = flat[:, first * _LINE : last * _LINE]
-        weigh_words(words, by_words[0], by_words[1], split, target)
+                own = words[: lines[1] - lines[0]]
+                weigh_bytes(own, weights, entries, out, lines[0])

@@ -6,6 +6,8 @@ Operands lie as `CpuEncoded` has them. A step loads 16 rows of the right operand
 neighbours along k of each, and multiplies them by four of a row of the left one, which
 fill a vector: 24 sums take 24 instructions, and 11 loads. Where AVX has half of such
 vectors, and half as many, 4 rows by 24 are summed at a time: 12 instructions, 7 loads.
+Without VNNI ``vpmaddwd`` adds two products of 16 bits each; without AVX2, on Arm, plain
+instructions do.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,7 +20,7 @@ from numba.core import cgutils
 
 from ..compiled import instructions
 from ..encoded import DEPTH, GROUP
-from ..units import count_lanes
+from ..units import count_lanes, find_features
 
 # Rows of the left operand; half a group.
 ROWS = 8
@@ -33,8 +35,9 @@ _ADDRESS = ir.IntType(64)
 # A number below 2^22 is rounded by adding this, and the last bits of the sum are those
 # of the integer.
 _ROUNDING = 1.5 * 2.0**23
-# Vectors of sums that a loop keeps in registers for each row.
-_TOGETHER = 3
+# Sums of pairs of products of int16: what has them, and LLVM's name, by words of a
+# vector.
+_PAIRS = {GROUP: ("avx512bw", "avx512.pmaddw.d.512"), 8: ("avx2", "avx2.pmadd.wd")}
 # Contraction alone: a product and a sum may be fused.
 _EXACT = ("contract",)
 
@@ -106,16 +109,24 @@ class Writer:
         return self.builder.shuffle_vector(a, b, mask)
 
     def add_products(self, sums: Any, unsigned: Any, signed: Any) -> Any:
-        """sums[i] += the products of four bytes each: ``vpdpbusd``.
-
-        Elsewhere by plain instructions, slowly: tests take this way on every CPU.
-        """
+        """sums[i] += the products of four bytes each."""
         builder = self.builder
         if count_lanes() == self.lanes:
             # As LLVM had it before 22, which takes it still.
             name = f"llvm.x86.avx512.vpdpbusd.{32 * self.lanes}"
             step = self.declare(name, self.words, *(self.words,) * 3)
             return builder.call(step, [sums, unsigned, signed])
+        feature, name = _PAIRS[self.lanes]
+        if feature in find_features():
+            pairs = ir.VectorType(ir.IntType(16), 2 * self.lanes)
+            step = self.declare(f"llvm.x86.{name}", self.words, pairs, pairs)
+            byte, low = (ir.Constant(pairs, [x] * pairs.count) for x in (8, 255))
+            x, y = (builder.bitcast(t, pairs) for t in (unsigned, signed))
+            even = builder.and_(x, low), builder.ashr(builder.shl(y, byte), byte)
+            odd = builder.lshr(x, byte), builder.ashr(y, byte)
+            for pair in (even, odd):
+                sums = builder.add(sums, builder.call(step, pair))
+            return sums
         for place in range(0, 32, 8):
             below, above = self.repeated(place), self.repeated(24 - place)
             last, byte = self.repeated(24), self.repeated(255)
@@ -172,7 +183,8 @@ class Writer:
 
 def make_writer(builder: Any) -> Writer:
     """Write for the vectors of this CPU."""
-    return Writer(builder, count_lanes() or GROUP)
+    wide = GROUP if _PAIRS[GROUP][0] in find_features() else 8
+    return Writer(builder, count_lanes() or wide)
 
 
 @instructions(given=(types.intp, types.intp, types.int32, types.intp))
@@ -226,8 +238,9 @@ def _multiply(
         )
         for v in range(width * halves)
     ]
-    # As many rows and vectors at a time as there are registers for.
-    height, pieces = ROWS // halves, -(-len(vectors) // _TOGETHER)
+    # As many rows and vectors at a time as there are registers for: pairs take more.
+    few = 2 if write.lanes < GROUP and count_lanes() == 0 else 3
+    height, pieces = ROWS // halves, -(-len(vectors) // few)
     across = len(vectors) // pieces
     for top in range(0, ROWS, height):
         for left in range(0, len(vectors), across):

@@ -10,22 +10,18 @@ from ...winograd import choose_levels
 from ..encoded import DEPTH, GROUP, SIDES, CpuEncoded, as_groups
 from ..threads import available_cores, num_threads
 from ..tuning import CROSSOVERS, MOST_CORES
-from ..units import count_lanes, has_amx, has_vnni, refuse_amx
+from ..units import count_lanes, has_amx, refuse_amx
 from .amx_steps import CONFIGURATION
-from .blas import check_float32, multiply_blocks
 from .packed import multiply_packed
 from .quarters import multiply_in_quarters
 
-_NAMES = {16: "avx512-vnni", 8: "avx-vnni"}
+_NAMES = {16: "avx512-vnni", 8: "avx-vnni", 0: "vectors"}
 
 
 def name_kernel() -> str:
     """Name what multiplies int8 here."""
     if select_tiles() is not None:
         return "amx-int8"
-    if not has_vnni():
-        check_float32()
-        return "float32"
     return _NAMES[count_lanes()]
 
 
@@ -80,7 +76,7 @@ def may_take_quarters(shape: tuple[int, int, int]) -> bool:
     # No size exceeds the smallest side.
     if min(shape) < CROSSOVERS[0] or 1 / sum(1 / x for x in shape) < CROSSOVERS[0]:
         return False
-    return available_cores() <= MOST_CORES and has_vnni() and select_tiles() is None
+    return available_cores() <= MOST_CORES and select_tiles() is None
 
 
 def _choose_levels(shape: tuple[int, int, int], count: int) -> int:
@@ -108,9 +104,7 @@ def multiply_planes(
     side, levels, tiles = 0 if hermitian else SIDES[triangle], 0, select_tiles()
     if side == 0 and not left.stack:
         levels = _choose_levels((left.rows, right.rows, left.k), len(own))
-    if not has_vnni():
-        multiply_blocks(left, right, system, residues, before, own)
-    elif levels > 0:
+    if levels > 0:
         old = None if before is None else before[:, 0]
         where = residues[:, 0], old, own, tiles, levels
         multiply_in_quarters(left, right, system, *where)
