@@ -15,9 +15,9 @@ from twom_dist.kernels.cuda.engine import CudaEngine
 from twom_dist.tiles import spec as spec_module
 
 STAGES = {
-    "norms": ("largest_exponents", "sums_and_extremes", "choose_exponents"),
+    "norms": ("largest_exponents", "choose_exponents"),
     "moduli": (
-        *("analyse", "find_errors", "error_sums"),
+        *("analyse", "find_errors"),
         *("octaves", "multiply_octaves"),
     ),
     "encode": ("encode", "scale_and_encode"),

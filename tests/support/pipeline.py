@@ -21,7 +21,7 @@ def run_stages(engine, x, y, system, *, conjugate=False):
     stages = {}
     encoded = {}
     for side, z in (("left", x), ("right", y)):
-        largest, sums = engine.measure(z, rule.norm_bits, ("squares",)).scales()
+        largest, sums = engine.measure(z, rule.norm_bits, ("squares",))[:2]
         exponents = engine.choose_exponents(largest, sums, rule)
         flip = conjugate and side == "right"
         tile = engine.encode(z, exponents, system, conjugate=flip)

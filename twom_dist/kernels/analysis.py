@@ -11,24 +11,16 @@ from .statistics import Ask, RowStatistics
 
 
 class Analysis(Protocol):
-    """The numbers that decide about a product, or about each of two stacks.
-
-    Attributes
-    ----------
-    cosines : (sides, count) float64, on the host
-        Of `statistics.smallest_cosines`.
-    columns : (3, count) int64, on the host, or None
-        Of `statistics.sum_columns`, where columns were asked for.
-    """
+    """The numbers that decide about a product, or about each of two stacks."""
 
     @property
     def cosines(self) -> Array:
-        """Return the smallest cosines."""
+        """Return `statistics.smallest_cosines`: (sides, count), on the host."""
         ...
 
     @property
     def columns(self) -> Array | None:
-        """Return the sums over columns."""
+        """Return `statistics.sum_columns` where asked for: (3, count), on the host."""
         ...
 
     def statistics(self) -> list[RowStatistics]:
@@ -137,17 +129,21 @@ class Analyses(Protocol):
         ...
 
     def error_sums(
-        self, x: Array, exponents: Array, bits: int, shifts: Array | None = None
+        self,
+        x: Array,
+        measured: RowStatistics,
+        rule: ScalingRule,
+        shifts: Array | None = None,
     ) -> Array:
-        """Sum ``ceil(|x' - x 2^s| 2^bits)^2``: what `encode` rounds away.
+        """Sum ``ceil(|x' - x 2^s| 2^norm_bits)^2``: what `encode` rounds away.
 
         Parameters
         ----------
         x : (..., rows, k)
-        exponents : (..., rows) int32
-            From `choose_exponents`. Not of a hexagonal system.
-        bits : int
-            At most 20; `norm_bits` of k suffices.
+        measured : RowStatistics
+            Largest exponents and squares of the whole rows, which choose s.
+        rule : ScalingRule
+            Not of a hexagonal system.
         shifts : (k,) int32, optional
 
         Returns
@@ -197,19 +193,7 @@ class Analyses(Protocol):
 
 
 class HostAnalysis(NamedTuple):
-    """An `Analysis` on the host: what is rarely asked for is found when it is.
-
-    Attributes
-    ----------
-    engine : Engine
-    operands : sequence of (..., rows, k)
-    norm_bits : int
-    rule : ScalingRule, or None
-    shifts : sequence of (k,) int32, or None
-    found : list of RowStatistics
-    cosines : (sides, count) float64
-    columns : (3, count) int64, or None
-    """
+    """An `Analysis` on the host: what is rarely asked for is found when it is."""
 
     engine: Any
     operands: Sequence[Array]
@@ -229,8 +213,7 @@ class HostAnalysis(NamedTuple):
         largest = np.zeros(len(places), np.int64)
         assert self.rule is not None
         for x, own, shifts in self._matrices(places):
-            e = self.engine.choose_exponents(*own.scales(), self.rule)
-            sums = self.engine.error_sums(x, e, self.norm_bits, shifts)
+            sums = self.engine.error_sums(x, own, self.rule, shifts)
             own_largest = sums.reshape(len(places), -1).max(axis=1, initial=0)
             np.maximum(largest, own_largest, out=largest)
         return largest

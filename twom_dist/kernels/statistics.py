@@ -47,10 +47,10 @@ class RowStatistics(NamedTuple):
     """
 
     largest: Array
-    squares: Array | None = None
-    totals: Array | None = None
-    columns: Array | None = None
-    octaves: Array | None = None
+    squares: Array = None
+    totals: Array = None
+    columns: Array = None
+    octaves: Array = None
 
     def take(self, which: Any) -> "RowStatistics":
         """Return some rows, or those of some matrices of a stack; no columns."""
@@ -63,40 +63,19 @@ class RowStatistics(NamedTuple):
             *(None if x is None else convert(x, "numpy") for x in self)
         )
 
-    def scales(self) -> tuple[Array, Array]:
-        """Return what exponents are chosen by: largest ones and squares."""
-        assert self.squares is not None
-        return self.largest, self.squares
-
-    def angles(self) -> tuple[Array, Array]:
-        """Return what angles are bounded by: squares and totals."""
-        assert self.squares is not None
-        assert self.totals is not None
-        return self.squares, self.totals
-
-    def histogram(self) -> tuple[Array, Array]:
-        """Return what the histogram of octaves is read by: squares and counts."""
-        assert self.squares is not None
-        assert self.octaves is not None
-        return self.squares, self.octaves
-
-
-def find_cosines(squares: Array, totals: Array, k: int) -> Array:
-    """Bound the cosines of rows with ones from below; 1 without a finite nonzero."""
-    squares, totals = squares.astype(np.float64), totals.astype(np.float64)
-    # Integers: those that are not 0 are 1 at least.
-    norms = np.sqrt(np.maximum(squares, 1.0) * k)
-    found: Array = totals / norms * (1 - MARGIN)
-    found[squares == 0] = 1.0
-    return found
-
 
 def smallest_cosines(sides: Sequence[RowStatistics], k: int) -> Array:
-    """Return the smallest cosine of each matrix: (sides, count), and 1 without any."""
+    """Bound the cosines of each matrix's rows with ones from below: (sides, count).
+
+    1 without a finite nonzero row.
+    """
     found = []
     for x in sides:
-        own = find_cosines(*x.angles(), k).min(axis=-1, initial=1.0)
-        found.append(own.reshape(-1))
+        squares, totals = (t.astype(np.float64) for t in (x.squares, x.totals))
+        # Integers: those that are not 0 are 1 at least.
+        norms = np.sqrt(np.maximum(squares, 1.0) * k)
+        own = np.where(squares == 0, 1.0, totals / norms * (1 - MARGIN))
+        found.append(own.min(axis=-1, initial=1.0).reshape(-1))
     return np.stack(found)
 
 

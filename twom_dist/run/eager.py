@@ -13,7 +13,7 @@ from ..kernels.statistics import RowStatistics
 from ..problem.problem import Problem
 from ..tiles import program, tasks
 from ..tiles.analysis.equilibration import may_gain
-from ..tiles.analysis.in_memory import choose_shifts, decide, plan_analysis
+from ..tiles.analysis.in_memory import decide, find_shifts, plan_analysis
 from ..tiles.blocks import cast
 from ..tiles.diagonal import ScaledRow, as_entries, scale_stored
 from ..tiles.grid import Chunks, Grid, cut, cut_inner, offsets, whole
@@ -143,7 +143,7 @@ def look(
         analysis = analyse(views)
     columns = analysis.columns
     if columns is not None and may_gain(columns[:, 0].tolist(), spec.k):
-        shifts = choose_shifts(analysis, spec)
+        shifts = find_shifts(analysis, spec)
     if shifts is not None:
         for row in own:
             row.shifts = [shifts]

@@ -16,8 +16,7 @@ from ..kernels.limits import FusedGemm, Shape
 from ..kernels.statistics import RowStatistics
 from ..moduli import ResidueSystem
 from ..problem.problem import Problem
-from ..tiles.analysis.certain import certain_systems
-from ..tiles.analysis.in_memory import plan_analysis
+from ..tiles.analysis.in_memory import certain_systems, plan_analysis
 from ..tiles.blocks import cast
 from ..tiles.diagonal import as_entries, scale_stored
 from ..tiles.grid import whole

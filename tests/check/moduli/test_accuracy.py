@@ -127,7 +127,7 @@ def worst_error(count, k):
     rule = scaling_rule(residue_system("2m", count), k)
     for amplitude in np.linspace(1, 2, 33):
         a = np.full((1, k), amplitude * (1 + 1j))
-        largest, sums = engine.measure(a, rule.norm_bits, ("squares",)).scales()
+        largest, sums = engine.measure(a, rule.norm_bits, ("squares",))[:2]
         (s,) = engine.choose_exponents(largest, sums, rule).tolist()
         q = (floor(amplitude * 2.0**s) + 0.4999) * 2.0**-s
         a = np.full((1, k), q * (1 + 1j))

@@ -104,7 +104,7 @@ def test_exponents_are_the_largest_valid_ones(dtype, count):
             rule = scaling_rule(system, k)
             slack = 1 + root(2 * k, up=True) / (1 << 19)
             known = REFERENCE.measure(x, rule.norm_bits, ("squares",))
-            found = REFERENCE.choose_exponents(*known.scales(), rule)
+            found = REFERENCE.choose_exponents(*known[:2], rule)
             whole = exact(x)
             squares = (whole.re**2 + whole.im**2).sum(axis=1)
             for square, s in zip(squares, found.tolist(), strict=True):
@@ -118,7 +118,7 @@ def test_square_sums_are_exact(engine):
     x = random_matrix(5, 7, "complex128", 4.0)
     # Far below what else is in its row, and yet it counts.
     x[0, 0], x[0, 1] = 5e-324, 1e300
-    largest, found = engine.measure(x, 20, ("squares",)).scales()
+    largest, found = engine.measure(x, 20, ("squares",))[:2]
     expected = []
     for row, e in zip(x, largest, strict=True):
         parts = [Fraction(float(t)) for z in row for t in (z.real, z.imag)]

@@ -124,39 +124,37 @@ __device__ __forceinline__ void summarise(const int64* x_squares, int64 x_rows,
   }
 }
 
-// Adds to sums (two kinds) and counts of the rows of x and y, and takes the maximum with
-// the extremes of their columns, which may be null. With cosines, the last block of each
-// matrix summarises; done[z] counts them. 48 registers, without spills.
+// Adds to sums (of one kind or two) and counts of the rows of x and y, and takes the
+// maximum with the extremes of their columns, contiguous as extremes[z, kind, column] and
+// filled with ZERO_ROW before; any of these may be null. With cosines, the last block of
+// each matrix summarises; done[z] counts them. 48 registers, without spills.
 extern "C" __global__ void __launch_bounds__(256, 5)
 analyse(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride, int64 x_k_stride,
         int64 x_span, int32 x_across, int64 x_stack_stride, const REAL* y, int64 y_rows,
         int64 y_k, int64 y_row_stride, int64 y_k_stride, int64 y_span, int32 y_across,
         int64 y_stack_stride, int64 x_column_span, int64 y_column_span,
         const int32* x_shifts, const int32* y_shifts, const int32* x_largest,
-        const int32* y_largest, int32 norm_bits, uint64* x_sums, uint64* y_sums,
-        int32* x_counts, int32* y_counts, int32* x_extremes, int32* y_extremes,
+        const int32* y_largest, int32 norm_bits, int32 kinds, uint64* x_sums,
+        uint64* y_sums, int32* x_counts, int32* y_counts, int32* x_extremes, int32* y_extremes,
         int32 bits, uint32* done, double* cosines, uint64* column_sums) {
   Operand x_own = {x, x_rows, x_k, x_row_stride, x_k_stride, x_span, x_across};
   Operand y_own = {y, y_rows, y_k, y_row_stride, y_k_stride, y_span, y_across};
   x_own.x += PARTS * (blockIdx.z * x_stack_stride);
   y_own.x += PARTS * (blockIdx.z * y_stack_stride);
   uint32 block = blockIdx.x;
-  bool first = claim_block(block, x_own);
-  if (first || claim_block(block, y_own)) {
+  bool first = x_sums != nullptr && claim_block(block, x_own);
+  if (first || (y_sums != nullptr && claim_block(block, y_own))) {
     Operand own = first ? x_own : y_own;
     Strip strip = locate_strip(own, block);
     const int32* shifts = first ? x_shifts : y_shifts;
     const int32* largest = first ? x_largest : y_largest;
     uint64* sums = first ? x_sums : y_sums;
-    if (x_counts == nullptr) {
-      add_squares<2>(own, strip, shifts, largest, norm_bits, sums);
-    } else {
-      __shared__ uint32 found[32 * COUNTED];
-      clear_counts(found);
-      uint32* mine = found + (own.across ? threadIdx.x : threadIdx.y) * COUNTED;
-      add_squares<2>(own, strip, shifts, largest, norm_bits, sums, mine);
-      add_counts(found, own, block, first ? x_counts : y_counts);
-    }
+    __shared__ uint32 found[32 * COUNTED];
+    uint32* mine = found + (own.across ? threadIdx.x : threadIdx.y) * COUNTED;
+    bool counts = x_counts != nullptr;
+    if (counts) clear_counts(found);
+    add_squares(own, strip, shifts, largest, norm_bits, kinds, sums, counts ? mine : nullptr);
+    if (counts) add_counts(found, own, block, first ? x_counts : y_counts);
   } else {
     Operand x_turned = {x_own.x, x_k, x_rows, x_k_stride, x_row_stride, x_column_span,
                         !x_across};
@@ -175,7 +173,7 @@ analyse(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride, int64 x_k_st
 }
 
 // Adds the squares of rounding errors to the sums of the rows of x and y, by exponents
-// that the rule chooses; the last block of each matrix finds largest[z].
+// that the rule chooses; the last block of each matrix finds largest[z], if asked.
 extern "C" __global__ void __launch_bounds__(256)
 find_errors(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride, int64 x_k_stride,
             int64 x_span, int32 x_across, int64 x_stack_stride, const REAL* y,
@@ -199,7 +197,7 @@ find_errors(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride, int64 x_
     add_errors(own, strip, first ? x_shifts : y_shifts, e, unit,
                (first ? x_sums : y_sums) + row);
   }
-  if (!is_last(done + blockIdx.z)) return;
+  if (largest == nullptr || !is_last(done + blockIdx.z)) return;
   __shared__ uint64 found;
   uint32 thread = threadIdx.y * 32 + threadIdx.x;
   if (thread == 0) found = 0;

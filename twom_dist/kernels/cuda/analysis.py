@@ -16,46 +16,43 @@ from ...moduli import ScalingRule
 from ...typing import Array
 from ..statistics import COUNTED, RowStatistics
 from .device import CudaDevice
-from .launch import BLOCK, Parts, count_matrices, listed, remember
+from .launch import Parts, listed, remember
 from .norms import (
     FILL,
     Side,
+    find_errors,
     find_largest,
     find_statistics,
-    list_operands,
-    module_of,
     pair,
-    rule_args,
 )
 from .scripts import Scripts
 from .tuning import tuning_for
 
 
 class _Arrays(NamedTuple):
-    """The arrays of one allocation: `rows` are largest exponents, sums and counts."""
+    """The arrays of one allocation.
+
+    `rows`: largest exponents, sums and counts of each operand in turn.
+    """
 
     ends: Sequence[Array]
-    rows: Sequence[Sequence[Array]]
+    rows: Sequence[Array]
     done: Array
     extremes: Sequence[Array]
 
     @classmethod
     def sort(cls, arrays: Sequence[Array], count: int, sides: int) -> Self:
         """Sort the arrays of `_parts`, `count` of which are fetched."""
-        rows = [arrays[i : i + 3] for i in range(count, count + 3 * sides, 3)]
-        done, *extremes = arrays[count + 3 * sides :]
-        return cls(arrays[:count], rows, done, extremes)
-
-    def counted(self) -> list[Array]:
-        """List exponents, sums and counts of each operand in turn."""
-        return [x for own in self.rows for x in own]
+        last = count + 3 * sides
+        done, *extremes = arrays[last:]
+        return cls(arrays[:count], arrays[count:last], done, extremes)
 
 
 @dataclass(frozen=True)
 class CudaAnalysis:
     """An `Analysis` of which the host has the few numbers alone.
 
-    `counted`: those of `_Arrays`, on the host, if they were expected to be asked for;
+    `counted`: the rows of `_Arrays`, fetched if they were expected to be asked for;
     `arrays` returns what is on the device.
     """
 
@@ -69,9 +66,10 @@ class CudaAnalysis:
     def statistics(self) -> list[RowStatistics]:
         """Return what has been found of each operand."""
         found = self.arrays()
+        both = zip(found.rows[::3], found.rows[1::3], strict=True)
         return [
             RowStatistics(largest, sums[0], sums[1], *found.extremes[i : i + 1])
-            for i, (largest, sums, _) in enumerate(found.rows)
+            for i, (largest, sums) in enumerate(both)
         ]
 
     def largest_errors(self, places: Array) -> Array:
@@ -81,7 +79,7 @@ class CudaAnalysis:
 
     def count_octaves(self, places: Array) -> list[RowStatistics]:
         """Return what has been counted, and the squares; by a wait if need be."""
-        fetched = iter(self.counted or self.device.fetch(self.arrays().counted()))
+        fetched = iter(self.counted or self.device.fetch(self.arrays().rows))
         found = []
         for largest, sums, counts in zip(fetched, fetched, fetched, strict=True):
             every = RowStatistics(largest, sums[0], octaves=counts)
@@ -128,7 +126,7 @@ class CudaAnalyses:
         def arrays() -> _Arrays:
             return _Arrays.sort(device.split(slab, parts), count, sides)
 
-        expected = arrays().counted() if octaves else []
+        expected = arrays().rows if octaves else []
         ends = device.split(slab, parts[:count])
         cosines, *others = device.fetch([*ends, *expected], meanwhile)
         of_columns = others.pop(0) if columns else None
@@ -162,23 +160,16 @@ def _launch(
     norm_bits: int,
     rule: ScalingRule | None,
 ) -> None:
-    given = zip(operands, shifts, found.rows, strict=False)
-    sides = [Side(x, shift, *own) for x, shift, own in given]
+    largest, sums, counts = (found.rows[i::3] for i in range(3))
+    sides = [*map(Side, operands, shifts, largest, sums, counts)]
     find_largest(device, sides)
     looked = [
-        s._replace(sums=own[1][:2], extremes=x)
-        for s, own, x in zip_longest(sides, found.rows, found.extremes)
+        s._replace(sums=own[:2], extremes=x)
+        for s, own, x in zip_longest(sides, sums, found.extremes)
     ]
     columns = found.ends[1] if found.extremes else None
     find_statistics(device, looked, norm_bits, (found.done[0], found.ends[0], columns))
     if rule is None:
         return
-    blocks, both = list_operands(sides)
-    largest, sums, _ = zip(*found.rows, strict=True)
     squares, errors = ([x[i] for x in sums] for i in (0, 2))
-    args = (
-        *(*both, pair(shifts), pair(largest), pair(squares), rule_args(rule)),
-        *(2.0**norm_bits, pair(errors), found.done[1], found.ends[-1]),
-    )
-    grid = blocks, 1, count_matrices(operands[0])
-    device.launch(module_of("analysis", sides), "find_errors", grid, BLOCK, args)
+    find_errors(device, sides, squares, rule, errors, (found.done[1], found.ends[-1]))

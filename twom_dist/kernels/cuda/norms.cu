@@ -1,5 +1,5 @@
-// Norm pass: largest exponent, square sum and scaling exponent of each row, and extreme
-// exponents of each column; of stacks one matrix for each z.
+// Norm pass: largest exponent, scaling exponent and octaves of each row; of stacks one
+// matrix for each z.
 //
 // Macros: REAL, PARTS, SHIFTED. The two passes over x must each move sizeof(element) rows k
 // bytes; reductions are strips of registers and one atomic a thread, order-free and
@@ -7,7 +7,7 @@
 #include "norms.cuh"
 
 // The operands are x and y; without y its sizes are 0 and its span is 1. What is written
-// is contiguous: largest[z, row], sums[kind, z, row], extremes[z, kind, column].
+// is contiguous: largest[z, row], sums[kind, z, row], counts[z, row, place].
 
 // largest[row] = max(largest[row], exponents of its parts), filled with ZERO_ROW before;
 // sums[i, row] = 0, i < kinds, and counts[row, i] = 0, for the kernels that add to them,
@@ -49,44 +49,6 @@ largest_exponents(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride,
   if (own_largest != 0) {
     atomicMax(x_largest + row, exponent_of(widen_bits(own_largest)));
   }
-}
-
-// Adds to sums (of one kind or two) of the rows of x, and takes the maximum with the
-// extremes of its columns, which are filled with ZERO_ROW before; either may be null.
-// Blocks as of these two, one after the other.
-extern "C" __global__ void __launch_bounds__(256, 4)
-sums_and_extremes(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
-                  int64 span, int32 across, int64 stack_stride, int64 column_span,
-                  const int32* shifts, const int32* largest, int32 norm_bits,
-                  int32 kinds, uint64* sums, int32* extremes) {
-  x += PARTS * (blockIdx.z * stack_stride);
-  Operand own = {x, rows, k, row_stride, k_stride, span, across};
-  uint32 block = blockIdx.x;
-  if (sums == nullptr || !claim_block(block, own)) {
-    own = {x, k, rows, k_stride, row_stride, column_span, !across};
-    find_extremes(own, locate_strip(own, block), largest, extremes);
-    return;
-  }
-  Strip strip = locate_strip(own, block);
-  if (kinds == 2) {
-    add_squares<2>(own, strip, shifts, largest, norm_bits, sums);
-  } else {
-    add_squares<1>(own, strip, shifts, largest, norm_bits, sums);
-  }
-}
-
-// sums[row] += sum(ceil(|y - rint(y)| unit)^2), y = |part| 2^exponents[row], unit <= 2^20;
-// zeroed before, nothing added to rows that are not finite.
-extern "C" __global__ void __launch_bounds__(256)
-error_sums(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
-           int64 span, int32 across, int64 stack_stride, const int32* shifts,
-           const int32* exponents, double unit, uint64* sums) {
-  Operand own = {x, rows, k, row_stride, k_stride, span, across};
-  own.x += PARTS * (blockIdx.z * stack_stride);
-  Strip strip = locate_strip(own, blockIdx.x);
-  if (strip.first >= strip.last) return;
-  int64 row = blockIdx.z * rows + strip.row;
-  add_errors(own, strip, shifts, exponents[row], unit, sums + row);
 }
 
 // out[row * k + c] = the octaves of the largest part of an entry below the largest

@@ -87,11 +87,10 @@ __device__ __forceinline__ int32 place_of(int32 octave) {
 // total (twom_dist.moduli.norm_bits); if there are two kinds, sums[1, row] += magnitudes
 // of the entries in these units. Zeroed before, nothing added to sentinel rows. With
 // counts, in shared memory, entries are added to that of their octave's place.
-template <int32 KINDS>
 __device__ __forceinline__ void add_squares(const Operand& own, const Strip& strip,
                                             const int32* shifts, const int32* largest,
-                                            int32 norm_bits, uint64* sums,
-                                            uint32* counts = nullptr) {
+                                            int32 norm_bits, int32 kinds, uint64* sums,
+                                            uint32* counts) {
   if (strip.first >= strip.last) return;
   int64 row = blockIdx.z * own.rows + strip.row;
   int32 e = largest[row];
@@ -103,7 +102,7 @@ __device__ __forceinline__ void add_squares(const Operand& own, const Strip& str
     Element element = shift_element(load_element(own, strip, c), shifts, c);
     uint64 square = square_of(element, norm_bits - e);
     squares += square;
-    if (KINDS == 2) magnitudes += magnitude_of(square);
+    if (kinds == 2) magnitudes += magnitude_of(square);
     if (counts == nullptr) continue;
     int32 octave = octave_of(larger_bits(element, 0), e);
     if (octave < 127) atomicAdd(counts + place_of(octave), 1u);

@@ -56,44 +56,52 @@ def find_largest(device: CudaDevice, sides: Sequence[Side]) -> None:
     device.launch(module, "largest_exponents", grid, BLOCK, args)
 
 
-def add_sums(device: CudaDevice, side: Side, norm_bits: int) -> None:
-    """Add to the sums, of one kind or two, and take the maximum with `extremes`."""
-    x, (blocks, operands) = side.x, list_operands([side])
-    columns, span = strip_grid(*x.shape[:-3:-1], not lies_across(x))
-    blocks *= side.sums is not None
-    blocks += columns * (side.extremes is not None)
-    kinds = 0 if side.sums is None else len(side.sums)
-    args = (
-        *(operands[0], span, side.shifts, side.largest, norm_bits),
-        *(kinds, side.sums, side.extremes),
-    )
-    grid, module = (blocks, 1, count_matrices(x)), module_of("norms", [side])
-    device.launch(module, "sums_and_extremes", grid, BLOCK, args)
-
-
 def find_statistics(
     device: CudaDevice,
     sides: Sequence[Side],
     norm_bits: int,
     ends: Sequence[Array | None] = (None, None, None),
 ) -> None:
-    """Add to both sums and to the counts of octaves, and look at columns.
+    """Add to sums, of one kind or two, and to octaves; take the maximum of `extremes`.
 
-    `counts` and `extremes` may be missing. `ends`: where each matrix's blocks count
-    themselves, and its smallest cosines and sums of columns, if these are asked for.
+    Each may be missing; octaves are counted with both sums. `ends`: where each matrix's
+    blocks count themselves, and its smallest cosines and sums of columns, if asked for.
     """
     blocks, operands = list_operands(sides)
+    kinds = 0 if sides[0].sums is None else len(sides[0].sums)
+    blocks *= kinds > 0
     grids = [strip_grid(*s.x.shape[:-3:-1], not lies_across(s.x)) for s in sides]
     if sides[0].extremes is not None:
         blocks += sum(count for count, _ in grids)
     args = (
         *(*operands, grids[0][1], grids[-1][1]),
         *(pair(s.shifts for s in sides), pair(s.largest for s in sides), norm_bits),
-        *(pair(s.sums for s in sides), pair(s.counts for s in sides)),
+        *(kinds, pair(s.sums for s in sides), pair(s.counts for s in sides)),
         *(pair(s.extremes for s in sides), column_bits(sides[0].x.shape[-1]), *ends),
     )
     grid = blocks, 1, count_matrices(sides[0].x)
     device.launch(module_of("analysis", sides), "analyse", grid, BLOCK, args)
+
+
+def find_errors(
+    device: CudaDevice,
+    sides: Sequence[Side],
+    squares: Sequence[Array],
+    rule: ScalingRule,
+    errors: Sequence[Array],
+    ends: Sequence[Array | None] = (None, None),
+) -> None:
+    """Add the squares of rounding errors to `errors`, as the rule scales rows.
+
+    `ends`: where each matrix's blocks count themselves, and the largest of its sums.
+    """
+    blocks, operands = list_operands(sides)
+    args = (
+        *(*operands, pair(s.shifts for s in sides), pair(s.largest for s in sides)),
+        *(pair(squares), rule_args(rule), 2.0**rule.norm_bits, pair(errors), *ends),
+    )
+    grid = blocks, 1, count_matrices(sides[0].x)
+    device.launch(module_of("analysis", sides), "find_errors", grid, BLOCK, args)
 
 
 def list_operands(sides: Sequence[Side]) -> tuple[int, list[tuple[Any, ...]]]:

@@ -9,7 +9,6 @@ from ...typing import Array
 from ..statistics import COUNTED, NONE, Ask, RowStatistics
 from .analysis import CudaAnalyses
 from .launch import (
-    BLOCK,
     LINE_BLOCK,
     count_matrices,
     line_grid,
@@ -21,10 +20,9 @@ from .launch import (
 from .norms import (
     FILL,
     Side,
-    add_sums,
+    find_errors,
     find_largest,
     find_statistics,
-    list_operands,
     module_of,
     rule_args,
 )
@@ -62,10 +60,8 @@ class CudaRows(CudaAnalyses):
         if "columns" in asks:
             extremes = device.filled((*x.shape[:-2], 3, k), np.int32, FILL)
         side = Side(x, shifts, largest, sums, counts, extremes)
-        if x.size and counts is not None:
+        if x.size and asks:
             find_statistics(device, [side], norm_bits)
-        elif x.size and asks:
-            add_sums(device, side, norm_bits)
         own = [None, None] if sums is None else [*sums[:kinds], None, None]
         return RowStatistics(largest, own[0], own[1], extremes, counts)
 
@@ -81,16 +77,17 @@ class CudaRows(CudaAnalyses):
         return out
 
     def error_sums(
-        self, x: Array, exponents: Array, bits: int, shifts: Array | None = None
+        self,
+        x: Array,
+        measured: RowStatistics,
+        rule: ScalingRule,
+        shifts: Array | None = None,
     ) -> Array:
         """Sum the squares of what `encode` rounds away."""
         sums = self.device.filled(x.shape[:-1], np.int64)
         if x.size:
-            sides = [Side(x, shifts, exponents)]
-            blocks, operands = list_operands(sides)
-            args = operands[0], shifts, exponents, 2.0**bits, sums
-            grid, module = (blocks, 1, count_matrices(x)), module_of("norms", sides)
-            self.device.launch(module, "error_sums", grid, BLOCK, args)
+            side = Side(x, shifts, measured.largest)
+            find_errors(self.device, [side], [measured.squares], rule, [sums])
         return sums
 
     def octaves(self, x: Array, largest: Array, shifts: Array | None = None) -> Array:

@@ -104,10 +104,21 @@ def _find_extremes(x: Array, largest: Array) -> Array:
     return out
 
 
+def choose_exponents(largest: Array, squares: Array, rule: ScalingRule) -> Array:
+    """Apply the rule to each row."""
+    pairs = zip(largest.flat, squares.flat, strict=True)
+    found = np.array([rule.exponent(int(e), int(s)) for e, s in pairs], np.int32)
+    return found.reshape(largest.shape)
+
+
 def error_sums(
-    x: Array, exponents: Array, bits: int, shifts: Array | None = None
+    x: Array,
+    measured: RowStatistics,
+    rule: ScalingRule,
+    shifts: Array | None = None,
 ) -> Array:
     """Sum the squares of rounding errors."""
+    exponents = choose_exponents(measured.largest, measured.squares, rule)
     x = shift_columns(x, shifts)
     found = np.zeros(exponents.shape, np.int64)
     for i in np.ndindex(found.shape):
@@ -116,7 +127,7 @@ def error_sums(
             continue
         for part in (t for value in x[i] for t in (value.real, value.imag)):
             scaled = Fraction(float(part)) * Fraction(2) ** e
-            found[i] += ceil(abs(scaled - round(scaled)) * 2**bits) ** 2
+            found[i] += ceil(abs(scaled - round(scaled)) * 2**rule.norm_bits) ** 2
     return found
 
 
@@ -151,6 +162,7 @@ class ReferenceRows:
     """These stages, as an engine has them."""
 
     measure = staticmethod(measure)
+    choose_exponents = staticmethod(choose_exponents)
     error_sums = staticmethod(error_sums)
     octaves = staticmethod(octaves)
     multiply_octaves = staticmethod(multiply_octaves)
@@ -175,11 +187,3 @@ class ReferenceRows:
         cosines = smallest_cosines(found, operands[0].shape[-1])
         own = self, operands, norm_bits, rule, shifts, found
         return HostAnalysis(*own, cosines, sums)
-
-    def choose_exponents(
-        self, largest: Array, squares: Array, rule: ScalingRule
-    ) -> Array:
-        """Apply the rule to each row."""
-        pairs = zip(largest.flat, squares.flat, strict=True)
-        found = np.array([rule.exponent(int(e), int(s)) for e, s in pairs], np.int32)
-        return found.reshape(largest.shape)

@@ -12,13 +12,13 @@ follows is IEEE operations, each rounded by itself, and margins above their erro
 all engines and tilings find the same bounds, and these hold.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import inf, sqrt
 from typing import Any
 
 import numpy as np
 
-from ...kernels.statistics import MARGIN, RowStatistics, smallest_cosines
+from ...kernels.statistics import MARGIN
 from ...typing import Array
 
 
@@ -46,8 +46,3 @@ def bound_ratio(left: float, right: float) -> float:
     """Bound rho^2 of one pair, as `bound_ratios` does."""
     cosine: float = add_angles(left, right, sqrt)
     return (1 + MARGIN) / (cosine * cosine) if cosine > 0 else inf
-
-
-def smallest_cosine(rows: Sequence[RowStatistics], k: int) -> float:
-    """Return the smallest cosine of all rows, tile by tile; 1 without any."""
-    return min(float(smallest_cosines([x.on_host()], k)[0, 0]) for x in rows)

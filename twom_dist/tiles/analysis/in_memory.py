@@ -2,7 +2,7 @@
 
 All that mostly decides is found together and fetched by one wait, since waiting costs a
 device more than the stages do. Only matrices whose columns are shifted, or whose pairs
-stay open, take a second look.
+stay open, take a second look. A matrix of a stack takes the moduli that it takes alone.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,11 +14,10 @@ import numpy as np
 
 from ...kernels.analysis import Analysis
 from ...kernels.family import convert
-from ...moduli import norm_bits, scaling_rule
+from ...moduli import ResidueSystem, norm_bits, scaling_rule
 from ...typing import Array
 from ..spec import Spec, load_engine
-from . import equilibration
-from .angles import bound_ratio
+from .angles import bound_ratio, bound_ratios
 from .decisions import (
     Decision,
     decide_by_angles,
@@ -26,7 +25,10 @@ from .decisions import (
     decide_by_octaves,
     decide_by_pairs,
     fewest_of,
+    may_save,
+    suffice,
 )
+from .equilibration import choose_shifts, may_gain
 from .ratios import bound_by_octaves, bound_by_terms
 
 # Rows whose products of octaves with all others are held at once.
@@ -48,10 +50,10 @@ def plan_analysis(spec: Spec) -> Callable[..., Analysis]:
     return partial(load_engine(spec).analyse, **given, rule=rule)
 
 
-def choose_shifts(analysis: Analysis, spec: Spec) -> Array | None:
+def find_shifts(analysis: Analysis, spec: Spec) -> Array | None:
     """Choose the shifts along k, if they gain anything."""
     columns = [convert(x.columns, "numpy") for x in analysis.statistics()]
-    return equilibration.choose_shifts(columns[0], columns[-1], spec.dtype)
+    return choose_shifts(columns[0], columns[-1], spec.dtype)
 
 
 def decide(
@@ -86,3 +88,34 @@ def decide(
         least = engine.multiply_octaves(x[own], y)
         bound = bound_by_terms(least, left.take(own), right, spec.k, bound)
     return decide_by_pairs(spec, sqrt(ratio), bound)
+
+
+def certain_systems(analysis: Analysis, spec: Spec) -> list[ResidueSystem | None]:
+    """Return the system of each matrix of a stack; None where its pairs stay open.
+
+    `spec`: whose moduli the entries choose.
+    """
+    systems, cosines = fewest_of(spec), analysis.cosines
+    found: list[ResidueSystem | None] = [None] * cosines.shape[1]
+    if not systems:
+        return found
+    ratios, fixed = bound_ratios(cosines[0], cosines[-1]), np.ones(len(found), bool)
+    if analysis.columns is not None:
+        fixed = ~may_gain(analysis.columns, spec.k)
+    for system, most in reversed(systems):
+        for place in np.flatnonzero(fixed & (ratios <= most)).tolist():
+            found[place] = system
+    asked = np.flatnonzero(fixed & may_save(ratios, *systems[0]))
+    if len(asked):
+        errors = analysis.largest_errors(asked).astype(np.float64)
+        saved = suffice(spec, np.sqrt(ratios[asked]), errors)
+        for place in asked[saved].tolist():
+            found[place] = systems[0][0]
+    left = np.flatnonzero(fixed & (ratios > systems[-1][1]))
+    if len(left):
+        sides = analysis.count_octaves(left)
+        bounds = bound_by_octaves(sides[:1], sides[-1:], spec.k)
+        for place, ratio in zip(left.tolist(), bounds.tolist(), strict=True):
+            decision = decide_by_octaves(spec, ratio)
+            found[place] = decision and decision.system
+    return found

@@ -14,14 +14,14 @@ import numpy as np
 
 from ...errors import warn_of_native
 from ...kernels.family import convert, join
-from ...kernels.statistics import RowStatistics
-from ...moduli import norm_bits, scaling_rule
+from ...kernels.statistics import RowStatistics, smallest_cosines
+from ...moduli import scaling_rule
 from ...typing import Array, Cell
 from .. import tasks
 from ..rows import Row, Steps, Stream
 from ..spec import Spec, load_engine
 from . import decisions
-from .angles import bound_ratio, smallest_cosine
+from .angles import bound_ratio
 from .ratios import bound_by_octaves, bound_by_terms
 
 
@@ -33,7 +33,8 @@ def settle_by_rows(
     `right`: those of op(B), unless they are those of op(A).
     """
     sides = left, *right
-    cosines = [smallest_cosine(x, spec.k) for x in sides]
+    rows = ((x.on_host() for x in tiles) for tiles in sides)
+    cosines = [float(smallest_cosines([*x], spec.k).min()) for x in rows]
     found = decisions.decide_by_angles(spec, bound_ratio(cosines[0], cosines[-1]))
     if found is not None:
         # Rounding errors may allow these moduli, where nothing has closed the question.
@@ -58,12 +59,11 @@ def look_closer(
     engine = load_engine(spec)
     largest = convert(measured.largest, engine.family)
     if settled.asks_for_errors:
-        rule, bits = scaling_rule(settled.system, spec.k), norm_bits(spec.k)
+        rule = scaling_rule(settled.system, spec.k)
         assert rule is not None
-        squares = convert(measured.squares, engine.family)
-        e = engine.choose_exponents(largest, squares, rule)
+        known = RowStatistics(largest, convert(measured.squares, engine.family))
         each = (row.shifted(step, spec) for step in row.steps)
-        sums = (engine.error_sums(x, e, bits, shifts) for x, shifts in each)
+        sums = (engine.error_sums(x, known, rule, shifts) for x, shifts in each)
         return [reduce(add, sums)]
 
     # Not a function of this one: dask may send it, and no device can be sent.

@@ -84,7 +84,7 @@ def find_envelopes(measured: RowStatistics, k: int) -> Array:
     levels) int64, k everywhere without a finite nonzero row. Those of parts of the rows
     combine by minimum.
     """
-    squares, counts = (convert(x, "numpy") for x in measured.histogram())
+    _, squares, _, _, counts = measured.on_host()
     count = 1 if squares.ndim == 1 else len(squares)
     found = np.full((count, _LEVELS), k, np.int64)
     some = np.flatnonzero(squares)
@@ -181,5 +181,5 @@ def bound_by_terms(
 
 def _weigh_rows(measured: RowStatistics, k: int) -> tuple[Array, Array]:
     """Return the steps of the norms of rows, and which have entries that are far."""
-    squares, counts = (convert(x, "numpy") for x in measured.histogram())
+    _, squares, _, _, counts = measured.on_host()
     return norm_steps(squares, k).astype(np.int16), counts[:, -1] > counts[:, -2]

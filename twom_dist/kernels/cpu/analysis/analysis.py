@@ -9,11 +9,17 @@ import numpy as np
 from ....moduli import NONFINITE_ROW, ZERO_ROW, ScalingRule
 from ....typing import Array
 from ...analysis import HostAnalysis
-from ...statistics import MARGIN, column_bits
+from ...statistics import MARGIN, RowStatistics, column_bits
 from ..compiled import inner, kernel
 from ..layout import flat_parts, listed, straighten, tall
 from ..threads import ranges, run_each
-from .norms import column_factors, power_factors, square_sums_inner, square_sums_outer
+from .norms import (
+    choose_exponents,
+    column_factors,
+    power_factors,
+    square_sums_inner,
+    square_sums_outer,
+)
 from .rows import measure_all
 
 _NOTHING = np.empty((0, 3, 0), np.int32)
@@ -35,7 +41,8 @@ def analyse(
     nothing = [None] * len(operands)
     found = measure_all(operands, norm_bits, asks, nothing, shifts)
     k, x, y = operands[0].shape[-1], found[0], found[-1]
-    sums = [t.reshape(-1, t.shape[-1]) for t in (*x.angles(), *y.angles())]
+    each = x.squares, x.totals, y.squares, y.totals
+    sums = [t.reshape(-1, t.shape[-1]) for t in each]
     ends = [_NOTHING, _NOTHING]
     if x.columns is not None and y.columns is not None:
         ends = [t.reshape(-1, 3, k) for t in (x.columns, y.columns)]
@@ -70,7 +77,7 @@ def _reduce(  # type: ignore[no-untyped-def]
 
 @inner
 def _smallest_cosine(squares, totals, k):  # type: ignore[no-untyped-def]
-    """Return the smallest of `statistics.find_cosines` of a matrix, and 1."""
+    """Return the smallest of `statistics.smallest_cosines` of a matrix, and 1."""
     found = 1.0
     for i in range(squares.size):
         square, total = np.float64(squares[i]), np.float64(totals[i])
@@ -80,12 +87,16 @@ def _smallest_cosine(squares, totals, k):  # type: ignore[no-untyped-def]
 
 
 def error_sums(
-    x: Array, exponents: Array, bits: int, shifts: Array | None = None
+    x: Array,
+    measured: RowStatistics,
+    rule: ScalingRule,
+    shifts: Array | None = None,
 ) -> Array:
     """Sum the squares of rounding errors of each row."""
+    exponents = choose_exponents(measured.largest, measured.squares, rule)
     source, across = straighten(x)
     flat, rows, parts = flat_parts(source), x.shape[:-1], 1 + np.iscomplexobj(x)
-    factors, unit = power_factors(exponents), 2.0**bits
+    factors, unit = power_factors(exponents), 2.0**rule.norm_bits
     if not across:
         out = np.zeros(rows, np.int64)
         one, two = (t.reshape(-1) for t in factors)

@@ -32,18 +32,15 @@ def row_sums_inner(x, factor1, factor2, columns, parts, lo, hi, squares, totals)
         square, total = np.int64(0), np.int64(0)
         if parts == 2:
             for t in range(row.size // 2):
-                re, im = row[2 * t], row[2 * t + 1]
-                if shifted:
-                    re, im = re * columns[t], im * columns[t]
+                column = columns[t] if shifted else 1.0
+                re, im = row[2 * t] * column, row[2 * t + 1] * column
                 p, q = _add_entry(re, im, f1, f2)
                 square += p
                 total += q
         else:
             for t in range(row.size):
-                re = row[t]
-                if shifted:
-                    re = re * columns[t]
-                p, q = _add_entry(re, 0.0, f1, f2)
+                column = columns[t] if shifted else 1.0
+                p, q = _add_entry(row[t] * column, 0.0, f1, f2)
                 square += p
                 total += q
         squares[i], totals[i] = square, total
@@ -71,9 +68,7 @@ def row_sums_outer(x, factor1, factor2, columns, parts, lo, hi, squares, totals)
                     total[j] += q
             else:
                 for j in range(f1.size):
-                    re = row[j]
-                    if shifted:
-                        re = re * column
+                    re = row[j] * column if shifted else row[j]
                     p, q = _add_entry(re, 0.0, f1[j], f2[j])
                     square[j] += p
                     total[j] += q

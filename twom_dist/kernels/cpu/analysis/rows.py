@@ -7,7 +7,7 @@ in the caches meanwhile.
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,16 +36,14 @@ from .octaves import count_octaves, octaves
 # Numbers of the rows that stay in L2.
 _BLOCK = 1 << 14
 # Nanoseconds of an entry, roughly: of all that can be asked for, and of squares alone.
-_ENTRY, _SQUARES = 6, 6
+_ALL, _SQUARES = 6, 1
 
 
-def _describe(char: str) -> tuple[Array, Any, int]:
-    """Return the mask of magnitudes, the bits below exponents, and the least one."""
-    info, mask = np.finfo(char), MASKS[char]
-    return mask, mask.dtype.type(info.nmant), int(info.minexp)
-
-
-_FORMATS = {char: _describe(char) for char in MASKS}
+# The mask of magnitudes, the bits below exponents, and the least one.
+_FORMATS = {
+    x: (mask, mask.dtype.type(np.finfo(x).nmant), int(np.finfo(x).minexp))
+    for x, mask in MASKS.items()
+}
 # What multiplies columns without shifts, for each real type.
 _UNSHIFTED = {
     x: (column_factors(None, 1, np.dtype(x)), column_factors(None)) for x in MASKS
@@ -99,18 +97,13 @@ def measure_all(
             pieces += [(function, given, piece) for piece in plan.pieces]
             work += plan.work
         found.append((plan, e, sums, extremes))
-    run_each(_call, pieces, work)
+    run_each(lambda piece: piece[0](*piece[1], *piece[2]), pieces, work)
     every = [_as_statistics(*one) for one in found]
     if "octaves" in asks:
         each = zip(operands, every, shifts or [None] * len(every), strict=True)
         counts = (count_octaves(octaves(x, own.largest, e)) for x, own, e in each)
         every = [x._replace(octaves=y) for x, y in zip(every, counts, strict=True)]
     return every
-
-
-def _call(piece: tuple[Any, tuple[Any, ...], tuple[Any, ...]]) -> None:
-    function, own, where = piece
-    function(*own, *where)
 
 
 def _as_statistics(
@@ -144,28 +137,19 @@ def _plan(
 ) -> _Plan:
     """Plan a look."""
     *stack, rows, k = shape
-    rich = kinds == 2 or columns
-    count, each = prod(stack), _ENTRY * k // (1 if rich else _SQUARES)
+    count, each = prod(stack), k * (_ALL if kinds == 2 or columns else _SQUARES)
     of_all = count * rows
-    pieces = cut_rows(count, rows, across, each, threads) if of_all * k else []
-    ends = (max(count, len(pieces)) if columns else 0), 3, k
-    return _Plan(shape[:-1], count == 1, of_all, ends, pieces, of_all * each)
-
-
-def cut_rows(
-    count: int, rows: int, across: bool, each: int, threads: int | None = None
-) -> list[tuple[int, int, int]]:
-    """Cut the rows of all matrices, and number what is found of each piece's columns.
-
-    `each`: roughly the nanoseconds of a row.
-    """
-    if count > 1:
+    pieces = []
+    if of_all * k and count > 1:
         # Whole matrices: each has columns of its own.
         own = ranges(count, each=rows * each, threads=threads)
-        return [(lo * rows, hi * rows, lo) for lo, hi in own]
-    smallest = 128 if across else 16
-    found = ranges(rows, smallest=smallest, each=each, threads=threads)
-    return [(*ends, place) for place, ends in enumerate(found)]
+        pieces = [(lo * rows, hi * rows, lo) for lo, hi in own]
+    elif of_all * k:
+        smallest = 128 if across else 16
+        own = ranges(rows, smallest=smallest, each=each, threads=threads)
+        pieces = [(*ends, place) for place, ends in enumerate(own)]
+    ends = (max(count, len(pieces)) if columns else 0), 3, k
+    return _Plan(shape[:-1], count == 1, of_all, ends, pieces, of_all * each)
 
 
 @inner

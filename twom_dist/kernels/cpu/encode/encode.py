@@ -189,7 +189,7 @@ def _describe(
     elif known is None:
         scaling = scaling_of(entries, across, shifts, rule)
     else:
-        largest, squares = (t.reshape(-1) for t in known.scales())
+        largest, squares = (t.reshape(-1) for t in known[:2])
         chosen = largest, squares, numbers_of(rule)
     columns, parts = _NO_COLUMNS, 1 if across else entries.shape[3]
     if shifts is not None:
