@@ -11,5 +11,6 @@ from twom_dist.kernels.cpu.analysis import rows
 @pytest.fixture(params=["cpu", "pieces"])
 def engine(request, monkeypatch):
     if request.param == "pieces":
-        monkeypatch.setattr(rows, "_ENTRY", 10**6)
+        monkeypatch.setattr(rows, "_ALL", 10**6)
+        monkeypatch.setattr(rows, "_SQUARES", 10**6)
     return get_engine("cpu")
