@@ -63,7 +63,7 @@ def explain(
     if call.C is None:
         # The accuracy is that of the product that is added to C.
         call = call._replace(terms=call.terms._replace(beta=None))
-    shapes = any(map(is_header, call))
+    shapes = any(map(is_header, call.arrays().values()))
     posed = (of_headers if shapes else of_arrays)(call)
     explained = _explain(posed) if shapes or posed.system is None else _look(posed)
     choice = call.terms.choice

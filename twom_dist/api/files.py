@@ -214,8 +214,8 @@ def ask_job(
     matrices = {"A": a, "B": bound.get("b"), "C": bound.get("c")}
     call = _ask(function, routine, bound.get("options", {}), **matrices)
     check_call(call)
-    A, B, C = (
-        find_path(x, name) if is_on_disk(x) else x
-        for x, name in zip(call[1:4], matrices, strict=True)
-    )
-    return call._replace(A=A, B=B, C=C)
+    arrays = call.arrays()
+    for name in matrices:
+        if is_on_disk(arrays[name]):
+            arrays[name] = find_path(arrays[name], name)
+    return call.with_arrays(arrays)

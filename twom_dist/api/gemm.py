@@ -6,6 +6,7 @@ from ..problem.call import Call, Terms
 from ..problem.choice import Choice
 from ..problem.options import OptionsDict
 from ..tiles.routine import ROUTINES
+from ..tiles.scaled import Scaled
 from ..typing import Op
 from .routine import sum_of_two, type_by_letter
 from .types import Writable
@@ -143,7 +144,7 @@ def gemm(  # numpydoc ignore=PR01,PR02
     """
     ops, choice = (op_a, op_b), Choice.of(**options)
     terms = Terms(ROUTINES["gemm"], choice, ops, alpha=alpha, beta=beta)
-    return Call(terms, A, B, C, out, diag=diag)
+    return Call(terms, A if diag is None else Scaled(A, diag), B, C, out)
 
 
 sgemm, dgemm, cgemm, zgemm = type_by_letter(gemm, "sdcz")

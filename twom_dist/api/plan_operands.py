@@ -18,6 +18,9 @@ from ..problem.target import Exact
 from ..store import StoredMatrix, open_matrix, read_vector
 from ..typing import as_integer
 
+# Other operands are vectors.
+_MATRICES = ("A", "B", "C")
+
 
 def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Call:
     """Replace the matrices of a call by arrays and headers.
@@ -43,8 +46,8 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
     of_result = labelled or not isinstance(call.terms.choice.target, Exact)
     if dtype is not None and of_result:
         call = call._replace(terms=call.terms._replace(letter=letter_of(dtype)))
-    named = {"A": call.A, "B": call.B, "C": call.C}
-    given = {x: _open(y, x, reading) for x, y in named.items() if y is not None}
+    named = {x: y for x, y in call.arrays().items() if y is not None}
+    given = {x: _open(y, x, reading) for x, y in named.items()}
     found, _ = adopt(**given)
     if dtype is None:
         dtypes = (x.dtype for x in found if hasattr(x, "dtype"))
@@ -52,17 +55,17 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
     taken = {name: _take(x, name, dtype) for x, name in zip(found, given, strict=True)}
     if not labelled:
         check_told(call.terms, taken["A"], taken.get("B"))
-    seen = taken
+    matrices = {x: y for x, y in taken.items() if x in _MATRICES}
     if call.terms.choice.pairs:
-        parts = {x: header_of(y, x) for x, y in taken.items() if x != "C"}
-        seen = {**taken, **parts}
+        parts = {x: header_of(y, x) for x, y in matrices.items() if x != "C"}
+        matrices |= parts
         # Headers are those of the pairs; arrays are viewed as pairs by whoever reads.
-        taken = {x: seen[x] if is_header(y) else y for x, y in taken.items()}
+        taken |= {x: y for x, y in parts.items() if is_header(taken[x])}
     if reading:
-        for name, x in seen.items():
+        for name, x in matrices.items():
             if not is_header(taken[name]):
                 check_single(x, name)
-    return call._replace(**taken, diag=_take_diagonal(call.diag))
+    return call.with_arrays(taken)
 
 
 def is_header(x: Any) -> bool:
@@ -73,6 +76,8 @@ def is_header(x: Any) -> bool:
 def _open(x: Any, name: str, reading: bool) -> Any:
     """Return the header of a file or the dask array that reads it; else x."""
     if isinstance(x, str | os.PathLike):
+        if name not in _MATRICES:
+            return read_vector(x)
         stored = open_matrix(x)
         if not reading:
             return stored
@@ -83,22 +88,14 @@ def _open(x: Any, name: str, reading: bool) -> Any:
     return outline(x, name) if is_on_disk(x) and not reading else x
 
 
-def _take_diagonal(x: Any) -> Any:
-    """Return a vector, or the header of one whose shape (k,) is given."""
-    if x is None:
-        return None
-    if isinstance(x, str | os.PathLike):
-        return read_vector(x)
-    if isinstance(x, tuple) and len(x) == 1 and as_integer(x[0]) is not None:
-        return Header((int(x[0]),), np.dtype("float32"))
-    (found,), _ = adopt(diag=x)
-    return as_array(found, "diag")
-
-
 def _take(x: Any, name: str, dtype: Any) -> Any:
-    """Return the header of a shape, or a matrix, or a stack."""
+    """Return the header of a shape, or a matrix, or a stack; or a vector."""
     if is_header(x):
         return x
+    if name not in _MATRICES:
+        if isinstance(x, tuple) and len(x) == 1 and as_integer(x[0]) is not None:
+            return Header((int(x[0]),), np.dtype("float32"))
+        return as_array(x, name)
     if isinstance(x, list | tuple) and all(np.ndim(t) == 0 for t in x):
         return read_shape(name, x, dtype, stacks=True)
     return as_matrix(x, name)

@@ -97,7 +97,7 @@ def plan(
     job = ask_job(routine, matrices, options)
     call = take_matrices(job or ask(routine, matrices, options, plan), dtype)
     posed = _pose(call)
-    lazy_inputs = any(map(is_dask, call))
+    lazy_inputs = any(map(is_dask, call.arrays().values()))
     given = n_workers, threads_per_worker, memory_limit
     described = any(x is not None for x in given)
     if job is not None:
@@ -110,7 +110,7 @@ def plan(
     if posed.stack:
         cut = lazy_inputs and chunks is None and _is_cut(posed)
         cut = cut and 0 not in posed.stack
-        if cut and not any(map(is_header, call[1:3])):
+        if cut and not any(map(is_header, call.arrays().values())):
             one = _plan_lazy(posed, call, cluster)
         else:
             one = _plan_one(posed, chunks, cluster)
@@ -152,12 +152,12 @@ def _read_bytes(size: int | str | None) -> int | None:
 
 def _pose(call: Call) -> Problem:
     """Pose the problem of the headers; without C, beta adds one of zeros."""
-    terms, a, b, c = call[:4]
-    named = {x: y for x, y in (("A", a), ("B", b)) if y is not None}
-    arrays = {x: y for x, y in named.items() if not is_header(y)}
+    terms, c, given = call.terms, call.C, call.arrays()
+    arrays = {x: given[x] for x in "AB" if given[x] is not None}
+    arrays = {x: y for x, y in arrays.items() if not is_header(y)}
     family = common_family(**arrays) if arrays else None
     seen = {x: describe(terms.choice, y, x) for x, y in arrays.items()}
-    call = call._replace(**seen)
+    call = call.with_arrays(given | seen)
     if c is None and terms.beta is not None and as_number(terms.beta, "beta") != 0:
         alone = of_headers(call._replace(terms=terms._replace(beta=None)), family)
         zeros = Header((*alone.stack, *alone.shape[:2]), alone.dtype)
@@ -197,7 +197,7 @@ def _plan_lazy(posed: Problem, call: Call, cluster: Cluster) -> Plan:
     from ..run.lazy import align, plan_aligned
     from ..run.lazy_stacks import list_matrices
 
-    a, b = call[1:3]
+    a, b = map(call.arrays().get, "AB")
     if call.terms.choice.pairs:
         a, b = (None if x is None else as_pairs(x, "A or B") for x in (a, b))
     c = posed.c if is_dask(posed.c) else None

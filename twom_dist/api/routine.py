@@ -61,9 +61,9 @@ def compute_call(call: Call) -> Any:
     key = find_key(call)
     if key is not None:
         return compute_arrays(call, key)
-    terms, A, B, C, out, _, diag = call
-    (A, B, C, out, diag), give_back = adopt(A=A, B=B, C=C, out=out, diag=diag)
-    call = Call(terms, A, B, C, out, None, diag)
+    arrays = call.arrays()
+    found, give_back = adopt(**arrays)
+    call = call.with_arrays(dict(zip(arrays, found, strict=True)))
     return give_back(compute_arrays(call, find_key(call)))
 
 
@@ -129,14 +129,14 @@ def _describe(row: Routine) -> dict[str, str]:
         "transpose": "conjugate transpose" if row.hermitian else "transpose",
         "alpha": "float" if row.hermitian and not two else "number",
         "beta": "float" if row.hermitian else "number",
-        "diag": "real array" if row.hermitian else "array",
+        "real": "real " if row.hermitian else "",
         "diagonal": ", with a real diagonal" if row.hermitian else "",
         "complex": _COMPLEX[two] if row.hermitian else "",
     }
 
 
 _COMPLEX = (
-    "; ArgumentError also for complex scalars, and a complex diag",
+    "; ArgumentError also for complex scalars, and complex numbers between both",
     "; ArgumentError also for a complex beta",
 )
 

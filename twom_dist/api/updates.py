@@ -6,6 +6,7 @@ from ..problem.call import Call, Terms
 from ..problem.choice import Choice
 from ..problem.options import OptionsDict
 from ..tiles.routine import Routine
+from ..tiles.scaled import Scaled
 from ..typing import Op, Uplo
 from .routine import rank_2k, rank_k, type_by_letter
 from .types import Writable
@@ -42,7 +43,7 @@ def _rank_k(
     uplo : {{"full", "lower", "upper"}}
         Return the whole matrix (default), or one triangle with zeros in the other,
         which is not computed.
-    diag : (k,) {diag}, optional
+    diag : (k,) {real}array, optional
         Diagonal between both: ``alpha A diag A{t} + beta C``, with op "{op}"
         ``alpha A{t} diag A``. As in `gemm`, whose bits the triangle has that is
         computed, and at its cost for each tile of the diagonal.
@@ -71,7 +72,7 @@ def _rank_k(
     .. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices", section 5.
     """
     terms = Terms(routine, Choice.of(**options), (op,), uplo, alpha, beta)
-    return Call(terms, A, None, C, out, diag=diag)
+    return Call(terms, A if diag is None else Scaled(A, diag), None, C, out)
 
 
 @rank_2k

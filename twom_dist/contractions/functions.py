@@ -193,9 +193,9 @@ def einsum(
     summed first, and entries are multiplied where nothing is summed, both by NumPy,
     CuPy or dask: the bits of such sums may depend on the chunks.
 
-    "ik,k,kj->ij" through int8 is ``gemm(A, B, diag=w)``, and so is every step of a path
-    from A and w, or B and w, to the other one; its rows are those of the result. Where
-    B is A^T, or A^H and w real, as in `matmul`, it is `syrk` or `herk` with that diag;
+    "ik,k,kj->ij" through int8 is one gemm with w between A and B, and so is every step
+    of a path from A and w, or B and w, to the other one; its rows are those of the
+    result. Where B is A^T, or A^H and w real, as in `matmul`, it is `syrk` or `herk`;
     an A^T that is a view of A is not known where both are promoted.
     Several such vectors are multiplied first, in the precision of the result. A weight
     on a letter of the result, as in "i,ik,kj->ij", scales an operand or the result.

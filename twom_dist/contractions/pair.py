@@ -1,6 +1,7 @@
 """The contraction of two operands: one gemm of stacks, an update, or the BLAS."""
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,19 +28,34 @@ from .native import (
 from .same_operand import Update, compare_names, find_update
 
 
+class Weigh(NamedTuple):
+    """Weights of the contracted axis.
+
+    Attributes
+    ----------
+    operand : callable
+        Returns the A that a routine takes, with its weights, of the matrix A.
+    updates : sequence of str
+        Those that a product with these weights may be.
+    """
+
+    operand: Callable[[Any], Any]
+    updates: Sequence[Update]
+
+
 def contract_pair(
     a: Any,
     b: Any,
     terms: tuple[Term, Term],
     output: Term,
     choice: Choice,
-    diag: Any = None,
     native: Native | None = None,
+    weigh: Weigh | None = None,
 ) -> Any:
     """Sum the products of the entries of two operands.
 
-    `diag`: weights of the contracted axis, where `takes_diagonal` allows them.
-    `native`: what computes the same by dask, if it is one of its functions.
+    `native`: what computes the same by dask, if it is one of its functions. `weigh`:
+    for weights of the contracted axis, where `is_weighed` allows them.
     """
     a, b, terms, layout = _reduce(a, b, terms, output)
     if not layout.inner:
@@ -49,21 +65,24 @@ def contract_pair(
     if lazy != is_dask(b):
         a, b = make_lazy(a, b, terms, layout)
         lazy = True
-    small = diag is None and _is_surely_native(a, b, layout, choice)
-    update = None if small else find_update(a, b, layout, choice, diag)
+    small = weigh is None and _is_surely_native(a, b, layout, choice)
+    among = None if weigh is None else weigh.updates
+    update = None if small else find_update(a, b, layout, choice, among)
     routine = update or "gemm"
-    if small or (diag is None and is_native(a, b, routine, layout.shape, choice)):
+    if small or (weigh is None and is_native(a, b, routine, layout.shape, choice)):
         if lazy:
             return contract_by_dask(*given, terms, output, native)
         return multiply_natively(a, b, terms, output, layout)
     if lazy and 0 in (*layout.shape, *layout.split):
         return make_zeros(a, b, layout)
     a, b, chunks = fuse(a, b, layout)
-    found = compute_call(_make_call(a, b, layout, update, choice, diag))
-    return split(found, layout, chunks)
+    call = _make_call(a, b, layout, update, choice)
+    if weigh is not None:
+        call = call._replace(A=weigh.operand(call.A))
+    return split(compute_call(call), layout, chunks)
 
 
-def takes_diagonal(
+def is_weighed(
     a: Any,
     b: Any,
     terms: tuple[Term, Term],
@@ -106,7 +125,6 @@ def _make_call(
     layout: PairLayout,
     update: Update | None,
     choice: Choice,
-    diag: Any = None,
 ) -> Call:
     """Return the call of operands that are fused as their layout says."""
     left, right = layout.left.op, layout.right.op
@@ -122,7 +140,7 @@ def _make_call(
         elif left == "T":
             matrices = [a.swapaxes(-1, -2)]
     terms = Terms(ROUTINES[update or "gemm"], choice, ops)
-    return Call(terms, *matrices)._replace(diag=diag)
+    return Call(terms, *matrices)
 
 
 # --- two matrices as they are ---------------------------------------------------------

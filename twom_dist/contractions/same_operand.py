@@ -14,25 +14,29 @@ from .native import PRODUCT_KINDS, engine_for
 Axes = tuple[int, ...]
 # X X^H or X X^T.
 Update = Literal["herk", "syrk"]
-_UPDATES: tuple[Update, ...] = ("herk", "syrk")
+UPDATES: tuple[Update, ...] = ("herk", "syrk")
 # Larger arrays are compared by a few entries first.
 _FEW = 64
 
 
 def find_update(
-    a: Any, b: Any, layout: PairLayout, choice: Choice, diag: Any = None
+    a: Any,
+    b: Any,
+    layout: PairLayout,
+    choice: Choice,
+    among: Sequence[Update] | None = None,
 ) -> Update | None:
     """Name the update that a product is, if it is to be computed as one.
 
     NumPy and CuPy arrays are equal if they share memory, and conjugate if all entries
-    are; dask arrays are compared by their names. Updates do not equilibrate.
+    are; dask arrays are compared by their names. Updates do not equilibrate. `among`:
+    those that are computed as such; by default those that are not native.
     """
     if layout.mirror is None or a.dtype != b.dtype or choice.equilibrate is not None:
         return None
-    wanted: Sequence[Update] = _UPDATES if a.dtype.char in PRODUCT_KINDS else ()
-    if diag is not None:
-        # A diag A^H is Hermitian for real weights alone.
-        wanted = ("syrk",) if diag.dtype.kind == "c" else wanted
+    wanted: Sequence[Update] = UPDATES if a.dtype.char in PRODUCT_KINDS else ()
+    if among is not None:
+        wanted = [routine for routine in wanted if routine in among]
     elif not is_dask(a):
         # All entries are compared only where that may save int8 products.
         native = partial(choice.is_native, engine_for(a, choice), tell=False)

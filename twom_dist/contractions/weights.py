@@ -1,7 +1,8 @@
-"""Weights of contractions: a vector on a contracted letter, for gemm's diagonal.
+"""Weights of contractions: a vector on a contracted letter, which scales an operand.
 
 Where the path has A and w meet first, as in "ik,k,kj->ij", they wait for B: if the
-product is one of int8, it is ``gemm(A, B, diag=w)``, and otherwise that of ``A * w``.
+product is one of int8, gemm takes A as an operand that w scales where it is read, and
+otherwise ``A * w``.
 Several vectors on one letter are multiplied first.
 """
 
@@ -12,9 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..problem.choice import Choice
+from ..tiles.scaled import Scaled
 from .arrays import promote
 from .letters import Term
-from .pair import contract_pair, takes_diagonal
+from .pair import Weigh, contract_pair, is_weighed
+from .same_operand import UPDATES
 
 
 class Weight(NamedTuple):
@@ -71,11 +74,14 @@ def join(a: Factor, b: Factor, kept: Term, output: Term, choice: Choice) -> Fact
     weights = [x.weight for x in (a, b) if x.weight is not None]
     if len({x.letter for x in weights}) == 1:
         vectors = (x.vector for x in weights)
-        diag = reduce(partial(_multiply, x=a), vectors)
+        vector = reduce(partial(_multiply, x=a), vectors)
         first, second = (b, a) if _is_turned(a.term, b.term, output) else (a, b)
         pair = first.array, second.array, (first.term, second.term), kept, choice
-        if takes_diagonal(*pair, weights[0].letter):
-            return Factor(contract_pair(*pair, diag=diag), kept)
+        if is_weighed(*pair, weights[0].letter):
+            # A w A^H is Hermitian for real weights alone.
+            updates = UPDATES[1:] if vector.dtype.kind == "c" else UPDATES
+            weigh = Weigh(partial(Scaled, diag=vector), updates)
+            return Factor(contract_pair(*pair, weigh=weigh), kept)
     x, y = a.multiplied(), b.multiplied()
     return Factor(contract_pair(x, y, (a.term, b.term), kept, choice), kept)
 

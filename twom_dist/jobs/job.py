@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
 from itertools import permutations
 from typing import Any
 
@@ -19,6 +20,7 @@ from ..problem.matrices import as_array
 from ..problem.problem import Problem, check_matrices, of_headers
 from ..store import StoredMatrix, Unfinished, find_unfinished, open_matrix, read_vector
 from ..store._location import parse_location
+from ..tiles.scaled import Scaled
 from ..typing import Array, as_flag
 from .watchdog import ask
 
@@ -37,8 +39,8 @@ class Job(Problem):
     refuse_missing: bool = False
     # What to type to continue it; empty for a call of Python.
     command: str = ""
-    # Where `diag` was read from; empty for an array.
-    diag_path: str = ""
+    # Paths of what is read before the job begins.
+    read_before: dict[str, str] = field(default_factory=dict)
 
     @property
     def routine(self) -> str:
@@ -49,6 +51,14 @@ class Job(Problem):
     def engine(self) -> str:
         """The engine that is asked for: "auto" is settled when the job begins."""
         return self.spec.engine
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """Digests of entries that are read before the job begins."""
+        if self.diag is None:
+            return {}
+        digest = sha256(self.diag.tobytes()).hexdigest()[:16]
+        return {"diag": f"{self.diag.dtype} {digest}"}
 
     @property
     def inputs(self) -> dict[str, StoredMatrix]:
@@ -83,10 +93,10 @@ def open_job(
 ) -> Job:
     """Open the inputs of a call of paths and stored arrays, and check their headers."""
     check_call(call)
-    terms, a, b, c = call[:4]
+    terms, arrays = call.terms, call.arrays()
     paths = {
         x: find_path(y, x) if is_on_disk(y) else y
-        for x, y in {"A": a, "B": b, "C0": c}.items()
+        for x, y in {"A": arrays["A"], "B": call.B, "C0": call.C}.items()
         if y is not None
     }
     for name, path in {**paths, "the output": output}.items():
@@ -96,23 +106,23 @@ def open_job(
             raise ArgumentError(text, remedy, "not-a-path")
     stored = {name: open_matrix(path) for name, path in paths.items()}
     sources = {name: matrix.path for name, matrix in stored.items()}
-    diag, diag_path = call.diag, ""
+    diag, read_before = arrays.get("diag"), {}
     if isinstance(diag, str | os.PathLike):
         location = parse_location(diag)
-        diag_path, sources["diag"] = str(location), location.path
+        read_before["diag"], sources["diag"] = str(location), location.path
         diag = read_vector(diag)
     elif diag is not None:
         (diag,), _ = adopt(diag=diag)
         diag = np.asarray(as_array(diag, "diag"))
     _check_output(output, sources)
-    a, b, c = stored["A"], stored.get("B"), stored.get("C0")
+    a, b, c = Scaled(stored["A"], diag), stored.get("B"), stored.get("C0")
     return Job(
-        **vars(of_headers(Call(terms, a, b, c, diag=diag))),
+        **vars(of_headers(Call(terms, a, b, c))),
         output=output,
         overwrite=as_flag("overwrite", overwrite),
         refuse_missing=as_flag("refuse_missing", refuse_missing),
         command=command,
-        diag_path=diag_path,
+        read_before=read_before,
     )
 
 

@@ -3,7 +3,6 @@
 import io
 import json
 import time
-from hashlib import sha256
 from importlib import import_module
 from socket import gethostname
 from typing import Any
@@ -47,10 +46,7 @@ def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
         **{name: _name(getattr(spec, name)) for name in _ARGUMENTS},
         "method": spec.method,
     }
-    if job.diag is not None:
-        # A job reads it before it begins.
-        digest = sha256(job.diag.tobytes()).hexdigest()[:16]
-        made["diag"] = f"{job.diag.dtype} {digest}"
+    made |= job.digests
     if system is None:
         library = "CuPy" if job.engine == "cuda" else "NumPy"
         made["engine"] = job.engine
@@ -64,7 +60,7 @@ def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
         "accuracy": vars(explain_job(job)),
         "inputs": inputs,
         # Another path may lead to the same entries, which are compared.
-        **({"diag": job.diag_path} if job.diag_path else {}),
+        **job.read_before,
         "versions": {x: import_module(x).__version__ for x in ("numpy", "zarr")},
         "overwrite": job.overwrite,
     }

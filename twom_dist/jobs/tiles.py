@@ -46,7 +46,7 @@ def look_at_whole(
     else:
         grid = share_look(grid, spec, run.cluster)
     a, b = inputs or read_inputs(job, (mb, nb, kb), EVERY, EVERY, streams=True)
-    operands = Operands(a, b, None, job.diag)
+    operands = Operands.of(job, a, b)
     found = look_at_arrays(operands, grid, spec, compute)
     if found.shifts is None:
         return found
@@ -77,7 +77,7 @@ def make_tasks(
     c = None if job.c is None else read_tiles(job, job.c, (mb, nb), (rows, columns))
     found = None if found is None else _of_wave(found, rows, columns, spec)
     grid = layout.grid_of(wave)
-    operands = Operands(a, b, c, job.diag)
+    operands = Operands.of(job, a, b, c)
     tiles = product_array(operands, grid, spec, sorted(places), found)
     return add_writing(tiles, places, run.output, job.mirror)
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..moduli.accuracy import componentwise_bound, error_bound, product_rounding
+from ..moduli.accuracy import componentwise_bound, error_bound
 from ..tiles.spec import Spec
 from .show import round_up
 
@@ -30,8 +30,8 @@ class ErrorBound(NamedTuple):
 def bound_error(spec: Spec, data_driven: bool) -> ErrorBound:
     """Bound the error of a product; `data_driven`: whether its moduli are the entries'.
 
-    A diagonal adds the rounding g of ``A diag``: with a bound b of the product that is
-    left, ``b (1 + g) + g`` relative to ``|A| |diag| |B|``.
+    Where entries of A are rounded before, by g, and b bounds the product that is left,
+    it is ``b (1 + g) + g``.
     """
     system = None if spec.native else spec.system
     bound = error_bound(system, spec.k, spec.dtype, spec.components)
@@ -42,8 +42,8 @@ def bound_error(spec: Spec, data_driven: bool) -> ErrorBound:
         double = np.finfo(spec.dtype).bits == 64
         return ErrorBound(0.0 if double else spec.unit_roundoff, _EXACT)
     rows = data_driven or system is None
-    if not spec.diag:
-        return ErrorBound(bound, "(|A| |B|)_ij" if rows else "||a_i|| ||b_j||")
-    rounding = product_rounding(spec.diag)
-    relative_to = "(|A| |diag| |B|)_ij" if rows else "||a_i diag|| ||b_j||"
+    relative_to = f"({' '.join(f'|{x}|' for x in spec.factors)})_ij"
+    if not rows:
+        relative_to = f"||{' '.join(['a_i', *spec.factors[1:-1]])}|| ||b_j||"
+    rounding = spec.input_rounding
     return ErrorBound(bound * (1 + rounding) + rounding, relative_to)

@@ -33,7 +33,7 @@ class Explanation:
         Bound on ``|C - C_exact|_ij`` for alpha = 1, beta = 0, without under- and
         overflow, relative to `relative_to`; 0 for an exact product in doubles.
     relative_to : str
-        ``"(|A| |B|)_ij"`` or ``"||a_i|| ||b_j||"``, with ``|diag|`` after A where there
+        ``"(|A| |B|)_ij"`` or ``"||a_i|| ||b_j||"``, with a factor between both if there
         is a diagonal; with equilibration, the norms of the equilibrated matrices. Of an
         exact product ``"|C|_ij"``.
     rho : float

@@ -197,12 +197,7 @@ def _predict(
         # Those between two panels; on a device with a mark for each entry.
         marks = spec.engine == "cuda"
         in_tasks += chains * num_products * (products + marks) * tile
-    if spec.diag:
-        # A scaled tile of A, and a part of its products.
-        in_tasks += threads * 2 * spec.input_itemsize * mb * kb
-    if spec.stored:
-        # Integers are widened as they are encoded.
-        in_tasks += threads * spec.operand_dtype.itemsize * max(mb, nb) * kb
+    in_tasks += threads * spec.made_bytes(mb, nb, kb)
     if len(grid.parts) > 1:
         # Residues of all cells and parts, and those that arrive, wait to be added.
         waiting = share.computed * max(map(len, grid.layers)) + threads * tile

@@ -25,8 +25,6 @@ _MEANT = {
     "tol": "accuracy",
     "rtol": "accuracy",
     "overwrite_c": "out",
-    "weights": "diag",
-    "diagonal": "diag",
 }
 # What exact products do not take, but those of DataArrays.
 _SCALARS = ("alpha", "beta")
@@ -112,4 +110,4 @@ def _find_meant(option: str, taken: Collection[str]) -> str:
     told = option.lower()
     while told not in taken and told in _MEANT:
         told = _MEANT[told]
-    return next(iter(get_close_matches(told, taken, 1, cutoff=0.7)), "")
+    return next(iter(get_close_matches(told, taken, 1, cutoff=0.65)), "")

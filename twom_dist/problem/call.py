@@ -1,9 +1,10 @@
 """A call of a routine, before anything is known of its matrices."""
 
-from collections.abc import Hashable
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Mapping
+from typing import Any, NamedTuple, Self
 
 from ..tiles.routine import Routine
+from ..tiles.scaled import from_named, named
 from ..typing import Op, Uplo
 from .choice import Choice
 
@@ -60,13 +61,11 @@ class Call(NamedTuple):
     ----------
     terms : Terms
     A, B, C : matrix
-        B is None for herk and syrk, C where nothing is added.
+        A may have a diagonal. B is None for herk and syrk, C where nothing is added.
     out : array, optional
         Where the result is written.
     names : Names, optional
         Given if the matrices are DataArrays.
-    diag : array, optional
-        The diagonal between op(A) and op(B).
     """
 
     terms: Terms
@@ -75,4 +74,13 @@ class Call(NamedTuple):
     C: Any = None
     out: Any = None
     names: Names | None = None
-    diag: Any = None
+
+    def arrays(self) -> dict[str, Any]:
+        """Return all arrays by their names in errors, in the order of the call."""
+        given = {"B": self.B, "C": self.C, "out": self.out}
+        return {"A": None, **given, **named(self.A)}
+
+    def with_arrays(self, arrays: Mapping[str, Any]) -> Self:
+        """Return the call of other arrays; None of those that are left out."""
+        B, C, out = map(arrays.get, ("B", "C", "out"))
+        return self._replace(A=from_named(arrays), B=B, C=C, out=out)

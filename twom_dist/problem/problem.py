@@ -4,6 +4,7 @@ A `Problem` is made from arrays, or from headers: of plans, or of matrices in fi
 Whatever is wrong with shapes, dtypes and options is refused here.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -17,8 +18,10 @@ from ..kernels.registry import check_method, engine_of
 from ..moduli import ResidueSystem
 from ..moduli.accuracy import AUTO_METHOD, NATIVE_METHOD, choose_system, counted_system
 from ..tiles.routine import Routine
+from ..tiles.rows import Row
+from ..tiles.scaled import Scaled, check_diagonal, scaled_row, scaling_by
 from ..tiles.spec import Spec
-from ..typing import Op, Uplo
+from ..typing import Array, Op, Uplo
 from .call import Call, Terms
 from .choice import Choice, choose
 from .dtypes import result_dtype
@@ -34,7 +37,7 @@ from .matrices import (
     outline,
 )
 from .pairs import as_pairs, header_of
-from .scalars import as_number, check_beta, check_diagonal, check_scalars
+from .scalars import as_number, check_beta, check_scalars
 from .sizes import check_sizes
 from .target import Bound, Exact, Moduli
 
@@ -82,6 +85,16 @@ class Problem:
         """Whatever is read."""
         return self.a, self.b, self.c, self.diag
 
+    def row(self, a: Array) -> Row:
+        """Return A, of the dtype that engines take, as a row of one tile."""
+        if self.diag is None:
+            return Row("left", [a])
+        return scaled_row(a, self.diag, self.spec)
+
+    def scaling(self) -> Callable[[Array], Array] | None:
+        """Return what scales A, or matrices of a stack; None if nothing does."""
+        return None if self.diag is None else scaling_by(self.diag, self.spec)
+
     @property
     def dtype(self) -> np.dtype[Any]:
         """Dtype of the result."""
@@ -109,20 +122,20 @@ class Problem:
 def of_arrays(call: Call) -> Problem:
     """Pose the problem of arrays in memory or of dask arrays, as `of_headers` does."""
     choice, one, out = call.terms.choice, call.terms.routine.matrices == 1, call.out
-    families: dict[str, Any] = {"A": call.A, "B": call.B, "C": call.C}
-    if call.diag is not None and is_on_device(call.diag):
-        families["diag"] = call.diag  # on the host it serves all blocks
+    a, diag = call.A if isinstance(call.A, Scaled) else (call.A, None)
+    families: dict[str, Any] = {"A": a, "B": call.B, "C": call.C}
+    if diag is not None and is_on_device(diag):
+        families["diag"] = diag  # on the host it serves all blocks
     family = common_family(**families)
     a, b, c = (
         None if x is None else as_matrix(x, name)
-        for x, name in ((call.A, "A"), (call.B, "B"), (call.C, "C"))
+        for x, name in ((a, "A"), (call.B, "B"), (call.C, "C"))
     )
-    diag = None if call.diag is None else as_array(call.diag, "diag")
+    diag = None if diag is None else as_array(diag, "diag")
     left, right = a, b
     if isinstance(choice.target, Exact):
         left, right = (describe(choice, x, y) for x, y in ((a, "A"), (b, "B")))
-    call = call._replace(A=left, B=right, C=c, diag=diag)
-    posed = of_headers(call, family)
+    posed = _of_matrices(call.terms, (left, right, c, diag), family)
     if posed.c is None and is_dask(c):
         # What beta = 0 leaves out decides all the same whether the result is lazy.
         posed = replace(posed, spec=replace(posed.spec, lazy=True))
@@ -164,10 +177,17 @@ def of_headers(call: Call, family: Family | None = None) -> Problem:
     B is None for herk and syrk, C where nothing is added. `family`: that of the blocks
     if it is known, which settles the engine. Whatever does not fit together is refused.
     """
-    terms, A, B, C = call[:4]
+    A, diag = call.A if isinstance(call.A, Scaled) else (call.A, None)
+    return _of_matrices(call.terms, (A, call.B, call.C, diag), family)
+
+
+def _of_matrices(
+    terms: Terms, matrices: tuple[Any, ...], family: Family | None
+) -> Problem:
+    A, B, C, diag = matrices
     engine: str = terms.choice.engine
     engine = engine if family is None else engine_of(engine, family)
-    headers = [None if x is None else outline(x) for x in (A, B, C, call.diag)]
+    headers = [None if x is None else outline(x) for x in matrices]
     choice = terms.choice
     if choice.method == AUTO_METHOD:
         terms = terms._replace(choice=choice.by_int8())
@@ -178,7 +198,7 @@ def of_headers(call: Call, family: Family | None = None) -> Problem:
         found = _look_up(terms, engine, *headers)
     right = A if terms.routine.matrices == 1 else B
     added = C if found.spec.beta != 0 else None
-    return Problem(A, right, added, *found[:3], stack=found.stack, diag=call.diag)
+    return Problem(A, right, added, *found[:3], stack=found.stack, diag=diag)
 
 
 class _Outline(NamedTuple):

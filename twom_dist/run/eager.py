@@ -15,7 +15,6 @@ from ..tiles import program, tasks
 from ..tiles.analysis.equilibration import may_gain
 from ..tiles.analysis.in_memory import decide, find_shifts, plan_analysis
 from ..tiles.blocks import cast
-from ..tiles.diagonal import ScaledRow, as_entries, scale_stored
 from ..tiles.grid import Chunks, Grid, cut, cut_inner, offsets, whole
 from ..tiles.interpreter import Findings, Line, lines
 from ..tiles.routine import PairBlock
@@ -23,8 +22,8 @@ from ..tiles.rows import Row, shifts_of_both
 from ..tiles.spec import Spec, is_straight, load_engine
 from ..typing import Array, Cell, Side
 
-# Entries of op(A) that are scaled at a time where all of it is looked at: 64 MiB.
-_SCALED_ENTRIES = 2**22
+# Entries of op(A) that are made at a time where all of it is looked at: 64 MiB.
+_MADE_ENTRIES = 2**22
 
 
 def compute(problem: Problem, analysis: Analysis | None = None) -> Any:
@@ -45,9 +44,13 @@ def _compute_words(problem: Problem, analysis: Analysis | None) -> Array:
     if spec.empty:
         if c is None:
             return namespace(problem.a).zeros(spec.tile_shape(*shape[:2]), dtype)
-        ex = Eager(problem.a, problem.b, c, whole(shape), spec, problem.out)
+        rows = Row("left", [problem.a]), Row("right", [problem.b])
+        ex = Eager(rows, c, whole(shape), spec, problem.out)
         return ex.run(Findings(spec))
-    left = _take_left(problem)
+    left = problem.row(as_tiles(problem.a, "left", spec))
+    if spec.native or (left.made and load_engine(spec).waits):
+        # It would be taken whole all the same.
+        left = left.whole(spec)
     b = left.tiles[0] if spec.same_operand else as_tiles(problem.b, "right", spec)
     found, rows = Findings(spec), (left, Row("right", [b]))
     if spec.looks:
@@ -108,33 +111,17 @@ def as_tiles(x: Array, side: Side, spec: Spec) -> Array:
     return x if spec.stored else cast(x, spec.operand_dtype)
 
 
-def _take_left(problem: Problem) -> Row:
-    """Return A with its diagonal, or scaled where it is taken whole all the same."""
-    spec, diag = problem.spec, problem.diag
-    a = as_tiles(problem.a, "left", spec)
-    if diag is None:
-        return Row("left", [a])
-    diag = as_entries(spec, diag)
-    if spec.native or load_engine(spec).waits:
-        return Row("left", [scale_stored(a, diag, spec)])
-    return ScaledRow(Row("left", [a]), [diag])
-
-
-def _diagonal(row: Row) -> Any:
-    return row.diag if isinstance(row, ScaledRow) else None
-
-
 def look(
     rows: tuple[Row, Row],
     spec: Spec,
     shape: tuple[int, ...],
     analysis: Analysis | None = None,
 ) -> Findings:
-    """Look at whole matrices, or at a few columns at a time where these are scaled.
+    """Look at whole matrices, or at a few columns at a time where these are made.
 
     `analysis`: what `plan_analysis` has found of them.
     """
-    if isinstance(rows[0], ScaledRow):
+    if rows[0].made:
         return _look_in_turn(rows, spec, shape)
     own = rows[: len(spec.sides)]
     views, both, shifts = [row.view(0, spec) for row in own], None, None
@@ -159,10 +146,9 @@ def look(
 def _look_in_turn(
     rows: tuple[Row, Row], spec: Spec, shape: tuple[int, ...]
 ) -> Findings:
-    """Look at so many columns of op(A) at a time as are scaled together."""
-    (a,), (b,) = (row.tiles for row in rows)
-    grid = whole(shape, max(64, _SCALED_ENTRIES // shape[0]))
-    found = program.look(Views(a, b, grid, spec, _diagonal(rows[0])), spec)
+    """Look at so many columns of op(A) at a time as are made together."""
+    grid = whole(shape, max(64, _MADE_ENTRIES // shape[0]))
+    found = program.look(Views(rows, grid, spec), spec)
     return found._replace(shifts=found.shifts and [join(found.shifts)])
 
 
@@ -174,7 +160,6 @@ def _multiply(
     limits: TileLimits,
 ) -> Array:
     spec, largest = problem.spec, (limits.mb, limits.nb, limits.kb)
-    (a,), (b,) = (row.tiles for row in rows)
     m, n, k = map(cut, problem.shape, largest)
     # A single tile is encoded once, so caching helps only if the right planes are made
     # from the left ones.
@@ -184,7 +169,7 @@ def _multiply(
         spec = replace(spec, cache_bytes=kept)
     grid = Grid(m, n, k, cut_inner(len(k), 1, 1, len(k)))
     flat = max(1, limits.nb // limits.mb)
-    ex = Eager(a, b, c, grid, spec, problem.out, flat, _diagonal(rows[0]))
+    ex = Eager(rows, c, grid, spec, problem.out, flat)
     return ex.run(found._replace(spec=spec))
 
 
@@ -211,14 +196,16 @@ def _slice(sizes: Chunks) -> list[slice]:
 
 
 class Views:
-    """The interpreter of `program` that calls each stage, with views of matrices."""
+    """The interpreter of `program` that calls each stage, with views of matrices.
 
-    def __init__(self, a: Array, b: Array, grid: Grid, spec: Spec, diag: Any) -> None:
+    These come as rows of one tile.
+    """
+
+    def __init__(self, rows: tuple[Row, Row], grid: Grid, spec: Spec) -> None:
         self.grid, self._spec = grid, spec
-        self._matrices = {"left": a, "right": b}
+        self._rows: dict[Side, Row] = {"left": rows[0], "right": rows[1]}
         self._slices = {"left": _slice(grid.m), "right": _slice(grid.n)}
         self._steps = _slice(grid.k)
-        self._diag = diag and [diag[0][step] for step in self._steps]
         # Encoded tiles live in the cache as long as the views that they are made of.
         self._views: dict[tuple[Side, int, range], list[Array]] = {}
 
@@ -238,11 +225,11 @@ class Views:
         found = self._views.get(key)
         if found is None:
             found = self._views[key] = self._view(side, i, self._steps[own])
-        row = Row(side, found, None if shifts is None else shifts[own])
-        return ScaledRow(row, self._diag[own]) if self._diag and side == "left" else row
+        shifts = None if shifts is None else shifts[own]
+        return self._rows[side].cut(found, self._steps[own], shifts)
 
     def _view(self, side: Side, i: int, steps: Sequence[slice]) -> list[Array]:
-        x, rows = self._matrices[side], self._slices[side][i]
+        x, rows = self._rows[side].tiles[0], self._slices[side][i]
         if is_straight(side, self._spec.op(side)):
             return [x[..., rows, step] for step in steps]
         return [x[..., step, rows] for step in steps]
@@ -265,22 +252,20 @@ class Eager(Views):
 
     def __init__(
         self,
-        a: Array,
-        b: Array,
+        rows: tuple[Row, Row],
         c: Array | None,
         grid: Grid,
         spec: Spec,
         out: Array | None,
         flat: int = 1,
-        diag: Any = None,
     ) -> None:
-        super().__init__(a, b, grid, spec, diag)
+        super().__init__(rows, grid, spec)
         self._c, self._flat, self.out = c, flat, out
         # Where a stage may write its tile.
         self._place: Array | None = None
         if out is None and (grid.mt, grid.nt) != (1, 1):
             shape = spec.tile_shape(*grid.shape[:2])
-            self.out = empty(namespace(a), shape, spec.dtype)
+            self.out = empty(namespace(rows[0].tiles[0]), shape, spec.dtype)
 
     def run(self, found: Findings) -> Array:
         """Multiply, by the findings of whole matrices, and return the result."""

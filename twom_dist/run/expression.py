@@ -13,11 +13,14 @@ from ..tiles.dask.graph import Operands, build_layer, result_name
 from ..tiles.grid import Chunks, Grid
 from ..tiles.spec import Spec
 
+# An expression has attributes of its own.
+_OPERANDS = tuple(f"{x}_in" for x in Operands._fields)
+
 
 class TwomProduct(ArrayExpr):
     """``alpha op(A) op(B) + beta C`` of array expressions."""
 
-    _parameters = ("a", "b", "c_in", "diag", "grid", "spec")
+    _parameters = (*_OPERANDS, "grid", "spec")
 
     @property
     def _name(self) -> str:
@@ -25,7 +28,7 @@ class TwomProduct(ArrayExpr):
 
     @property
     def _meta(self) -> Any:
-        return result_meta(self.a._meta, self.spec)
+        return result_meta(self.a_in._meta, self.spec)
 
     @property
     def chunks(self) -> tuple[Chunks, Chunks]:
@@ -33,7 +36,7 @@ class TwomProduct(ArrayExpr):
         return self.grid.m, self.grid.n
 
     def _layer(self) -> dict[Any, Any]:
-        given = self.a, self.b, self.c_in, self.diag
+        given = (getattr(self, x) for x in _OPERANDS)
         operands = Operands(*(getattr(x, "_name", x) for x in given))
         return dict(build_layer(self._name, operands, self.grid, self.spec))
 

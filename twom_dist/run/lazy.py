@@ -128,13 +128,11 @@ def align(problem: Problem) -> Operands:
             a, b = align_inner(a, b, spec.op_a, spec.op_b)
         else:
             b = align_result(b, a.chunks, "B")
-    (m, k), n = op_chunks(a, spec.op_a), op_chunks(b, spec.op_b)[1]
-    c, diag = problem.c, problem.diag
+    m, n = op_chunks(a, spec.op_a)[0], op_chunks(b, spec.op_b)[1]
+    c = problem.c
     if c is not None:
         c = align_result(as_dask(c, problem.dtype, (m, n)), (m, n))
-    if is_dask(diag) and not spec.empty and diag.chunks != (k,):
-        diag = diag.rechunk((k,), method="tasks")
-    return Operands(a, b, c, diag)
+    return Operands.of(problem, a, b, c)
 
 
 def _choose_chunks(problem: Problem) -> tuple[Any, Any]:

@@ -199,7 +199,7 @@ def _multiply(
     components = ["component"] if spec.components > 1 else []
     new = {"n": n} if spec.routine.matrices == 1 else {}
     new |= dict.fromkeys(components, spec.components)
-    family, diag = family_of(operands[0]._meta), problem.diag
+    family = family_of(operands[0]._meta)
     return da.blockwise(
         _compute_block,
         [*several, *front, "m", "n", *components],
@@ -212,9 +212,8 @@ def _multiply(
         align_arrays=False,
         meta=_empty(family, dtype, len(several) + len(front) + 2 + len(components)),
         token=STAGE,
-        template=replace(problem, spec=spec, a=None, b=None, c=None, diag=None),
+        template=replace(problem, spec=spec, a=None, b=None, c=None),
         dtypes=tuple(x.dtype for x in (*operands, *added)),
-        diag=diag.rechunk(-1) if is_dask(diag) else diag,
         in_pieces=bool(several),
     )
 
@@ -301,11 +300,9 @@ def _compute_block(
     *blocks: Any,
     template: Problem,
     dtypes: tuple[Any, ...],
-    diag: Any,
     in_pieces: bool,
 ) -> Any:
     """Compute the products of one block of each stack."""
-    template = replace(template, diag=diag)
     # dask gives lists along an axis that goes, which is that of k.
     blocks = tuple(x[0] if isinstance(x, list) else x for x in blocks)
     # Each attempt is a task of its own, which ends by giving back what it keeps.

@@ -177,11 +177,11 @@ def find_key(call: Call) -> Hashable:
 
     Only NumPy and CuPy arrays have one, which need no conversion.
     """
-    terms, A, B, C, out, _, diag = call
+    terms, A, B, C, out, _ = call
     choice, kind, family = terms.choice, type(A), family_of(A)
     if kind is not np.ndarray and (family == "numpy" or kind.__name__ != "ndarray"):
         return None
-    if diag is not None or choice.pairs or workspace_share() < 1:
+    if choice.pairs or workspace_share() < 1:
         return None
     outlines: list[Hashable] = []
     for x in (A, B, C, out):

@@ -18,10 +18,10 @@ from ..moduli import ResidueSystem
 from ..problem.problem import Problem
 from ..tiles.analysis.in_memory import certain_systems, plan_analysis
 from ..tiles.blocks import cast
-from ..tiles.diagonal import as_entries, scale_stored
 from ..tiles.grid import whole
 from ..tiles.integers import gather
 from ..tiles.interpreter import Findings
+from ..tiles.rows import Row
 from ..tiles.spec import Spec, as_rows, load_engine, turned
 from ..tiles.tasks import call_fused
 from ..typing import Array, Side
@@ -43,7 +43,7 @@ def compute(problem: Problem) -> Any:
     b = a if spec.same_operand else _as_stack(problem.b, "right", spec, stack)
     c = None if problem.c is None else _broadcast(cast(problem.c, dtype), stack)
     if _are_small(problem.shape, spec):
-        found = compute_stack(a, b, spec, c, problem.out, problem.diag)
+        found = compute_stack(a, b, spec, c, problem.out, problem.scaling())
         results, left = [found.values], found.alone
     else:
         shape = *stack, *problem.shape[:2]
@@ -108,7 +108,7 @@ def compute_stack(
     spec: Spec,
     c: Array | None = None,
     out: Array | None = None,
-    diag: Array | None = None,
+    scaled: Callable[[Array], Array] | None = None,
 ) -> Stacked:
     """Compute ``alpha op(A) op(B) + beta C`` of every A, B and C of three stacks.
 
@@ -122,8 +122,8 @@ def compute_stack(
     c : (..., m, n), optional
     out : (..., m, n), optional
         Array of the result and its dtype; it overlaps no other.
-    diag : (k,), optional
-        Of all products.
+    scaled : callable, optional
+        Makes of some matrices A, as they are stored, those that are multiplied.
 
     Returns
     -------
@@ -132,7 +132,7 @@ def compute_stack(
         uncertain; the values there mean nothing.
     """
     stack, shape = _check(a, b, c, spec, out)
-    return PreparedStack(spec, stack, shape).multiply(a, b, c, out, diag)
+    return PreparedStack(spec, stack, shape).multiply(a, b, c, out, scaled)
 
 
 class PreparedStack:
@@ -207,7 +207,7 @@ class PreparedStack:
         b: Array,
         c: Array | None,
         out: Array | None,
-        diag: Array | None = None,
+        scaled: Callable[[Array], Array] | None = None,
     ) -> Stacked:
         """Multiply stacks; see `compute_stack`."""
         spec, count = self._spec, prod(self._stack)
@@ -220,11 +220,10 @@ class PreparedStack:
         listed = found.reshape(count, *self._shape)
         a, b = a.reshape(count, *a.shape[-2:]), b.reshape(count, *b.shape[-2:])
         c = None if c is None else c.reshape(listed.shape)
-        entries = None if diag is None else as_entries(spec, diag)
         alone: list[int] = []
 
         def compute(own: slice) -> None:
-            left = a[own] if entries is None else scale_stored(a[own], entries, spec)
+            left = a[own] if scaled is None else scaled(a[own])
             added = None if c is None else c[own]
             for place in self._compute(left, b[own], added, listed[own]):
                 alone.append(own.start + place)
@@ -299,7 +298,8 @@ def _multiply(
         (side, 0): x for side, x in zip(spec.sides, known, strict=True)
     }
     grid = whole((*out.shape[1:], spec.k))
-    eager.Eager(a, b, c, grid, spec, out).run(Findings(spec, None, measured or None))
+    rows = Row("left", [a]), Row("right", [b])
+    eager.Eager(rows, c, grid, spec, out).run(Findings(spec, None, measured or None))
 
 
 def _check(

@@ -86,6 +86,9 @@ class Row:
 
     __slots__ = ("_exponents", "_views", "shifts", "side", "tiles")
 
+    # Whether tiles are made as they are taken: few at a time, then.
+    made = False
+
     def __init__(
         self,
         side: Side,
@@ -109,6 +112,16 @@ class Row:
             if not isinstance(self.tiles, Stream):
                 self._views[step] = found
         return found
+
+    def cut(
+        self, tiles: Sequence[Array], steps: Sequence[slice], shifts: Any = None
+    ) -> "Row":
+        """Return a row of the tiles that a tile of all of k is cut to."""
+        return Row(self.side, tiles, shifts)
+
+    def whole(self, spec: Spec) -> "Row":
+        """Return a row of one tile, which is not made any more as it is taken."""
+        return self
 
     def scaled_by(self, step: int) -> bytes | None:
         """Identify what a tile is multiplied by as it is taken; None if by nothing."""

@@ -9,7 +9,7 @@ import numpy as np
 from ..kernels.protocol import Engine
 from ..kernels.registry import get_engine
 from ..moduli import ResidueSystem, make_system
-from ..moduli.accuracy import NATIVE_METHOD, unit_roundoff
+from ..moduli.accuracy import NATIVE_METHOD, product_rounding, unit_roundoff
 from ..typing import Array, Op, Side, Uplo
 from .routine import ROUTINES, Routine
 
@@ -135,6 +135,27 @@ class Spec:
         if not self.stored:
             return self.operand_dtype
         return np.dtype(self.stored[SIDES.index(side)])
+
+    def made_bytes(self, mb: int, nb: int, kb: int) -> int:
+        """Return the bytes of what a task makes of a tile before it is encoded."""
+        found = 0
+        if self.diag:
+            # A scaled tile of A, and a part of its products.
+            found += 2 * self.input_itemsize * mb * kb
+        if self.stored:
+            # Integers are widened as they are encoded.
+            found += self.operand_dtype.itemsize * max(mb, nb) * kb
+        return found
+
+    @property
+    def input_rounding(self) -> float:
+        """The relative error of an entry of op(A) before it is multiplied."""
+        return product_rounding(self.diag) if self.diag else 0.0
+
+    @property
+    def factors(self) -> tuple[str, ...]:
+        """Names of the factors that errors are relative to."""
+        return ("A", "diag", "B") if self.diag else ("A", "B")
 
     @cached_property
     def unit_roundoff(self) -> float:

@@ -213,6 +213,13 @@ def test_few_tests_reach_inside_of_rooms_or_patch():
     assert len(patching) <= MOST_PATCHING * len(files)
 
 
+def test_few_files_know_of_a_diagonal():
+    """It belongs to an operand, which all others hand on; see decision 41."""
+    files = find_files("twom_dist/**/*.py").items()
+    knowing = [x for x, path in files if re.search(r"\b(diag|Scaled)\b", read(path))]
+    assert len(knowing) <= 10, knowing
+
+
 def test_an_engine_has_few_methods():
     """Those of a product, of an analysis, and others that have defaults."""
     members = [x for x in dir(Engine) if not x.startswith("_")]

@@ -33,11 +33,11 @@ from ...errors import portable_errors
 from ...typing import Array, Cell, Side
 from .. import program
 from ..blocks import check_block, check_tile, unlike_chunks
-from ..diagonal import ScaledRow, as_entries
 from ..grid import Grid
 from ..interpreter import Findings, Line, lines
 from ..routine import PairBlock
 from ..rows import Row, Stream
+from ..scaled import ScaledRow, as_entries
 from ..spec import SIDES, Spec, is_straight, load_engine
 from .task_spec import Alias, List, Task, TaskRef
 
@@ -80,6 +80,16 @@ class Operands(NamedTuple):
     b: Any
     c: Any = None
     diag: Any = None
+
+    @classmethod
+    def of(cls, problem: Any, a: Any, b: Any, c: Any = None) -> "Operands":
+        """Return these in place of a problem's own, with its diagonal, cut like k."""
+        diag, spec = problem.diag, problem.spec
+        if hasattr(diag, "rechunk") and not spec.empty:
+            k = a.chunks[is_straight("left", spec.op_a)]
+            if diag.chunks != (k,):
+                diag = diag.rechunk((k,), method="tasks")
+        return cls(a, b, c, diag)
 
     def named(self) -> "Operands":
         """Return what tasks take: names, sources, and entries as they are."""
