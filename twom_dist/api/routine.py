@@ -246,7 +246,7 @@ def _refuse(routine: Any, caller: str) -> PlanError:
     if isinstance(routine, partial):
         name = f"functools.partial of {name_routine(routine.func)}"
         remedy = "Give the function itself, and its arguments with the others"
-    # SciPy's are told as "function zgemm". Jobs have functions of their own.
+    # name_routine gives SciPy's wrappers as "function zgemm".
     elif caller in ("plan", "explain") and name.split()[-1] in _SAME:
         remedy = f"Give {_SAME[name.split()[-1]]}, with the same matrices"
         # Ufuncs of NumPy 2.0 have no module.

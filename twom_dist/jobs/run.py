@@ -74,7 +74,7 @@ class Run:
         if job.system is None:
             check_same_panels(self.place.location.path, self.manifest, layout)
         elif layout.spec.moduli != self.layout.spec.moduli:
-            # If they leave no room for a tile, dask has to make room.
+            # If no tile fits with more moduli, keep the layout and let dask spill.
             with suppress(MemoryLimitError):
                 layout = job.lay_out(self.cluster, layout.tile_shape)
         self.enter(MULTIPLYING, accuracy=vars(explain_job(job, found)))
@@ -174,7 +174,7 @@ def _lay_out(
 ) -> tuple[Run, bool]:
     """Lay out a job, or find what an earlier run left; tell whether it is new.
 
-    A run that left no tile has settled nothing: only its look is taken.
+    If the earlier run finished no tile, only its analysis is used again.
     """
     inputs, missing = identify_inputs(job)
     manifest = describe_job(job, inputs)

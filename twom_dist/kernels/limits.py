@@ -89,7 +89,7 @@ class FusedGemm(Protocol):
         shifts : ((k,) int32, (k,) int32), optional
             Exponents of the columns of x and of y, see `Engine`; none for stacks.
         known : one or two of RowStatistics, optional
-            Of x, and of y; an engine may find it again.
+            Of x, and of y, if the caller has them; otherwise recomputed.
         """
         ...
 

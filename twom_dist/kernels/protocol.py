@@ -71,11 +71,11 @@ class Defaults(Protocol):
         return encoded
 
     def retain(self, encoded: Encoded) -> Encoded:
-        """Return a shared tile once it is made, kept until the task has ended."""
+        """Wait for a tile of another stream, and keep it alive until this task ends."""
         return encoded
 
     def variant(self) -> Hashable:
-        """Return what limits depend on beside shapes and settings: this device."""
+        """Return a hashable id of the device: tile limits may differ between them."""
         return None
 
     def run_stack(

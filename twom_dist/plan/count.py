@@ -42,7 +42,7 @@ def _count_prints(grid: Grid, spec: Spec) -> int:
     lines = grid.nt if spec.same_operand else grid.mt + grid.nt
     if not (spec.native or spec.exact):
         return 2 * lines * len(grid.strips)
-    # Nobody has looked: each row is read once more.
+    # No analysis has read the rows: each is read once more for its checksums.
     return lines * len(grid.panels)
 
 

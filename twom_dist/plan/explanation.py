@@ -135,7 +135,7 @@ class Explanation:
         if self.num_diagonal_products < self.num_products:
             products += f", {self.num_diagonal_products} on the diagonal"
         taken = f"{self.method}, {moduli}, {self.modulus_bits:.1f} bits, {products}"
-        # Nobody has looked at the entries, which decide about such a bound.
+        # The entries decide about such a bound, and have not been analysed.
         expected = self.relative_to.startswith("(|A|") and not self.decided_by
         if self.error_bound == 0 or not expected:
             return taken

@@ -15,8 +15,8 @@ from .record import Plan
 from .split import Split, choose_splits, needed_rows
 from .sweeps import list_sweeps, planes_bytes, tiles_of_panel
 
-# Tasks of each thread that look at the matrices: inputs are made, and looked at, on as
-# many workers, each of which takes a few strips.
+# Analysis tasks per thread. Inputs are created on as many workers, each of which
+# analyses a few strips.
 STRIPS_PER_THREAD = 2
 # Encoded tiles that a CPU worker of limited memory keeps, as a share of its inputs and
 # results. With all of them 3000 x 1500 times 1500 x 3000 in tiles of 500 took 1.8 times

@@ -137,7 +137,7 @@ def of_arrays(call: Call) -> Problem:
         left, right = (describe(choice, x, y) for x, y in ((a, "A"), (b, "B")))
     posed = _of_matrices(call.terms, (left, right, c, diag), family)
     if posed.c is None and is_dask(c):
-        # What beta = 0 leaves out decides all the same whether the result is lazy.
+        # With beta = 0, C is not read, but a dask C still makes the result lazy.
         posed = replace(posed, spec=replace(posed.spec, lazy=True))
     if left is a and right is b and out is None:
         return posed

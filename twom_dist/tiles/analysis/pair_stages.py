@@ -50,7 +50,7 @@ def settle_by_rows(
 def look_closer(
     spec: Spec, row: Row, measured: RowStatistics, settled: Spec
 ) -> Sequence[Array]:
-    """Take what is asked for: sums of rounding errors, or octaves, tile by tile.
+    """Compute what `settled` needs: squared rounding errors of rows, or octaves.
 
     Octaves of a stream are taken when they are multiplied.
     """

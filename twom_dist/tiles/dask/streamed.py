@@ -1,4 +1,4 @@
-"""The program as a dask graph whose tasks make the tiles that they multiply.
+"""Graph builder for streamed inputs: each task recomputes the chunks it multiplies.
 
 The first task that reads a row of tiles takes their fingerprints, and every later one
 compares what it reads with them: a source that gives other data is an error.
@@ -54,7 +54,7 @@ class StreamedGraph(Graph):
         """Add the task of a stage; the first to read a row takes fingerprints."""
         fresh = [x for x in given if isinstance(x, _Wanted) and not self._known(x)]
         if stage in ("panel", "product"):
-            # Nobody has looked: each cell would see a source of its own.
+            # No analysis has recorded checksums yet: each cell would trust its source.
             for x in fresh:
                 if not self._known(x):
                     self._read(x)

@@ -1,4 +1,4 @@
-"""The workers of a product's tasks, of its input tiles and of what scales them.
+"""Assign workers to product tasks, to input tiles and to the tasks that scale them.
 
 Tiles of a rectangle go to a grid of workers, tiles of a triangle where `triangle` puts
 them.

@@ -127,7 +127,7 @@ class PlacementPlugin(SchedulerPlugin):
             if task.state not in _BEGUN:
                 worker = placed.workers[task]
                 known = self.replicas.of(worker)
-                # Copies that another product has got are no more this worker's own.
+                # A copy fetched for another product is not owned by this worker either.
                 own = {*tiles, *(x for x in task.dependencies if x.key in known)}
                 self.replicas.watch(task.key, worker, [tile.key for tile in own])
 
@@ -192,7 +192,7 @@ class PlacementPlugin(SchedulerPlugin):
     def _drop_replicas(self, worker: str, tiles: list[Any]) -> None:
         """Have a worker drop tiles that a product needs there no more.
 
-        Not those that any other task there takes: the worker would end itself.
+        Those that another task there needs stay: the worker would stop without them.
         """
         state = self.scheduler.workers.get(worker)
         found = (self.scheduler.tasks.get(tile) for tile in tiles)
