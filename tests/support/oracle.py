@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf, isqrt
+from math import inf, isqrt, prod
 
 import numpy as np
 
@@ -20,6 +20,14 @@ def integers(x):
     whole = np.ldexp(mantissas, 53).astype(np.int64).astype(object)
     ups = np.where(x == 0, 0, exponents - lowest).astype(object)
     return whole * np.left_shift(np.ones_like(whole), ups), -lowest
+
+
+def reconstruct(residues, moduli):
+    """Find the integer nearest to zero that has these residues."""
+    whole = prod(moduli)
+    parts = ((r, p, whole // p) for r, p in zip(residues, moduli, strict=True))
+    total = sum(r * rest * pow(rest, -1, p) for r, p, rest in parts)
+    return (total + whole // 2) % whole - whole // 2
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,9 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import AccuracyError, shown
-from . import (
-    ResidueSystem,
-    available_moduli,
-    first_system,
-    log2_product,
-    norm_bits,
-    residue_system,
-    scaling_rule,
-    smallest_num_moduli,
-)
+from .scaling import norm_bits, scaling_rule, smallest_num_moduli
+from .selection import log2_product
+from .system import ResidueSystem, available_moduli, first_system, residue_system
 
 # The product of NumPy or CuPy.
 NATIVE_METHOD: Literal["blas"] = "blas"

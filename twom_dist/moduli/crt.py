@@ -1,6 +1,5 @@
-"""Chinese remaindering: exact weights, and their balanced digits."""
+"""Integers modulo p: residues, roots of 1, and weights of Chinese remaindering."""
 
-from collections.abc import Sequence
 from functools import cache
 from math import prod
 
@@ -14,6 +13,32 @@ def symmetric_residue(x: int, p: int) -> int:
     (-128, -6, 6)
     """
     return (x + p // 2) % p - p // 2
+
+
+@cache
+def root_of_minus_one(p: int) -> int | None:
+    """Find the smallest s with s*s = -1 (mod p), or None.
+
+    It exists for odd p exactly when every prime factor of p is 1 modulo 4.
+
+    Examples
+    --------
+    >>> root_of_minus_one(241), root_of_minus_one(239)
+    (64, None)
+    """
+    return next((s for s in range(1, p) if (s * s + 1) % p == 0), None)
+
+
+@cache
+def root_of_unity_cube(p: int) -> int | None:
+    """Find the smallest w with w*w + w + 1 = 0 (mod p), or None.
+
+    Examples
+    --------
+    >>> root_of_unity_cube(7), root_of_unity_cube(5)
+    (2, None)
+    """
+    return next((w for w in range(1, p) if (w * w + w + 1) % p == 0), None)
 
 
 @cache
@@ -49,15 +74,3 @@ def balanced_digits(x: int, digit_bits: int, count: int) -> tuple[int, ...]:
         digits.append(d)
         x = (x - d) >> digit_bits
     return (*digits, x)
-
-
-def reconstruct(residues: Sequence[int], moduli: tuple[int, ...]) -> int:
-    """Find the x in the symmetric range of the moduli that has these residues.
-
-    Examples
-    --------
-    >>> reconstruct([-5 % 241, -5 % 233], (241, 233))
-    -5
-    """
-    total = sum(w * r for w, r in zip(crt_weights(moduli), residues, strict=True))
-    return symmetric_residue(total, prod(moduli))

@@ -8,8 +8,7 @@ References
 from dataclasses import dataclass
 
 from ..errors import AccuracyError
-from .crt import symmetric_residue
-from .roots import root_of_minus_one, root_of_unity_cube
+from .crt import root_of_minus_one, root_of_unity_cube, symmetric_residue
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from math import gcd, log2
 
-from .roots import root_of_minus_one, root_of_unity_cube
+from .crt import root_of_minus_one, root_of_unity_cube
 
 # Residues must fit int8: 256 gives [-128, 127].
 LARGEST_MODULUS = 256

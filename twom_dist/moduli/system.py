@@ -16,7 +16,6 @@ References
 .. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices", section 2.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from math import isqrt, log2, prod
@@ -170,9 +169,26 @@ class ResidueSystem:
         return balanced_digits(x, self.digit_bits, self.num_digits)
 
 
-def _assemble(method: str, choice: Iterable[tuple[int, str]]) -> ResidueSystem:
-    """Join the planes, products and weights of all moduli."""
-    choice = tuple(choice)
+def _shifted(mirror: Mirror | None, by: int) -> Mirror | None:
+    """Add an offset to the product indices of a mirror."""
+    if mirror is None:
+        return None
+    other = None if mirror.other is None else mirror.other + by
+    return replace(mirror, source=mirror.source + by, other=other)
+
+
+@cache
+def available_moduli(method: str) -> tuple[tuple[int, str], ...]:
+    """List (modulus, kind) in the order in which a method uses them."""
+    if method == "hybrid":
+        return hybrid_moduli()
+    own = {"2m": two_m_moduli, "eisenstein": eisenstein_moduli}
+    return tuple((p, method) for p in own.get(method, real_moduli)())
+
+
+@cache
+def make_system(method: str, choice: tuple[tuple[int, str], ...]) -> ResidueSystem:
+    """Build the residue system of chosen (modulus, kind) pairs."""
     moduli = tuple(p for p, _ in choice)
     modulus_product = prod(moduli)
     planes: list[Plane] = []
@@ -199,29 +215,6 @@ def _assemble(method: str, choice: Iterable[tuple[int, str]]) -> ResidueSystem:
         tuple(products),
         tuple(tuple(row) for row in weights),
     )
-
-
-def _shifted(mirror: Mirror | None, by: int) -> Mirror | None:
-    """Add an offset to the product indices of a mirror."""
-    if mirror is None:
-        return None
-    other = None if mirror.other is None else mirror.other + by
-    return replace(mirror, source=mirror.source + by, other=other)
-
-
-@cache
-def available_moduli(method: str) -> tuple[tuple[int, str], ...]:
-    """List (modulus, kind) in the order in which a method uses them."""
-    if method == "hybrid":
-        return hybrid_moduli()
-    own = {"2m": two_m_moduli, "eisenstein": eisenstein_moduli}
-    return tuple((p, method) for p in own.get(method, real_moduli)())
-
-
-@cache
-def make_system(method: str, choice: tuple[tuple[int, str], ...]) -> ResidueSystem:
-    """Build the residue system of chosen (modulus, kind) pairs."""
-    return _assemble(method, choice)
 
 
 def residue_system(method: str, num_moduli: int) -> ResidueSystem:
@@ -280,3 +273,33 @@ def shortest_system(method: str, bits: float) -> ResidueSystem | None:
         if count is not None:
             systems.append(make_system(method, choice[:count]))
     return min(systems, key=lambda system: system.num_products, default=None)
+
+
+# Form of a kind's planes and products -> the number of these, and the one from which
+# each part has its weight; of all others it is a multiple by 1, -1 or 0.
+_FORMS = {
+    "2m": (2, (0, 1)),
+    "3m": (3, (0, 2)),
+    "4m": (4, (0, 2)),
+    "real": (1, (0,)),
+}
+
+
+def form_of(kind: str) -> str:
+    """Name the kind whose planes and products have the same form."""
+    return "2m" if kind == "eisenstein" else kind
+
+
+@cache
+def combined_weights(system: ResidueSystem) -> tuple[tuple[int, ...], ...]:
+    """Find weights[modulus][part], each of a sum or difference of residues.
+
+    ``part = sum_q weight[q] residue[q]  (mod M)`` has fewer terms if each modulus gives
+    but one: a weight times an integer of at most 3 * 128 in magnitude.
+    """
+    first, found = 0, []
+    for count, pivots in (_FORMS[form_of(kind)] for kind in system.kinds):
+        rows = zip(system.weights, pivots, strict=True)
+        found.append(tuple(row[first + q] for row, q in rows))
+        first += count
+    return tuple(found)

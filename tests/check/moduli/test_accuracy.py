@@ -12,19 +12,15 @@ from tests.support.oracle import ExactProduct, exact
 from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.errors import AccuracyError
 from twom_dist.kernels import get_engine
-from twom_dist.moduli import (
-    log2_product,
-    residue_system,
-    scaling_rule,
-    smallest_num_moduli,
-    two_m_moduli,
-)
+from twom_dist.moduli import residue_system, scaling_rule
 from twom_dist.moduli.accuracy import (
     componentwise_system,
     fewest_systems,
     largest_ratio,
     quantisation_bound,
 )
+from twom_dist.moduli.scaling import smallest_num_moduli
+from twom_dist.moduli.selection import log2_product, two_m_moduli
 
 U = 2.0**-53
 PHIS = (0.0, 0.5, 1.0, 2.0, 4.0)

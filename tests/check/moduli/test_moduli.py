@@ -11,26 +11,26 @@ from hypothesis import strategies as st
 
 from tests.support.cases import cases
 from tests.support.expect import raises
+from tests.support.oracle import reconstruct
 from tests.support.places import DATA
 from tests.support.strategies import seeds
 from twom_dist.errors import AccuracyError
-from twom_dist.moduli import (
-    available_moduli,
+from twom_dist.moduli import available_moduli, make_system, residue_system
+from twom_dist.moduli.crt import (
     balanced_digits,
     crt_weights,
+    root_of_minus_one,
+    root_of_unity_cube,
+    symmetric_residue,
+)
+from twom_dist.moduli.selection import (
     eisenstein_moduli,
     hybrid_moduli,
     log2_product,
-    make_system,
     real_moduli,
-    reconstruct,
-    residue_system,
-    root_of_minus_one,
-    root_of_unity_cube,
-    shortest_system,
-    symmetric_residue,
     two_m_moduli,
 )
+from twom_dist.moduli.system import combined_weights, shortest_system
 
 # Int8 products of a modulus of each kind.
 PRODUCTS = {"2m": 2, "3m": 3, "4m": 4, "eisenstein": 2, "real": 1}
@@ -199,6 +199,16 @@ def test_products_of_updates_follow_from_their_mirrors(kind):
             total = mirror.other_weight * products[mirror.other]
         total = total + mirror.straight * source + mirror.transposed * source.T
         assert not ((total - found) % product.p).any()
+
+
+@cases("kind", KINDS)
+def test_weights_of_a_modulus_are_multiples_of_one(kind):
+    for system in chosen_systems(kind):
+        m, weights = system.modulus_product, combined_weights(system)
+        own = [i for i, x in enumerate(system.kinds) for _ in range(PRODUCTS[x])]
+        for part, row in enumerate(system.weights):
+            for i, weight in zip(own, row, strict=True):
+                assert any((weight - c * weights[i][part]) % m == 0 for c in (-1, 0, 1))
 
 
 @cases("kind", KINDS)

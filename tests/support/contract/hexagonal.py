@@ -7,13 +7,9 @@ import numpy as np
 
 from tests.support.bits import same_bits
 from tests.support.cases import cases
+from tests.support.oracle import reconstruct
 from tests.support.pipeline import REFERENCE
-from twom_dist.moduli import (
-    available_moduli,
-    reconstruct,
-    residue_system,
-    symmetric_residue,
-)
+from twom_dist.moduli import available_moduli, residue_system, symmetric_residue
 
 COUNTS = range(1, len(available_moduli("eisenstein")) + 1)
 WIDEST = residue_system("eisenstein", COUNTS[-1])
