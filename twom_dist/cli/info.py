@@ -76,8 +76,7 @@ def _tell_origin(manifest: dict[str, Any]) -> str:
         f"{name} {path}::{member}" if member else f"{name} {path}"
         for name, (path, member, *_) in manifest["inputs"].items()
     ]
-    if "diag" in made:
-        inputs.append(f"diag {manifest.get('diag', 'in memory')}")
+    inputs += [f"{name} {path}" for name, path in manifest["vectors"].items()]
     return (
         f"twom_dist {made['twom_dist']}, complete: {told}, {', '.join(inputs)}, "
         f"{accuracy['asked']} ({taken}), error up to "

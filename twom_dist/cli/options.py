@@ -94,7 +94,7 @@ SHARED_OPTIONS = [
         default=None,
     ),
 ]
-DIAG_OPTION = option(
+SCALING_OPTION = option(
     "--diag",
     str,
     "File of a vector of k numbers, by which the columns of op(A) are multiplied.",

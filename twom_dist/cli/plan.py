@@ -25,7 +25,7 @@ _OPTIONS = [
     *opt.UPDATE_OPTIONS,
     *opt.OP_OPTIONS,
     *opt.SHARED_OPTIONS,
-    opt.DIAG_OPTION,
+    opt.SCALING_OPTION,
     opt.EXACT_OPTION,
     option(
         "--n-workers",

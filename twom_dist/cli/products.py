@@ -73,7 +73,7 @@ _RUN_OPTIONS = [
 def _make_command(routine: Routine) -> click.Command:
     letters = ["a", "b"][: routine.matrices]
     ops = opt.UPDATE_OPTIONS if routine.triangle else opt.OP_OPTIONS
-    more = [] if routine.sums else [opt.DIAG_OPTION]
+    more = [] if routine.sums else [opt.SCALING_OPTION]
     of_call = [*_SUM_OPTIONS, *ops, *opt.SHARED_OPTIONS, *more]
     of_call_names, of_job_names = (
         [str(option.name) for option in options] for options in (of_call, _FILE_OPTIONS)

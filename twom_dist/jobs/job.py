@@ -39,8 +39,8 @@ class Job(Problem):
     refuse_missing: bool = False
     # What to type to continue it; empty for a call of Python.
     command: str = ""
-    # Paths of what is read before the job begins.
-    read_before: dict[str, str] = field(default_factory=dict)
+    # What is read before the job begins: where from, and a digest of it.
+    vectors: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def routine(self) -> str:
@@ -51,14 +51,6 @@ class Job(Problem):
     def engine(self) -> str:
         """The engine that is asked for: "auto" is settled when the job begins."""
         return self.spec.engine
-
-    @property
-    def digests(self) -> dict[str, str]:
-        """Digests of entries that are read before the job begins."""
-        if self.diag is None:
-            return {}
-        digest = sha256(self.diag.tobytes()).hexdigest()[:16]
-        return {"diag": f"{self.diag.dtype} {digest}"}
 
     @property
     def inputs(self) -> dict[str, StoredMatrix]:
@@ -106,14 +98,17 @@ def open_job(
             raise ArgumentError(text, remedy, "not-a-path")
     stored = {name: open_matrix(path) for name, path in paths.items()}
     sources = {name: matrix.path for name, matrix in stored.items()}
-    diag, read_before = arrays.get("diag"), {}
+    diag, origin, vectors = arrays.get("diag"), "in memory", {}
     if isinstance(diag, str | os.PathLike):
         location = parse_location(diag)
-        read_before["diag"], sources["diag"] = str(location), location.path
+        origin, sources["diag"] = str(location), location.path
         diag = read_vector(diag)
     elif diag is not None:
         (diag,), _ = adopt(diag=diag)
         diag = np.asarray(as_array(diag, "diag"))
+    if diag is not None:
+        digest = sha256(diag.tobytes()).hexdigest()[:16]
+        vectors["diag"] = origin, f"{diag.dtype} {digest}"
     _check_output(output, sources)
     a, b, c = Scaled(stored["A"], diag), stored.get("B"), stored.get("C0")
     return Job(
@@ -122,7 +117,7 @@ def open_job(
         overwrite=as_flag("overwrite", overwrite),
         refuse_missing=as_flag("refuse_missing", refuse_missing),
         command=command,
-        read_before=read_before,
+        vectors=vectors,
     )
 
 

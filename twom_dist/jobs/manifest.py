@@ -46,7 +46,7 @@ def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
         **{name: _name(getattr(spec, name)) for name in _ARGUMENTS},
         "method": spec.method,
     }
-    made |= job.digests
+    made |= {name: digest for name, (_, digest) in job.vectors.items()}
     if system is None:
         library = "CuPy" if job.engine == "cuda" else "NumPy"
         made["engine"] = job.engine
@@ -60,7 +60,7 @@ def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
         "accuracy": vars(explain_job(job)),
         "inputs": inputs,
         # Another path may lead to the same entries, which are compared.
-        **job.read_before,
+        "vectors": {name: origin for name, (origin, _) in job.vectors.items()},
         "versions": {x: import_module(x).__version__ for x in ("numpy", "zarr")},
         "overwrite": job.overwrite,
     }
