@@ -8,11 +8,11 @@ from ..problem.options import OptionsDict
 from ..tiles.routine import ROUTINES
 from ..tiles.scaled import Scaled
 from ..typing import Op
-from .routine import sum_of_two, type_by_letter
+from .routine import of_two, type_by_letter
 from .types import Writable
 
 
-@sum_of_two
+@of_two
 def gemm(  # numpydoc ignore=PR01,PR02
     A: Any,
     B: Any,

@@ -31,16 +31,13 @@ from .types import (
     P,
     PairOfOne,
     PairOfTwo,
-    SumOfOne,
-    SumOfTwo,
 )
 
 F = TypeVar("F", bound=Askable)
 Two = Callable[Concatenate[Any, Any, P], Call]
-Three = Callable[Concatenate[Any, Any, Any, P], Call]
 # Functions of updates, whose first argument is the routine.
-Update = Callable[Concatenate[Routine, Any, Any, P], Call]
-UpdateOfTwo = Callable[Concatenate[Routine, Any, Any, Any, P], Call]
+Update = Callable[Concatenate[Routine, Any, P], Call]
+UpdateOfTwo = Callable[Concatenate[Routine, Any, Any, P], Call]
 
 # Functions of other libraries, and contractions, by name, and the routine of ours that
 # multiplies the same.
@@ -142,20 +139,19 @@ _COMPLEX = (
 
 # --- as type checkers see them: options go through, results are of the inputs' kind ---
 
-sum_of_two: Callable[[Three[P]], SumOfTwo[P]] = _computing
 of_two: Callable[[Two[P]], OfTwo[P]] = _computing
 pair_of_two: Callable[[Two[P]], PairOfTwo[P]] = _computing
-labelled_of_two: Callable[[Three[P]], LabelledOfTwo[P]] = _computing
+labelled_of_two: Callable[[Two[P]], LabelledOfTwo[P]] = _computing
 
 
-rank_k: Callable[[Update[P]], tuple[SumOfOne[P], SumOfOne[P]]]
+rank_k: Callable[[Update[P]], tuple[OfOne[P], OfOne[P]]]
 rank_k = partial(_computing_each, "1")
-rank_2k: Callable[[UpdateOfTwo[P]], tuple[SumOfTwo[P], SumOfTwo[P]]]
+rank_2k: Callable[[UpdateOfTwo[P]], tuple[OfTwo[P], OfTwo[P]]]
 rank_2k = partial(_computing_each, "2")
-updates: Callable[[Update[P]], tuple[OfOne[P], OfOne[P], OfTwo[P], OfTwo[P]]]
+updates: Callable[[UpdateOfTwo[P]], tuple[OfOne[P], OfOne[P], OfTwo[P], OfTwo[P]]]
 updates = partial(_computing_each, "12")
 pair_updates: Callable[
-    [Update[P]], tuple[PairOfOne[P], PairOfOne[P], PairOfTwo[P], PairOfTwo[P]]
+    [UpdateOfTwo[P]], tuple[PairOfOne[P], PairOfOne[P], PairOfTwo[P], PairOfTwo[P]]
 ] = partial(_computing_each, "12")
 labelled_updates: Callable[
     [UpdateOfTwo[P]],

@@ -42,103 +42,12 @@ class Askable(Protocol):
     ask: Callable[..., Call]
 
 
-class SumOfTwo(Askable, Protocol[P]):
-    """gemm, her2k and syr2k: two matrices, and C."""
-
-    @overload
-    def __call__(
-        self,
-        A: NumPyLike,
-        B: NumPyLike,
-        C: NumPyLike | None = None,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self,
-        A: OnDevice,
-        B: OnDevice,
-        C: OnDevice | None = None,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> OnDevice: ...
-    @overload
-    def __call__(
-        self,
-        A: Lazy,
-        B: Lazy | InMemory,
-        C: Lazy | InMemory | None = None,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> Lazy: ...
-    @overload
-    def __call__(
-        self,
-        A: InMemory,
-        B: Lazy,
-        C: Lazy | InMemory | None = None,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> Lazy: ...
-    @overload
-    def __call__(
-        self, A: InMemory, B: InMemory, C: Lazy, *args: P.args, **kwargs: P.kwargs
-    ) -> Lazy: ...
-    @overload
-    def __call__(
-        self,
-        A: Foreign,
-        B: Foreign | NumPyLike,
-        C: Foreign | NumPyLike | None = None,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> Foreign: ...
-
-
-class SumOfOne(Askable, Protocol[P]):
-    """herk and syrk: a matrix, and C."""
-
-    @overload
-    def __call__(
-        self,
-        A: NumPyLike,
-        C: NumPyLike | None = None,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, A: OnDevice, C: OnDevice | None = None, *args: P.args, **kwargs: P.kwargs
-    ) -> OnDevice: ...
-    @overload
-    def __call__(
-        self,
-        A: Lazy,
-        C: Lazy | InMemory | None = None,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> Lazy: ...
-    @overload
-    def __call__(
-        self, A: InMemory, C: Lazy, *args: P.args, **kwargs: P.kwargs
-    ) -> Lazy: ...
-    @overload
-    def __call__(
-        self,
-        A: Foreign,
-        C: Foreign | NumPyLike | None = None,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> Foreign: ...
-
-
 class OfTwo(Askable, Protocol[P]):
-    """Products of two matrices alone."""
+    """Products of two matrices; what is added to them does not tell the type."""
 
     @overload
     def __call__(
-        self, A: TensorLike, B: TensorLike, *args: P.args, **kwargs: P.kwargs
+        self, A: NumPyLike, B: NumPyLike, *args: P.args, **kwargs: P.kwargs
     ) -> NumPyArray: ...
     @overload
     def __call__(
@@ -159,11 +68,11 @@ class OfTwo(Askable, Protocol[P]):
 
 
 class OfOne(Askable, Protocol[P]):
-    """Updates of one matrix alone."""
+    """Updates of one matrix."""
 
     @overload
     def __call__(
-        self, A: TensorLike, *args: P.args, **kwargs: P.kwargs
+        self, A: NumPyLike, *args: P.args, **kwargs: P.kwargs
     ) -> NumPyArray: ...
     @overload
     def __call__(self, A: Own, *args: P.args, **kwargs: P.kwargs) -> Own: ...
@@ -214,7 +123,6 @@ class LabelledOfTwo(Askable, Protocol[P]):
         self,
         A: Labelled,
         B: Labelled,
-        C: Labelled | None = None,
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> Labelled:
@@ -225,9 +133,7 @@ class LabelledOfTwo(Askable, Protocol[P]):
 class LabelledOfOne(Askable, Protocol[P]):
     """Updates of a DataArray."""
 
-    def __call__(
-        self, A: Labelled, C: Labelled | None = None, *args: P.args, **kwargs: P.kwargs
-    ) -> Labelled:
+    def __call__(self, A: Labelled, *args: P.args, **kwargs: P.kwargs) -> Labelled:
         """Return a DataArray."""
         ...
 

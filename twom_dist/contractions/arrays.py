@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
-from numpy.lib.stride_tricks import as_strided
 
 from ..errors import ArgumentError, PlanError
 from ..interop.dlpack import GiveBack, adopt
@@ -53,33 +52,12 @@ def is_unsized(x: Any) -> bool:
     return any(map(is_unknown, x.shape))
 
 
-def promote(x: Any, dtype: np.dtype[Any]) -> Any:
-    """Convert an operand, if it is not of this dtype."""
-    if x.dtype == dtype:
-        return x
-    return _promote_memory(x, dtype) if is_repeated(x) else x.astype(dtype)
-
-
 def is_repeated(x: Any) -> bool:
     """Tell a view with more entries than its memory, such as windows that slide."""
     if not isinstance(x, np.ndarray) or x.base is None:
         return False
     first, last = byte_bounds(x)
     return bool(x.nbytes > last - first)
-
-
-def _promote_memory(x: Any, dtype: np.dtype[Any]) -> Any:
-    """Convert the memory of a view, each entry once."""
-    steps = [step // x.itemsize for step in x.strides]
-    if min(steps) < 0 or any(step % x.itemsize for step in x.strides):
-        return x.astype(dtype)
-    first, last = byte_bounds(x)
-    start = x[(slice(1),) * x.ndim]
-    memory = as_strided(start, ((last - first) // x.itemsize,), (x.itemsize,))
-    with np.errstate(invalid="ignore"):  # it may hold what the view leaves out
-        found = memory.astype(dtype)
-    strides = [step * found.itemsize for step in steps]
-    return as_strided(found, x.shape, strides, writeable=False)
 
 
 def strides_of(x: Any) -> Sizes:

@@ -16,7 +16,7 @@ from ..problem.arguments import checked
 from ..problem.choice import Choice
 from ..problem.matrices import check_out
 from ..problem.options import OptionsDict
-from .arrays import as_operands, is_unsized, promote, reduce_to
+from .arrays import as_operands, is_unsized, reduce_to
 from .intercept import contraction
 from .letters import Term, find_sizes
 from .pair import (
@@ -259,7 +259,7 @@ def _einsum(
     if len(arrays) == 1:
         found = reduce_to(arrays[0], terms[0], output)
     elif len(arrays) == 2:
-        a, b = (promote(x, dtype) for x in arrays)
+        a, b = (x.astype(dtype, copy=False) for x in arrays)
         found = contract_pair(a, b, (terms[0], terms[1]), output, choice)
     else:
         found = contract_network(arrays, terms, output, optimize, choice, dtype)

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from . import linalg as linalg
-from .casts import einsum, matmul
 from .dot import dot, vecdot
 from .forward import forward
-from .functions import tensordot
+from .functions import einsum, matmul, tensordot
 
 __all__ = ["dot", "einsum", "matmul", "tensordot", "vecdot"]
 

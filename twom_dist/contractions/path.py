@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import PlanError, shown
 from ..problem.choice import Choice
-from .arrays import promote, reduce_operand, reduce_to
+from .arrays import reduce_operand, reduce_to
 from .letters import Sizes, Term, reduce_each
 from .weights import Factor, join, join_vectors
 
@@ -32,7 +32,7 @@ def contract_network(
     shapes = tuple(x.shape for x in operands)
     reductions = reduce_each(terms, output, shapes)
     # An operand that is given twice stays one, and so may make an update.
-    promoted = {id(x): promote(x, dtype) for x in operands}
+    promoted = {id(x): x.astype(dtype, copy=False) for x in operands}
     left = [
         Factor(
             reduce_operand(promoted[id(x)], reduction),
@@ -59,7 +59,7 @@ def contract_network(
 
 def _as_vector(x: Any, dtype: np.dtype[Any]) -> Any:
     """Convert integers, as all other operands, but to real numbers."""
-    return x if x.dtype.kind in "fc" else promote(x, np.dtype(dtype.char.lower()))
+    return x if x.dtype.kind in "fc" else x.astype(dtype.char.lower())
 
 
 def _kept(a: Term, b: Term, wanted: set[str]) -> Term:

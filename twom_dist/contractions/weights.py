@@ -14,7 +14,6 @@ import numpy as np
 
 from ..problem.choice import Choice
 from ..tiles.scaled import Scaled
-from .arrays import promote
 from .letters import Term
 from .pair import Weigh, contract_pair, is_weighed
 from .same_operand import UPDATES
@@ -137,5 +136,5 @@ def _attach(
 def _multiply(v: Any, w: Any, *, x: Factor) -> Any:
     """Multiply two vectors in the precision of the result; real ones stay real."""
     precision = np.empty(0, x.array.dtype).real.dtype
-    v, w = (promote(y, np.result_type(y.dtype, precision)) for y in (v, w))
+    v, w = (y.astype(np.result_type(y, precision)) for y in (v, w))
     return v * w

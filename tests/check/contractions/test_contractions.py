@@ -266,38 +266,6 @@ def test_lists_of_numbers_stand_for_letters_as_in_numpy():
         assert td.einsum(x, [*axes]).shape == np.einsum(x, [*axes]).shape
 
 
-WHOLE = np.arange(-12, 12).reshape(4, 3, 2), np.arange(40).reshape(4, 2, 5)
-LAST = [(-2, -1)] * 3
-AXES = [(1, 0), (1, 0), (0, 1)]
-X, Y = WHOLE
-OPTIONS = [
-    ("matmul", (X, Y), {"dtype": "f4", "casting": "unsafe"}),
-    ("matmul", (X, Y), {"dtype": "c8"}),
-    ("matmul", (X, Y), {"dtype": "f8", "order": "F"}),
-    ("matmul", (X[0], Y[0]), {"order": "F"}),
-    ("matmul", (X[0].T, Y[0].T), {"order": "A", "axes": AXES}),
-    ("matmul", (X.T, Y.T), {"axes": [(1, 0), (1, 0), (2, 0)]}),
-    ("matmul", (X, Y[0, :, 0]), {"axes": [(1, 2), 0, 0]}),
-    ("matmul", (Y[0, 0], Y[0, 1]), {"axes": [0, 0, ()]}),
-    ("matmul", (X, Y, np.empty((3, 4, 5), int)), {"axes": [*LAST[1:], (0, 2)]}),
-    ("einsum", ("bij,bjk->ik", X, Y), {"dtype": "f8"}),
-    ("einsum", ("bij,bjk->bik", X, Y), {"dtype": "f4", "casting": "unsafe"}),
-    ("einsum", (X, [0, 1, 2], Y, [0, 2, 3], [3, 1]), {"dtype": complex}),
-    ("einsum", ("bij,bjk->bik", X, Y), {"order": "F"}),
-    ("einsum", ("bij->", X), {"dtype": "f8"}),
-]
-
-
-@cases(("name", "given", "options"), OPTIONS)
-def test_options_of_numpy_are_taken_under_its_names(name, given, options):
-    expected = getattr(np, name)(*given, **options).copy("K")
-    found = getattr(td.numpy, name)(*given, **options)
-    assert (found == expected).all()
-    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-    if found.ndim == 2:
-        assert found.flags.f_contiguous == expected.flags.f_contiguous
-
-
 # --- views that repeat entries, such as windows that slide ----------------------------
 
 

@@ -47,7 +47,6 @@ TYPES = {
     "td.syr2k(a, a, op='T', method='blas', engine='auto')": NUMPY,
     "td.gemm(d, d)": DASK,
     "td.gemm(a, d)": DASK,
-    "td.gemm(a, a, d, beta=1)": DASK,
     "td.gemm(d, g)": DASK,
     "td.herk(d)": DASK,
     "td.her2k(a, d)": DASK,
