@@ -15,6 +15,7 @@ import dask
 import numpy as np
 from dask.utils import parse_bytes
 
+from ..errors import KernelError
 from ..kernels.device_memory import try_with_less
 from ..kernels.family import empty_block, family_of, namespace
 from ..plan import LARGEST_TILE, Cluster
@@ -22,7 +23,7 @@ from ..problem.matrices import is_dask
 from ..problem.problem import Problem
 from ..tiles.blocks import check_kind
 from ..tiles.dask.graph import running
-from ..tiles.spec import SIDES, Spec, is_straight, load_engine
+from ..tiles.spec import SIDES, Spec, as_rows, is_straight, load_engine
 from ..workers.client import current_cluster, ensure_plugins
 from . import lazy, stacks
 
@@ -82,12 +83,15 @@ def _column_bytes(problem: Problem) -> int:
 
 
 def _one_by_one(problem: Problem) -> Any:
-    one_by_one = [lazy.compute(one) for one in list_matrices(problem)]
-    components = problem.spec.components
-    stacked = [
-        _pile([x[component] if components == 2 else x for x in one_by_one], problem)
-        for component in range(components)
-    ]
+    import dask.array as da
+
+    components, shape = problem.spec.components, (*problem.stack, *problem.shape[:2])
+    found = [lazy.compute(one) for one in list_matrices(problem)]
+    if not found:
+        stacked = [da.zeros(shape, dtype=problem.dtype, chunks=shape)] * components
+    else:
+        each = zip(*found, strict=True) if components == 2 else [found]
+        stacked = [da.stack([*own]).reshape(shape) for own in each]
     return tuple(stacked) if components == 2 else stacked[0]
 
 
@@ -107,15 +111,6 @@ def _pick(x: Any, place: tuple[int, ...]) -> Any:
     return x[tuple(i if size > 1 else 0 for size, i in zip(sizes, own, strict=True))]
 
 
-def _pile(matrices: list[Any], problem: Problem) -> Any:
-    import dask.array as da
-
-    if not matrices:
-        shape = *problem.stack, *problem.shape[:2]
-        return da.zeros(shape, dtype=problem.dtype, chunks=shape)
-    return da.stack(matrices).reshape(*problem.stack, *problem.shape[:2])
-
-
 def _by_blocks(problem: Problem, room: int) -> Any:
     spec, (m, n, k) = problem.spec, problem.shape
     given = [problem.a, *([] if spec.routine.matrices == 1 else [problem.b])]
@@ -130,10 +125,10 @@ def _by_blocks(problem: Problem, room: int) -> Any:
         steps = _cut_at_most(_join(cuts), max(1, room // _column_bytes(problem)))
     each = max(1, *steps) * _column_bytes(problem)
     fine = _cut_matrices(stack, max(1, room // each))
-    operands = [
-        x.rechunk(_block_chunks(x, fine, spec, side, steps))
-        for x, side in zip(operands, SIDES, strict=False)
-    ]
+    for i, (x, side) in enumerate(zip(operands, SIDES, strict=False)):
+        chunks = [*fine, *((size,) for size in x.shape[-2:])]
+        chunks[_inner(x.ndim, spec, side)] = steps
+        operands[i] = x.rechunk(tuple(chunks))
     added = [x.rechunk((*fine, (m,), (n,))) for x in added]
     if len(steps) == 1:
         found = _multiply(problem, spec, operands, added)
@@ -227,8 +222,12 @@ def _inner(ndim: int, spec: Spec, side: Any) -> int:
 def _cut_stack(given: Sequence[Any], stack: tuple[int, ...]) -> list[Chunks]:
     """Cut the axes in front wherever one of the dask arrays is cut."""
     known = [x for x in given if is_dask(x)]
-    if not known:
-        return [*_auto_chunks((*stack, *given[0].shape[-2:]), given[0].dtype)]
+    if not known and 0 not in (shape := (*stack, *given[0].shape[-2:])):
+        from dask.array.core import normalize_chunks
+
+        limits = (*["auto"] * len(stack), -1, -1)
+        chosen = normalize_chunks(limits, shape=shape, dtype=given[0].dtype)
+        return [*chosen[: len(stack)]]
     chunks = []
     for axis, size in enumerate(stack):
         places = [x.ndim - 2 - len(stack) + axis for x in known]
@@ -249,24 +248,6 @@ def _as_stack(x: Any, stack: tuple[int, ...], chunks: list[Chunks]) -> Any:
         x = lazy.as_dask(x, x.dtype, (*front, *x.shape[-2:]))
     shape = *stack, *x.shape[-2:]
     return x if x.shape == shape else da.broadcast_to(x, shape)
-
-
-def _block_chunks(
-    x: Any, stack: list[Chunks], spec: Spec, side: Any, steps: Chunks
-) -> tuple[Chunks, ...]:
-    chunks = [*stack, *((size,) for size in x.shape[-2:])]
-    chunks[_inner(x.ndim, spec, side)] = steps
-    return tuple(chunks)
-
-
-def _auto_chunks(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Any, ...]:
-    from dask.array.core import normalize_chunks
-
-    if 0 in shape:
-        return tuple((size,) for size in shape[:-2])
-    limits = (*["auto"] * (len(shape) - 2), -1, -1)
-    chunks: tuple[Any, ...] = normalize_chunks(limits, shape=shape, dtype=dtype)
-    return chunks[:-2]
 
 
 def _join(cuts: Sequence[Chunks]) -> Chunks:
@@ -318,11 +299,33 @@ def _run_block(
         blocks = [
             check_kind(x, family, dtype) for x, dtype in zip(given, dtypes, strict=True)
         ]
+        k = _check_shapes(blocks, template)
         a = blocks.pop(0)
         b = a if spec.routine.matrices == 1 else blocks.pop(0)
         c = blocks.pop(0) if blocks else None
-        m, n, _ = template.shape
-        k = a.shape[_inner(a.ndim, spec, "left")]
-        one = replace(template, spec=replace(spec, k=k), shape=(m, n, k))
+        shape = *template.shape[:2], k
+        one = replace(template, spec=replace(spec, k=k), shape=shape)
         found = stacks.compute(replace(one, a=a, b=b, c=c, stack=a.shape[:-2]))
         return found if spec.components == 1 else namespace(a).stack(found, axis=-1)
+
+
+def _check_shapes(blocks: list[Any], template: Problem) -> int:
+    """Return the k of blocks; raise unless these are what their arrays promise."""
+    spec, (m, n, _) = template.spec, template.shape
+    ndim = len(template.stack) + 2
+    if all(x.ndim == ndim for x in blocks):
+        count = spec.routine.matrices
+        sides = zip(blocks[:count], SIDES, strict=False)
+        found = [as_rows(x, side, spec.op(side)).shape for x, side in sides]
+        found += [x.shape for x in blocks[count:]]
+        *stack, _, k = found[0]
+        wanted = [(m, k), (n, k), (m, n)]
+        del wanted[count:2]
+        if found == [(*stack, *x) for x in wanted[: len(found)]]:
+            return int(k)
+    raise KernelError(
+        f"blocks have the shapes {', '.join(str(x.shape) for x in blocks)}, but their "
+        "dask arrays promise others",
+        "Give map_blocks or from_delayed the true chunks",
+        "block-shape",
+    )

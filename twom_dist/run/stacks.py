@@ -5,11 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ..errors import PlanError
 from ..kernels.device_memory import empty
 from ..kernels.family import deliver, namespace
 from ..kernels.limits import FusedGemm, Shape
@@ -22,7 +21,7 @@ from ..tiles.grid import whole
 from ..tiles.integers import gather
 from ..tiles.interpreter import Findings
 from ..tiles.rows import Row
-from ..tiles.spec import Spec, as_rows, load_engine, turned
+from ..tiles.spec import Spec, load_engine, turned
 from ..tiles.tasks import call_fused
 from ..typing import Array, Side
 from . import eager
@@ -42,16 +41,15 @@ def compute(problem: Problem) -> Any:
     a = _as_stack(problem.a, "left", spec, stack)
     b = a if spec.same_operand else _as_stack(problem.b, "right", spec, stack)
     c = None if problem.c is None else _broadcast(cast(problem.c, dtype), stack)
+    problem = replace(problem, a=a, b=b, c=c)
     if _are_small(problem.shape, spec):
-        found = compute_stack(a, b, spec, c, problem.out, problem.scaling())
-        results, left = [found.values], found.alone
-    else:
-        shape = *stack, *problem.shape[:2]
-        results = [empty(namespace(a), shape, dtype) for _ in range(spec.components)]
-        if problem.out is not None:
-            results = [problem.out]
-        left = [*range(prod(stack))]
-    _compute_alone(replace(problem, a=a, b=b, c=c), left, results)
+        prepared, out = PreparedStack(problem), problem.out
+        return prepared.run(a, b, c, out, lambda: problem, problem.scaling())
+    shape = *stack, *problem.shape[:2]
+    results = [empty(namespace(a), shape, dtype) for _ in range(spec.components)]
+    if problem.out is not None:
+        results = [problem.out]
+    _compute_alone(problem, range(prod(stack)), results)
     return tuple(results) if spec.components == 2 else results[0]
 
 
@@ -95,63 +93,23 @@ def _broadcast(x: Array, stack: tuple[int, ...]) -> Array:
     return namespace(x).broadcast_to(x, (*stack, *x.shape[-2:]))
 
 
-class Stacked(NamedTuple):
-    """Products of stacks, and the places of those that are still to be computed."""
-
-    values: Array
-    alone: list[int]
-
-
-def compute_stack(
-    a: Array,
-    b: Array,
-    spec: Spec,
-    c: Array | None = None,
-    out: Array | None = None,
-    scaled: Callable[[Array], Array] | None = None,
-) -> Stacked:
-    """Compute ``alpha op(A) op(B) + beta C`` of every A, B and C of three stacks.
-
-    Parameters
-    ----------
-    a, b : (..., rows, columns)
-        Of the dtype of the result, or integers of an exact product; the same axes in
-        front; b is a for an update.
-    spec : Spec
-        Of each product: its k. By entries, each takes its own moduli.
-    c : (..., m, n), optional
-    out : (..., m, n), optional
-        Array of the result and its dtype; it overlaps no other.
-    scaled : callable, optional
-        Makes of some matrices A, as they are stored, those that are multiplied.
-
-    Returns
-    -------
-    Stacked
-        With the places, in the list of all matrices, of products whose moduli are
-        uncertain; the values there mean nothing.
-    """
-    stack, shape = _check(a, b, c, spec, out)
-    return PreparedStack(spec, stack, shape).multiply(a, b, c, out, scaled)
-
-
 class PreparedStack:
     """Products of stacks of small matrices, without the arrays.
 
-    Those that are `steady` serve all stacks like the first.
+    Each matrix takes its own moduli, if its entries decide; a few are left uncertain,
+    and computed alone. What is `steady` serves all stacks like the first.
     """
 
-    def __init__(
-        self, spec: Spec, stack: tuple[int, ...], shape: tuple[int, int]
-    ) -> None:
-        self._stack, self._shape, self.steady = stack, shape, False
+    def __init__(self, problem: Problem) -> None:
+        spec, self._stack, self.steady = problem.spec, problem.stack, False
+        self._shape = problem.shape[:2]
         self.adds, self.used = spec.beta != 0, 0
         gemm_fused: FusedGemm | None = None
         self._run: Callable[..., None] | None = None
         if not spec.native:
-            engine, system, sizes = load_engine(spec), spec.system, (*shape, spec.k)
+            engine, system, sizes = load_engine(spec), spec.system, problem.shape
             self._run = partial(
-                engine.run_stack, count=prod(stack), system=system, shape=sizes
+                engine.run_stack, count=prod(self._stack), system=system, shape=sizes
             )
             limits = engine.tile_limits(system, sizes)
             spec = replace(
@@ -178,7 +136,7 @@ class PreparedStack:
             return None
         if not _are_small(problem.shape, spec):
             return None
-        found = cls(spec, problem.stack, problem.shape[:2])
+        found = cls(problem)
         return found if found.steady else None
 
     def run(
@@ -188,51 +146,42 @@ class PreparedStack:
         c: Array | None,
         out: Array | None,
         pose: Callable[[], Problem],
-    ) -> Any:
+        scaled: Callable[[Array], Array] | None = None,
+    ) -> Array:
         """Compute the products of stacks like those that they were prepared for.
 
-        `pose`: gives the problem of these, where some are computed one by one.
+        `pose`: gives the problem of these, where some are computed one by one;
+        `scaled`: makes of some matrices A, as they are stored, those that are
+        multiplied.
         """
+        spec, count = self._spec, prod(self._stack)
         a, b = _broadcast(a, self._stack), _broadcast(b, self._stack)
         c = None if c is None else _broadcast(c, self._stack)
-        found = self.multiply(a, b, c, out)
-        if found.alone:
-            problem = replace(pose(), a=a, b=b, c=c)
-            _compute_alone(problem, found.alone, [found.values])
-        return found.values
-
-    def multiply(
-        self,
-        a: Array,
-        b: Array,
-        c: Array | None,
-        out: Array | None,
-        scaled: Callable[[Array], Array] | None = None,
-    ) -> Stacked:
-        """Multiply stacks; see `compute_stack`."""
-        spec, count = self._spec, prod(self._stack)
         found = out
         if found is None or not found.flags.c_contiguous:
             found = empty(namespace(a), (*self._stack, *self._shape), spec.dtype)
         if found.size == 0 or (spec.empty and c is None):
             found[...] = 0
-            return Stacked(deliver(found, out), [])
+            return deliver(found, out)
         listed = found.reshape(count, *self._shape)
-        a, b = a.reshape(count, *a.shape[-2:]), b.reshape(count, *b.shape[-2:])
-        c = None if c is None else c.reshape(listed.shape)
+        x, y = a.reshape(count, *a.shape[-2:]), b.reshape(count, *b.shape[-2:])
+        every = None if c is None else c.reshape(listed.shape)
         alone: list[int] = []
 
         def compute(own: slice) -> None:
-            left = a[own] if scaled is None else scaled(a[own])
-            added = None if c is None else c[own]
-            for place in self._compute(left, b[own], added, listed[own]):
+            left = x[own] if scaled is None else scaled(x[own])
+            added = None if every is None else every[own]
+            for place in self._compute(left, y[own], added, listed[own]):
                 alone.append(own.start + place)
 
         if self._run is None:
             compute(slice(0, count))
         else:
             self._run(compute)
-        return Stacked(deliver(found, out), sorted(alone))
+        found = deliver(found, out)
+        if alone:
+            _compute_alone(replace(pose(), a=a, b=b, c=c), sorted(alone), [found])
+        return found
 
     def _compute(self, a: Array, b: Array, c: Array | None, out: Array) -> list[int]:
         """Compute products; return the places of those whose moduli are uncertain."""
@@ -300,21 +249,3 @@ def _multiply(
     grid = whole((*out.shape[1:], spec.k))
     rows = Row("left", [a]), Row("right", [b])
     eager.Eager(rows, c, grid, spec, out).run(Findings(spec, None, measured or None))
-
-
-def _check(
-    a: Array, b: Array, c: Array | None, spec: Spec, out: Array | None
-) -> tuple[tuple[int, ...], tuple[int, int]]:
-    """Return the axes in front, and m and n, or say what does not fit."""
-    left, right = as_rows(a, "left", spec.op_a), as_rows(b, "right", spec.op_b)
-    *stack, m, k = left.shape
-    shape = *stack, m, right.shape[-2]
-    fits = right.shape == (*stack, shape[-1], k) and k == spec.k
-    if not fits or any(x is not None and x.shape != shape for x in (c, out)):
-        shapes = " and ".join(str(x.shape) for x in (a, b, c, out) if x is not None)
-        raise PlanError(
-            f"stacks of the shapes {shapes} do not multiply matrix by matrix",
-            "Give all the same axes in front of matrices that fit",
-            "stack-shapes",
-        )
-    return tuple(stack), (m, shape[-1])

@@ -9,7 +9,10 @@ import pytest
 import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cases import cases
+from tests.support.expect import raises
+from tests.support.lies import lying
 from tests.support.machine import a_machine
+from twom_dist.errors import KernelError
 
 PAIRS = np.random.default_rng(0).integers(-128, 128, (6, 5, 900, 2), dtype="i1")
 LONG = np.random.default_rng(1).standard_normal((6, 3, 2500))
@@ -69,6 +72,15 @@ def test_tasks_are_as_large_as_the_memory_allows():
     assert found.chunks[0] == (5, 1)
     assert sum("twom-stack" in str(key) for key in found.dask) == 4
     assert same_bits(found.compute(scheduler="sync"), td.syrk(LONG))
+
+
+@cases("change", [lambda x: x[1:], lambda x: x[:, 1:], lambda x: x[0]])
+def test_blocks_of_stacks_that_are_not_what_their_array_says_are_refused(change):
+    x = da.ones((4, 3, 5), chunks=(2, 3, 5), dtype=complex)
+    liar = lying(x, change)
+    for lazy in (td.syr2k(liar, x), td.gemm(x, liar, op_b="T")):
+        with raises(KernelError, "block-shape"):
+            lazy.compute(scheduler="sync")
 
 
 @cases("shape", [(3, 0, 7), (3, 4, 0), (0, 4, 7)])
