@@ -10,7 +10,7 @@ import pytest
 from twom_dist.plan import planner
 from twom_dist.run import lazy
 from twom_dist.tiles import program
-from twom_dist.tiles.parts import Partial
+from twom_dist.tiles.grid import Partial
 
 
 @contextmanager

@@ -11,8 +11,7 @@ import numpy as np
 from distributed.protocol import serialize
 
 from twom_dist.workers.transport.handles import Export, opened
-from twom_dist.workers.transport.passage import Passage
-from twom_dist.workers.transport.serialiser import FAMILY
+from twom_dist.workers.transport.serialiser import FAMILY, Passage
 
 
 def files_in_memory(process):

@@ -9,9 +9,8 @@ from ..plan import Cluster, make_plan
 from ..plan.explanation import Explanation, add_findings, explain_spec
 from ..problem.problem import Problem, of_arrays, of_headers
 from ..problem.sizes import check_known
-from ..run.align import op_chunks
 from ..run.collection import look_at_arrays
-from ..run.lazy import align
+from ..run.lazy import align, op_chunks
 from ..tiles.grid import cut_strips
 from ..tiles.spec import Spec
 from .files import ask_job

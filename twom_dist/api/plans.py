@@ -118,7 +118,7 @@ def plan(
     if lazy_inputs and chunks is None:
         return _plan_lazy(posed, call, cluster)
     check_known(posed.shape)
-    from ..run.holding import plan_inputs
+    from ..run.sources import plan_inputs
 
     tiles = _tiles(posed, chunks, cluster)
     return plan_inputs(posed.spec, tiles, cluster, can_stream=lambda: True)
@@ -173,7 +173,7 @@ def _is_cut(posed: Problem) -> bool:
 
 def _plan_one(posed: Problem, chunks: ChunksLike | None, cluster: Cluster) -> Plan:
     """Plan one product of a stack; matrices that fit are whole in a task."""
-    from ..run.holding import plan_inputs
+    from ..run.sources import plan_inputs
 
     tiles = _tiles(posed, chunks, cluster)
     if _is_cut(posed):
@@ -193,9 +193,9 @@ def _plan_one(posed: Problem, chunks: ChunksLike | None, cluster: Cluster) -> Pl
 
 def _plan_lazy(posed: Problem, call: Call, cluster: Cluster) -> Plan:
     """Plan the product of dask arrays, or the first of stacks, as they are chunked."""
-    from ..run.holding import Inputs
     from ..run.lazy import align, plan_aligned
     from ..run.lazy_stacks import list_matrices
+    from ..run.sources import Inputs
 
     a, b = map(call.arrays().get, "AB")
     if call.terms.choice.pairs:

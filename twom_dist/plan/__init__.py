@@ -9,9 +9,8 @@ from .chunks import (
     tile_sizes,
 )
 from .cluster import Cluster
-from .planner import make_plan, share_look
+from .planner import check_fit, make_plan, share_look
 from .record import Plan
-from .refusal import check_fit
 from .tiling import Layout, lay_out
 from .waves import Wave
 

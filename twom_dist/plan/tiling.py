@@ -25,9 +25,8 @@ from .chunks import (
     list_tile_shapes,
 )
 from .cluster import Cluster
-from .planner import make_plan
+from .planner import check_fit, make_plan
 from .record import Plan
-from .refusal import check_fit
 from .waves import Wave, cut_rectangle, cut_triangle
 
 # mnk up to which one tile is enough: some 0.2 s of work.

@@ -1,22 +1,22 @@
 """Lazy matrices made of our own tasks: dask arrays of both back ends, tiles of jobs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
-from dask.base import tokenize
-from dask.highlevelgraph import HighLevelGraph
+from dask.base import clone_key, tokenize
+from dask.graph_manipulation import chunks
+from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
 from ..kernels.statistics import RowStatistics
 from ..tiles import program
 from ..tiles.blocks import result_meta
-from ..tiles.dask.graph import Graph, Operands, build_layer, result_name
+from ..tiles.dask.graph import Graph, Key, Operands, build_layer, result_name
 from ..tiles.dask.streamed import Chunks, StreamedGraph
-from ..tiles.dask.task_spec import List
+from ..tiles.dask.task_spec import List, Task, TaskRef
 from ..tiles.grid import Grid
 from ..tiles.interpreter import Findings, Line
 from ..tiles.spec import Spec
 from ..typing import Cell
-from .layer import TileLayer
 
 
 def product_array(
@@ -146,12 +146,54 @@ class _Passes(Graph):
 
 
 def _bring_to_host(spec: Spec, found: Sequence[Any]) -> list[Any]:
-    """Bring values to the host; of measured rows, what later stages take."""
-    return [
-        [x.on_host() for x in one] if isinstance(one, list) else _on_host(one)
-        for one in found
-    ]
+    """Bring measured rows to the host, with what later stages take."""
+    values = []
+    for x in found:
+        if isinstance(x, list):
+            x = [own.on_host() for own in x]
+        elif isinstance(x, RowStatistics):
+            x = x._replace(columns=None).on_host()
+        values.append(x)
+    return values
 
 
-def _on_host(x: Any) -> Any:
-    return x._replace(columns=None).on_host() if isinstance(x, RowStatistics) else x
+class TileLayer(MaterializedLayer):
+    """Tasks by key; `name` is that of the result.
+
+    dask's own layers do not look for references inside of task objects when they are
+    cloned (dask 2026.8): copies would ask for tasks that are not there.
+    """
+
+    def __init__(self, name: str, tasks: Mapping[Key, Task]) -> None:
+        super().__init__(tasks)
+        self.name = name
+
+    def clone(
+        self, keys: Set[Any], seed: Any, bind_to: Any = None
+    ) -> tuple["TileLayer", bool]:
+        """Return the layer with new keys; tell whether tasks wait for `bind_to`.
+
+        `keys`: those that change, here and in other layers. The tasks that take none of
+        them are those that wait.
+        """
+        name = clone_key(self.name, seed)
+        token = name.rpartition("-")[2]
+
+        def rename(key: Any) -> Any:
+            if key not in self.mapping:
+                return clone_key(key, seed)
+            # One token for all stages: placement knows them by it.
+            return (f"{key[0].rpartition('-')[0]}-{token}", *key[1:])
+
+        tasks, bound = {}, False
+        for key, task in self.mapping.items():
+            if key not in keys:
+                tasks[key] = task
+                continue
+            changed = {x: rename(x) for x in (key, *task.dependencies) if x in keys}
+            new = task.substitute(changed, changed[key])
+            if bind_to is not None and len(changed) == 1:
+                kind = type(new) if isinstance(new, Task) else Task
+                new, bound = kind(new.key, chunks.bind, new, TaskRef(bind_to)), True
+            tasks[new.key] = new
+        return TileLayer(name, tasks), bound

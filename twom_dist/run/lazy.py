@@ -1,5 +1,6 @@
 """Results of dask arrays: aligned, planned, and left lazy."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from operator import getitem
 from typing import Any
@@ -14,15 +15,16 @@ from ..plan import LARGEST_TILE, Cluster, Plan, cut_evenly
 from ..plan.memory import MemoryBudget
 from ..problem.matrices import Header, is_dask
 from ..problem.problem import Problem
+from ..problem.sizes import is_unknown, same_sizes
 from ..tiles.blocks import cast_block
 from ..tiles.dask.graph import Operands
-from ..tiles.grid import Grid
-from ..tiles.spec import SIDES, Spec
+from ..tiles.grid import Chunks
+from ..tiles.spec import SIDES, Spec, is_straight
+from ..typing import Op
 from ..workers.client import current_cluster, ensure_plugins, warn_of_idle_gpus
-from .align import align_inner, align_result, estimate_sizes, has_unknown, op_chunks
 from .collection import product_array, remade_array
-from .holding import Inputs, plan_inputs
 from .locality import follow_holders
+from .sources import Inputs, plan_inputs
 
 
 def compute(problem: Problem) -> Any:
@@ -42,7 +44,9 @@ def compute(problem: Problem) -> Any:
     ensure_plugins()
     if family_of(a._meta) == "numpy":
         warn_of_idle_gpus()
-    grid = follow_holders(_true_grid(plan, a, b), plan.spec, a, b)
+    # Sizes that are unknown, not as they were estimated.
+    (m, _), n = op_chunks(a, plan.spec.op_a), op_chunks(b, plan.spec.op_b)[1]
+    grid = follow_holders(replace(plan.grid, m=m, n=n), plan.spec, a, b)
     if plan.streams and inputs.sources is not None:
         out = remade_array(operands, inputs.sources, grid, plan.spec)
     else:
@@ -56,12 +60,6 @@ def compute(problem: Problem) -> Any:
     )
 
 
-def _true_grid(plan: Plan, a: Any, b: Any) -> Grid:
-    """Return the grid with the sizes that are unknown, not as they were estimated."""
-    (m, _), n = op_chunks(a, plan.spec.op_a), op_chunks(b, plan.spec.op_b)[1]
-    return replace(plan.grid, m=m, n=n)
-
-
 def plan_aligned(
     spec: Spec, inputs: Inputs, cluster: Cluster, *, strict: bool = True
 ) -> Plan:
@@ -71,8 +69,14 @@ def plan_aligned(
     (m, k), n = op_chunks(inputs.a, spec.op_a), op_chunks(inputs.b, spec.op_b)[1]
     unknown = has_unknown((m, n))
     if unknown:
-        _check_unknown(spec)
-        m, n = (estimate_sizes(sizes, k) for sizes in (m, n))
+        if spec.empty or (spec.routine.triangle and spec.uplo != "full"):
+            raise PlanError(
+                "tiles of zeros would be of unknown size, as chunks of the inputs are",
+                "Call the method compute_chunk_sizes() of the arrays first",
+                "unknown-chunks",
+            )
+        # As large as the largest chunk along k.
+        m, n = (tuple(max(k) if is_unknown(x) else x for x in own) for own in (m, n))
 
     def can_stream() -> bool:
         return inputs.sources is not None
@@ -84,16 +88,6 @@ def plan_aligned(
         grid = replace(plan.grid, layers=((plan.grid.panels,),))
         plan = replace(plan, grid=grid)
     return plan
-
-
-def _check_unknown(spec: Spec) -> None:
-    """Refuse results with tiles of zeros that nothing tells the size of."""
-    if spec.empty or (spec.routine.triangle and spec.uplo != "full"):
-        raise PlanError(
-            "tiles of zeros would be of unknown size, as chunks of the inputs are",
-            "Call the method compute_chunk_sizes() of the arrays first",
-            "unknown-chunks",
-        )
 
 
 def _warn_of_results(plan: Plan) -> None:
@@ -179,3 +173,47 @@ def as_dask(x: Any, dtype: np.dtype[Any], chunks: Any) -> Any:
     family = family_of(x._meta)
     meta = empty_block(family, dtype)
     return x.map_blocks(cast_block, family, x.dtype, dtype, dtype=dtype, meta=meta)
+
+
+def op_chunks(x: Any, op: Op) -> tuple[Chunks, Chunks]:
+    """Chunks of op(x)."""
+    rows, columns = x.chunks
+    return (rows, columns) if op == "N" else (columns, rows)
+
+
+def align_inner(a: Any, b: Any, op_a: Op, op_b: Op) -> tuple[Any, Any]:
+    """Rechunk the smaller operand along k where the two are cut differently.
+
+    It uses tasks: a peer-to-peer shuffle needs a cluster, and barriers that would hold
+    up the products.
+    """
+    a_k, b_k = op_chunks(a, op_a)[1], op_chunks(b, op_b)[0]
+    if a_k == b_k:
+        return a, b
+    if a.size < b.size:
+        return a.rechunk({int(is_straight("left", op_a)): b_k}, method="tasks"), b
+    return a, b.rechunk({int(is_straight("right", op_b)): a_k}, method="tasks")
+
+
+def align_result(c: Any, chunks: tuple[Chunks, Chunks], name: str = "C") -> Any:
+    """Rechunk C like the product, or the B of an update like its A.
+
+    Chunks of unknown size are taken to be alike if they are as many.
+    """
+    if c is None or c.chunks == chunks:
+        return c
+    if has_unknown(chunks) or has_unknown(c.chunks):
+        both = zip(c.chunks, chunks, strict=True)
+        if all(len(x) == len(y) and same_sizes(x, y) for x, y in both):
+            return c
+        raise PlanError(
+            f"{name} would have to be rechunked, and some chunks are of unknown size",
+            "Call the method compute_chunk_sizes() of the arrays first",
+            "unknown-chunks",
+        )
+    return c.rechunk(chunks, method="tasks")
+
+
+def has_unknown(chunks: Iterable[Iterable[Any]]) -> bool:
+    """Tell whether some chunks are of unknown size."""
+    return any(is_unknown(size) for sizes in chunks for size in sizes)

@@ -1,9 +1,10 @@
 """Grids of tiles: chunk sizes, offsets, and how k is shared and cut."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import accumulate
+from typing import Any, NamedTuple
 
 Chunks = tuple[int, ...]
 # A half-open range of k tiles, multiplied by one task.
@@ -159,3 +160,36 @@ def _cut_range(ends: Panel, count: int) -> list[Panel]:
     largest = -(-length // max(1, min(count, length)))
     sizes = split_evenly(length, max(1, largest))
     return [(ends[0] + lo, ends[0] + hi) for lo, hi in offsets(sizes)]
+
+
+class Partial(NamedTuple):
+    """Sums of one part of k, or of several.
+
+    Attributes
+    ----------
+    layer, first : int
+        The layer where they lie, and the first tile along k.
+    parts : int
+    sums : value
+    """
+
+    layer: int
+    first: int
+    parts: int
+    sums: Any
+
+
+def add_up(
+    parts: Sequence[Partial], add: Callable[[tuple[int, ...], Any, Any], Any]
+) -> Partial:
+    """Add sums pair by pair, where the first of both lies: every tree is right.
+
+    `add` is given (layer, first, parts) of a sum, which nothing else has, and what is
+    added.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    half = len(parts) // 2
+    x, y = (add_up(own, add) for own in (parts[:half], parts[half:]))
+    place = x.layer, x.first, x.parts + y.parts
+    return Partial(*place, add(place, x.sums, y.sums))

@@ -10,7 +10,7 @@ from typing import Any
 from ..typing import Cell
 from . import stages
 from .analysis.moduli import choose_moduli
-from .grid import Panel
+from .grid import Panel, Partial, add_up
 from .interpreter import (
     Analyser,
     Findings,
@@ -21,7 +21,6 @@ from .interpreter import (
     lines,
     strips,
 )
-from .parts import Partial, add_up
 from .spec import SIDES, Spec
 
 

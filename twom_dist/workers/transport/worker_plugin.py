@@ -20,8 +20,7 @@ from distributed.diagnostics.plugin import WorkerPlugin
 
 from ...kernels.family import convert
 from .handles import opened
-from .passage import Passage, Way
-from .serialiser import FAMILY, pack, receiver, unpack
+from .serialiser import FAMILY, Passage, Way, pack, receiver, unpack
 
 # Connections that arrays may pass, and the bytes of the smallest array of the host that
 # does. Memory costs what TCP does: of 64 MiB blocks 0.65 CPU seconds a GB, where TLS
