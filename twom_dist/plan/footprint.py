@@ -180,11 +180,10 @@ def _predict(
         # Sums of cells take the place of their tiles of C.
         sums = chains * tile * spec.itemsize * spec.components
         outputs = max(leaving, outputs - sums)
-    held = inputs, outputs, leaving
     num_products = 2 if spec.routine.sums else 1
     if spec.native or spec.empty:
         entry = num_products * spec.itemsize + finishing
-        return WorkerMemory(*held, 0, threads * entry * tile)
+        return WorkerMemory(inputs, outputs, leaving, 0, threads * entry * tile)
     planes, products = len(spec.system.planes), spec.system.num_products
     # In A times itself nearly all rows are right operands, too.
     single = spec.routine.matrices == 1
@@ -207,7 +206,8 @@ def _predict(
     kept = min(encoded, cache_bytes)
     # In a sweep tasks multiply what is kept.
     in_flight = min(in_flight, encoded - kept) if sweep is None else in_flight - kept
-    return WorkerMemory(*held, kept, in_tasks + max(0, in_flight))
+    in_tasks += max(0, in_flight)
+    return WorkerMemory(inputs, outputs, leaving, kept, in_tasks)
 
 
 def _predict_passing(grid: Grid, spec: Spec, placement: Placement, sweep: Sweep) -> int:

@@ -22,10 +22,11 @@ def advise_method(posed: Problem) -> list[str]:
     spec, asked = posed.spec, posed.choice.decisive
     if spec.native or asked or prod(posed.shape) < _LEAST_PRODUCT:
         return []
-    about = spec.engine, spec.routine.name, posed.dtype, posed.shape
-    if not prefers_native(*about):
+    engine, routine = spec.engine, spec.routine.name
+    if not prefers_native(engine, routine, posed.dtype, posed.shape):
         return []
-    return [f"method 'auto' would be {tell_choice(*about)}"]
+    told = tell_choice(engine, routine, posed.dtype, posed.shape)
+    return [f"method 'auto' would be {told}"]
 
 
 def advise_op(posed: Problem) -> list[str]:

@@ -191,5 +191,6 @@ def add_up(
         return parts[0]
     half = len(parts) // 2
     x, y = (add_up(own, add) for own in (parts[:half], parts[half:]))
-    place = x.layer, x.first, x.parts + y.parts
-    return Partial(*place, add(place, x.sums, y.sums))
+    count = x.parts + y.parts
+    total = add((x.layer, x.first, count), x.sums, y.sums)
+    return Partial(x.layer, x.first, count, total)

@@ -191,8 +191,8 @@ class Graph:
             key, at = (self._stages["diag"], s), self._order[s]
             if key not in self.tasks:
                 own = TaskRef((diag, at)) if isinstance(diag, str) else self._cut(at)
-                given = self.spec, own, self.grid.k[s]
-                self.tasks[key] = Task(key, run, receive_entries, *given)
+                size = self.grid.k[s]
+                self.tasks[key] = Task(key, run, receive_entries, self.spec, own, size)
         own = together([TaskRef((self._stages["diag"], s)) for s in steps])
         return Task(None, scale_row, row, own)
 

@@ -89,9 +89,9 @@ class StreamedGraph(Graph):
 
     def _read(self, row: _Wanted) -> None:
         """Add a task that only takes the fingerprints of a row."""
-        given = self.spec, self._make(row._replace(shifts=None))
+        made = self._make(row._replace(shifts=None))
         where = *self._first(row)[1], row.steps.start
-        self._keep(row, super().call("read", where, read_prints, *given))
+        self._keep(row, super().call("read", where, read_prints, self.spec, made))
 
     def _part(self, stage: str, where: Any, whole: TaskRef, index: int) -> TaskRef:
         key = (self._stages[stage], *where)

@@ -127,8 +127,8 @@ class Ipc:
         before = runtime.ipcOpenEventHandle(event)
         try:
             runtime.streamWaitEvent(stream.ptr, before)
-            where = out.data.ptr, address, nbytes
-            runtime.memcpyAsync(*where, runtime.memcpyDefault, stream.ptr)
+            kind = runtime.memcpyDefault
+            runtime.memcpyAsync(out.data.ptr, address, nbytes, kind, stream.ptr)
             stream.synchronize()
         finally:
             runtime.eventDestroy(before)
