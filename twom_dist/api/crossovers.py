@@ -203,13 +203,13 @@ def _rounds(
     count = 2 if routine == "gemm" else 1
     # A prime number of entries, over and over: all rows differ.
     drawn = [random_matrix(1, 65537, dtype=dtype, seed=x) for x in range(count)]
-    given = [xp.asarray(np.resize(x, (n, n))) for x in drawn]
+    matrices = [xp.asarray(np.resize(x, (n, n))) for x in drawn]
     call = _ROUTINES[routine]
     while True:
         seconds = []
         for method in ("blas", "2m"):
             start = perf_counter()
-            call(*given, method=method)
+            call(*matrices, method=method)
             wait()
             seconds.append(perf_counter() - start)
         native, int8 = seconds

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from dask.utils import parse_bytes
@@ -98,15 +99,15 @@ def plan(
     call = take_matrices(job or ask(routine, matrices, options, plan), dtype)
     posed = _pose(call)
     lazy_inputs = any(map(is_dask, call.arrays().values()))
-    given = n_workers, threads_per_worker, memory_limit
-    described = any(x is not None for x in given)
+    described = not (n_workers is threads_per_worker is memory_limit is None)
+    describe = partial(_describe, posed, n_workers, threads_per_worker, memory_limit)
     if job is not None:
-        described_as = _describe(posed, *given) if described else None
+        described_as = describe() if described else None
         return plan_job(posed, chunks, described_as, options.get("client"))
     if lazy_inputs and not described:
         cluster = current_cluster(posed.spec.engine)
     else:
-        cluster = _describe(posed, *given)
+        cluster = describe()
     if posed.stack:
         cut = lazy_inputs and chunks is None and _is_cut(posed)
         cut = cut and 0 not in posed.stack

@@ -171,10 +171,10 @@ def _label_columns(x: Any, rows: Dims) -> Any:
     return labels.rename(names)
 
 
-def _check_aligned(*given: Any) -> None:
+def _check_aligned(*arrays: Any) -> None:
     """Refuse labels of a dimension that differ, in what they are or in their order."""
     try:
-        sys.modules["xarray"].align(*given, join="exact", copy=False)
+        sys.modules["xarray"].align(*arrays, join="exact", copy=False)
     except ValueError as error:
         raise PlanError(
             f"labels or sizes of a dimension that matrices share differ ({error})",

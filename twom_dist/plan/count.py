@@ -83,11 +83,11 @@ class _Counting:
     def added(self, cell: Cell) -> int | None:
         return self._weight if self._spec.beta != 0 else None
 
-    def call(self, stage: str, where: Any, function: Any, *given: Any) -> int:
+    def call(self, stage: str, where: Any, function: Any, *args: Any) -> int:
         inside = self._checked and stage == "octaves"
         if not inside and not (stage == "update" and self._job):
             self.tasks += self._weight
-        rows = [x for x in given if isinstance(x, range)]
+        rows = [x for x in args if isinstance(x, range)]
         multiplies = stage in ("panel", "product") and rows
         if multiplies and not (self._spec.native or self._spec.empty):
             self._count_products(where, rows)

@@ -234,8 +234,8 @@ class Views:
             return [x[..., rows, step] for step in steps]
         return [x[..., step, rows] for step in steps]
 
-    def call(self, stage: str, where: Any, function: Any, *given: Any) -> Any:
-        return function(*given)
+    def call(self, stage: str, where: Any, function: Any, *args: Any) -> Any:
+        return function(*args)
 
     def gather(self, stage: str, where: Any, function: Any, parts: Any) -> Any:
         return parts[0] if len(parts) == 1 else function(parts)
@@ -291,16 +291,16 @@ class Eager(Views):
     def added(self, cell: Cell) -> Array | None:
         return None if self._c is None else self._c[self._at(cell)]
 
-    def call(self, stage: str, where: Any, function: Any, *given: Any) -> Any:
+    def call(self, stage: str, where: Any, function: Any, *args: Any) -> Any:
         if stage not in ("product", "update"):
-            return function(*given)
+            return function(*args)
         place, whole = None, self.out
         if whole is not None:
             place = whole[self._at(where)]
             if not (whole.flags.c_contiguous and load_engine(self._spec).writes_parts):
                 place = _contiguous(place)
         self._place = place
-        return function(*given, out=self._place)
+        return function(*args, out=self._place)
 
     def emit(self, cell: Cell, tile: Array) -> None:
         if self.out is None:

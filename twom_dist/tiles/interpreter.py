@@ -63,9 +63,9 @@ class Analyser(Protocol):
         stage: str,
         where: tuple[Any, ...],
         function: Callable[..., Any],
-        *given: Value,
+        *args: Value,
     ) -> Value:
-        """Call a stage, or arrange for it; `given` begins with a spec."""
+        """Call a stage, or arrange for it; `args` begins with a spec."""
         ...
 
     def gather(

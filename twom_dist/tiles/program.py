@@ -122,6 +122,7 @@ def multiply_cell(
     shape, diagonal = (grid.m[i], grid.n[j]), spec.routine.triangle and i == j
     if spec.empty:
         return ex.call("product", cell, stages.add_alone, spec, diagonal, shape, c)
+    settled = found.spec
     both = [x for own in spec.routine.pairs(i, j) for x in zip(SIDES, own, strict=True)]
     scales = [exponents.get((spec.side_of(side), x)) for side, x in both]
 
@@ -131,7 +132,7 @@ def multiply_cell(
             yield scale
 
     def add(place: tuple[int, ...], x: Value, y: Value) -> Value:
-        return ex.call("reduce", (*cell, *place), stages.add_parts, found.spec, x, y)
+        return ex.call("reduce", (*cell, *place), stages.add_parts, settled, x, y)
 
     alone, layers = len(grid.parts) == 1, []
     for layer, parts in enumerate(grid.layers):
@@ -140,19 +141,21 @@ def multiply_cell(
             before = None
             # The last panel of a single part is multiplied where it is decoded.
             for panel in part[: len(part) - alone]:
-                given = found.spec, diagonal, before, *operands(panel)
-                where = *cell, layer, panel[0]
-                before = ex.call("panel", where, stages.multiply_panel, *given)
+                where, rows = (*cell, layer, panel[0]), operands(panel)
+                multiply = stages.multiply_panel
+                before = ex.call(
+                    "panel", where, multiply, settled, diagonal, before, *rows
+                )
             sums.append(Partial(layer, part[0][0], 1, before))
         layers.append(add_up(sums, add))
     if alone:
-        given = found.spec, diagonal, before, c, *operands(grid.panels[-1])
-        return ex.call("product", cell, stages.finish_cell, *given)
+        last, finish = operands(grid.panels[-1]), stages.finish_cell
+        return ex.call("product", cell, finish, settled, diagonal, before, c, *last)
     # Cells beside one another end on different layers.
     turn = (i + j) % len(layers)
     total = add_up(layers[turn:] + layers[:turn], add).sums
-    given = found.spec, diagonal, total, c, shape, *scales
-    return ex.call("product", cell, stages.finish_sums, *given)
+    join = stages.finish_sums
+    return ex.call("product", cell, join, settled, diagonal, total, c, shape, *scales)
 
 
 def scale(ex: Interpreter, spec: Spec, found: Findings, line: Line) -> Value:

@@ -113,9 +113,9 @@ def decide_by_pairs(spec: Spec, rho: float, ratio: float) -> Decision:
 
     0 without any pair. The native product stands in where no residue system suffices.
     """
-    given, systems = (spec.method, spec.k), fewest_of(spec)
+    systems, roundoff = fewest_of(spec), spec.unit_roundoff
     ratio = min(ratio, rho * rho)
-    system = componentwise_system(*given, ratio, spec.unit_roundoff)
+    system = componentwise_system(spec.method, spec.k, ratio, roundoff)
     if systems and ratio <= systems[-1][1]:
         system, ratio = systems[-1]
     if system is not None:
@@ -127,5 +127,5 @@ def decide_by_pairs(spec: Spec, rho: float, ratio: float) -> Decision:
             "accuracy-out-of-reach",
         )
     # The search ends at the first pair beyond all moduli, whichever that is.
-    least = longest_ratio(*given, spec.unit_roundoff)
+    least = longest_ratio(spec.method, spec.k, roundoff)
     return Decision(None, sqrt(least), "beyond")

@@ -221,13 +221,13 @@ class Graph:
         ref = TaskRef((self.operands.c, *cell))
         return Task(None, receive_added, self.spec, ref, shape)
 
-    def call(self, stage: str, where: Any, function: Any, *given: Any) -> Any:
+    def call(self, stage: str, where: Any, function: Any, *args: Any) -> Any:
         if stage == "update" and not self._others:
             return None
         key = (self._stages[stage], *where)
         make = TileTask if stage == "product" else Task
-        given = tuple(as_given(x) if isinstance(x, list | tuple) else x for x in given)
-        self.tasks[key] = make(key, run, function, *given)
+        args = tuple(as_given(x) if isinstance(x, list | tuple) else x for x in args)
+        self.tasks[key] = make(key, run, function, *args)
         return TaskRef(key)
 
     def gather(self, stage: str, where: Any, function: Any, parts: Any) -> Any:
@@ -286,10 +286,10 @@ def running(spec: Spec) -> Iterator[None]:
         yield
 
 
-def run(function: Callable[..., Any], spec: Spec, *given: Any) -> Any:
+def run(function: Callable[..., Any], spec: Spec, *args: Any) -> Any:
     """Call a stage."""
     with running(spec):
-        return function(spec, *given)
+        return function(spec, *args)
 
 
 def receive(

@@ -41,8 +41,8 @@ class _Wanted(NamedTuple):
 class StreamedGraph(Graph):
     """The interpreter whose tasks make their tiles; operands are `Chunks`."""
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
         # For each tile of a source the tasks that read it first, as parts of a line.
         self._prints: dict[tuple[Any, Cell], dict[Line, TaskRef]] = {}
 
@@ -50,23 +50,23 @@ class StreamedGraph(Graph):
         """Put off the choice between a first reading and another."""
         return _Wanted(line, steps, shifts)
 
-    def call(self, stage: str, where: Any, function: Any, *given: Any) -> Any:
+    def call(self, stage: str, where: Any, function: Any, *args: Any) -> Any:
         """Add the task of a stage; the first to read a row takes fingerprints."""
-        fresh = [x for x in given if isinstance(x, _Wanted) and not self._known(x)]
+        fresh = [x for x in args if isinstance(x, _Wanted) and not self._known(x)]
         if stage in ("panel", "product"):
             # No analysis has recorded checksums yet: each cell would trust its source.
             for x in fresh:
                 if not self._known(x):
                     self._read(x)
             fresh = []
-        given = tuple(self._make(x) if isinstance(x, _Wanted) else x for x in given)
+        args = tuple(self._make(x) if isinstance(x, _Wanted) else x for x in args)
         if stage == "octaves":
             # Whoever takes the octaves reads the tiles, and holds one at a time.
-            return Task(None, run, function, *map(as_given, given))
+            return Task(None, run, function, *map(as_given, args))
         if not fresh:
-            return super().call(stage, where, function, *given)
+            return super().call(stage, where, function, *args)
         whole = super().call(
-            "read", (stage, *where), partial(with_prints, function), *given
+            "read", (stage, *where), partial(with_prints, function), *args
         )
         self._keep(fresh[0], self._part("read", (*where, "prints"), whole, 1))
         return self._part(stage, where, whole, 0)
@@ -182,10 +182,10 @@ def remake(
 
 
 def with_prints(
-    function: Callable[..., Any], spec: Spec, row: Row, *given: Any
+    function: Callable[..., Any], spec: Spec, row: Row, *args: Any
 ) -> tuple[Any, Checksums]:
     """Call a stage that reads a row, and return the fingerprints as well."""
-    found = function(spec, row, *given)
+    found = function(spec, row, *args)
     return found, cast(_Streamed, row.tiles).prints
 
 
