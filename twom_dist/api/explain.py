@@ -15,7 +15,7 @@ from ..tiles.grid import cut_strips
 from ..tiles.spec import Spec
 from .files import ask_job
 from .plan_operands import is_header, take_matrices
-from .routine import ask, unwrap
+from .routine import ask
 
 
 def explain(
@@ -55,7 +55,6 @@ def explain(
     >>> found.num_moduli, found.equilibrated
     (15, 29)
     """
-    routine, matrices, options = unwrap(routine, matrices, options)
     job = ask_job(routine, matrices, options)
     call = job or ask(routine, matrices, options, explain)
     call = take_matrices(call, dtype, reading=True)

@@ -22,7 +22,7 @@ from ..workers.client import current_cluster
 from .files import ask_job
 from .job_plans import plan_job
 from .plan_operands import is_header, take_matrices
-from .routine import ask, unwrap
+from .routine import ask
 
 # Sizes of tiles: one for all dimensions, or one or all of its sizes for each.
 ChunksLike = int | Sequence[int | Sequence[int]]
@@ -46,8 +46,7 @@ def plan(
     routine : function
         `gemm`, `herk`, `syrk`, `her2k`, `syr2k`; a BLAS-typed name such as `zherk`; a
         routine of ``integers``, ``twofold`` or ``xarray``. Or `multiply_files` or
-        `update_files`: then the first wave of their job is planned. A functools.partial
-        object counts as its function with all arguments.
+        `update_files`: then the first wave of their job is planned.
     *matrices : array, tuple of int, or path
         As the routine takes them: arrays, their shapes as stored, before op (of pairs,
         with the 2 at the end), or files that `multiply_files` reads. Of stacks, one
@@ -94,7 +93,6 @@ def plan(
     >>> herk.num_int8_gemms / gemm.num_int8_gemms
     0.5
     """
-    routine, matrices, options = unwrap(routine, matrices, options)
     job = ask_job(routine, matrices, options)
     call = take_matrices(job or ask(routine, matrices, options, plan), dtype)
     posed = _pose(call)

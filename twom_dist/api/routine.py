@@ -10,8 +10,6 @@ from functools import partial, wraps
 from inspect import Signature, cleandoc, signature
 from typing import Any, Concatenate, TypeVar, cast
 
-import numpy as np
-
 from ..errors import PlanError, shown
 from ..interop import labelled
 from ..interop.dlpack import adopt
@@ -44,10 +42,7 @@ UpdateOfTwo = Callable[Concatenate[Routine, Any, Any, P], Call]
 _SAME = {
     **{x + name: f"td.{x}{name}" for name in ROUTINES for x in ("", *DTYPES)},
     **dict.fromkeys(("dot", "einsum", "matmul", "tensordot", "vecdot"), "td.gemm"),
-}
-# What plans and explanations take instead of functions that run or hold routines.
-_INSTEAD = {
-    "integers.matmul": "Give td.integers.gemm with the same matrices",
+    "integers.matmul": "td.integers.gemm",
 }
 
 
@@ -188,16 +183,6 @@ def _type(routine: F, letter: str) -> F:
 # --- calls of routines ----------------------------------------------------------------
 
 
-def unwrap(
-    routine: Any, matrices: tuple[Any, ...], options: Mapping[str, Any]
-) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """Return the routine of a functools.partial object, with all of its arguments."""
-    while isinstance(routine, partial):
-        matrices = (*routine.args, *matrices)
-        routine, options = routine.func, {**routine.keywords, **options}
-    return routine, matrices, {**options}
-
-
 def ask(
     routine: Any,
     matrices: tuple[Any, ...],
@@ -227,26 +212,12 @@ def _refuse(routine: Any, caller: str) -> PlanError:
         problem = f"{caller} is given matrices alone"
         remedy = f"The routine comes first, as in td.{caller}(td.gemm, A, B)"
         return PlanError(problem, remedy, "routine")
-    if isinstance(routine, str) and routine in ROUTINES:
-        problem = f"{routine!r} is not one of the routines"
-        return PlanError(problem, f"Give the function td.{routine}", "routine")
     name = name_routine(routine) if callable(routine) else shown(routine)
-    ours = (getattr(routine, "__module__", None) or "").startswith(
-        f"{__package__.split('.')[0]}."
-    )
-    usual = (
+    remedy = (
         "Give a function such as td.gemm, td.herk, td.zsyr2k, td.integers.gemm, "
         "td.twofold.herk or td.xarray.gemm"
     )
-    remedy = _INSTEAD.get(name, usual) if ours else usual
-    if isinstance(routine, partial):
-        name = f"functools.partial of {name_routine(routine.func)}"
-        remedy = "Give the function itself, and its arguments with the others"
-    # name_routine gives SciPy's wrappers as "function zgemm".
-    elif caller in ("plan", "explain") and name.split()[-1] in _SAME:
+    # SciPy's are told as "function zgemm". Jobs have functions of their own.
+    if caller in ("plan", "explain") and name.split()[-1] in _SAME:
         remedy = f"Give {_SAME[name.split()[-1]]}, with the same matrices"
-        # Ufuncs of NumPy 2.0 have no module.
-        module = "numpy" if isinstance(routine, np.ufunc) else None
-        library = getattr(routine, "__module__", module) or "another library"
-        name = f"{name} of {library.split('.')[0].strip('_')}"
     return PlanError(f"{name} is not one of the routines", remedy, "routine")

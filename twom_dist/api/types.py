@@ -81,50 +81,26 @@ class OfOne(Askable, Protocol[P]):
 class PairOfTwo(Askable, Protocol[P]):
     """Products of two matrices, as two arrays."""
 
-    @overload
     def __call__(
-        self, A: NumPyLike, B: NumPyLike, *args: P.args, **kwargs: P.kwargs
-    ) -> tuple[NumPyArray, NumPyArray]: ...
-    @overload
-    def __call__(
-        self, A: OnDevice, B: OnDevice, *args: P.args, **kwargs: P.kwargs
-    ) -> tuple[OnDevice, OnDevice]: ...
-    @overload
-    def __call__(
-        self, A: Lazy, B: Lazy | InMemory, *args: P.args, **kwargs: P.kwargs
-    ) -> tuple[Lazy, Lazy]: ...
-    @overload
-    def __call__(
-        self, A: InMemory, B: Lazy, *args: P.args, **kwargs: P.kwargs
-    ) -> tuple[Lazy, Lazy]: ...
-    @overload
-    def __call__(
-        self, A: Foreign, B: Foreign | NumPyLike, *args: P.args, **kwargs: P.kwargs
-    ) -> tuple[Foreign, Foreign]: ...
+        self, A: Any, B: Any, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[Any, Any]:
+        """Return high and low parts."""
+        ...
 
 
 class PairOfOne(Askable, Protocol[P]):
     """Updates of one matrix, as two arrays."""
 
-    @overload
-    def __call__(
-        self, A: NumPyLike, *args: P.args, **kwargs: P.kwargs
-    ) -> tuple[NumPyArray, NumPyArray]: ...
-    @overload
-    def __call__(
-        self, A: Own, *args: P.args, **kwargs: P.kwargs
-    ) -> tuple[Own, Own]: ...
+    def __call__(self, A: Any, *args: P.args, **kwargs: P.kwargs) -> tuple[Any, Any]:
+        """Return high and low parts."""
+        ...
 
 
 class LabelledOfTwo(Askable, Protocol[P]):
     """Products of DataArrays."""
 
     def __call__(
-        self,
-        A: Labelled,
-        B: Labelled,
-        *args: P.args,
-        **kwargs: P.kwargs,
+        self, A: Labelled, B: Labelled, *args: P.args, **kwargs: P.kwargs
     ) -> Labelled:
         """Return a DataArray."""
         ...

@@ -14,42 +14,35 @@ from .letters import Reduction, Sizes, Term, reduce_each
 
 
 def as_operands(
-    given: Sequence[Any], names: Sequence[str], out: Any = None, unsized: bool = False
+    given: Sequence[Any], names: Sequence[str], out: Any = None
 ) -> tuple[list[Any], Any, GiveBack]:
     """Return NumPy, CuPy or dask arrays of numbers, or say what cannot be one.
 
     Returns with them a view of `out` to write to, and a function that gives a result
-    back in the kind of array that was given. `unsized`: matrices alone may have chunks
-    of unknown size.
+    back in the kind of array that was given.
     """
     (*arrays, out), give_back = adopt(**dict(zip(names, given, strict=True)), out=out)
     if not all(type(x) is np.ndarray and x.dtype.kind in "biufc" for x in arrays):
         common_family(**dict(zip(names, arrays, strict=True)))
         arrays = [as_array(x, name) for x, name in zip(arrays, names, strict=True)]
-        unsized = unsized and all(x.ndim == 2 for x in arrays)
         for x, name in zip(arrays, names, strict=True):
-            _check(x, name, unsized)
+            _check(x, name)
     return arrays, out, give_back
 
 
-def _check(x: Any, name: str, unsized: bool) -> None:
+def _check(x: Any, name: str) -> None:
     if x.dtype.kind not in "biufc":
         raise ArgumentError(
             f"{name} has dtype {x.dtype}, which is not a dtype of numbers",
             "Convert it with astype; Python integers are those of td.integers.matmul",
             "dtype",
         )
-    if is_unsized(x) and not unsized:
+    if any(map(is_unknown, x.shape)):
         raise PlanError(
             f"{name} has chunks of unknown size",
             "Call its method compute_chunk_sizes() first",
             "unknown-chunks",
         )
-
-
-def is_unsized(x: Any) -> bool:
-    """Tell whether a dask array has chunks of unknown size."""
-    return any(map(is_unknown, x.shape))
 
 
 def is_repeated(x: Any) -> bool:

@@ -16,7 +16,7 @@ from ..problem.arguments import checked
 from ..problem.choice import Choice
 from ..problem.matrices import check_out
 from ..problem.options import OptionsDict
-from .arrays import as_operands, is_unsized, reduce_to
+from .arrays import as_operands, reduce_to
 from .intercept import contraction
 from .letters import Term, find_sizes
 from .pair import (
@@ -24,7 +24,6 @@ from .pair import (
     contract_pair,
     differ_first,
     multiply_plain,
-    multiply_unsized,
 )
 from .path import contract_network, find_path
 from .subscripts import (
@@ -56,8 +55,7 @@ def matmul(
     x1, x2 : (..., m, k) and (..., k, n) arrays, or vectors of k entries
         NumPy, CuPy or dask arrays, anything that NumPy converts to one, or arrays of
         other libraries by DLPack, whose kind the result has. Axes in front are
-        broadcast. Rows of x1 and columns of x2 may be of unknown number in dask
-        matrices. float32, float64, complex64 and complex128 go through int8 products
+        broadcast. float32, float64, complex64 and complex128 go through int8 products
         or the BLAS; integers, booleans and other numbers to NumPy's own product.
     out : array, optional
         Array in memory, of the shape and dtype of the result, that is written to and
@@ -109,12 +107,8 @@ def matmul(
 
 
 def _matmul(choice: Choice, out: Any, x1: Any, x2: Any) -> Any:
-    (a, b), out, give_back = as_operands((x1, x2), ("x1", "x2"), out, unsized=True)
+    (a, b), out, give_back = as_operands((x1, x2), ("x1", "x2"), out)
     terms, output = matmul_terms(a.shape, b.shape)
-    if is_unsized(a) or is_unsized(b):
-        if out is not None:
-            check_out(out, (a, b), (), a.dtype)
-        return multiply_unsized(a, b, choice)
     _check_out(out, (a, b), terms, output)
     native = partial(np.matmul, a, b)
     found = contract_pair(a, b, terms, output, choice, native=native)

@@ -20,12 +20,11 @@ from .native import (
     PRODUCT_KINDS,
     Native,
     contract_by_dask,
-    dtype_of,
     is_native,
     multiply_entries,
     multiply_natively,
 )
-from .same_operand import Update, compare_names, find_update
+from .same_operand import Update, find_update
 
 
 class Weigh(NamedTuple):
@@ -146,7 +145,7 @@ def _make_call(
 # --- two matrices as they are ---------------------------------------------------------
 
 # For NumPy matrices of one dtype layouts and letters would take a third of our Python's
-# time for a small product, and they take no chunks of unknown size.
+# time for a small product.
 
 
 def are_plain(x: Any, y: Any) -> bool:
@@ -174,18 +173,4 @@ def multiply_plain(x: Any, y: Any, choice: Choice) -> Any:
     small = choice.by_size and is_small(x.dtype, shape)
     if small or is_native(x, y, "gemm", shape, choice):
         return np.matmul(x, y)
-    return _compute("gemm", choice, x, y)
-
-
-def multiply_unsized(a: Any, b: Any, choice: Choice) -> Any:
-    """Multiply two matrices, at least one of dask with chunks of unknown size."""
-    lazy, known = is_dask(a) and is_dask(b), choice.equilibrate is not None
-    update = compare_names(a, b, (0, 1), (1, 0)) if lazy and not known else None
-    fits = a.shape[1] == b.shape[0]  # not if unknown, which is NaN
-    if fits and is_native(a, b, update or "gemm", (*a.shape, b.shape[1]), choice):
-        return np.matmul(a, b).astype(dtype_of(a, b))
-    return _compute(update, choice, a) if update else _compute("gemm", choice, a, b)
-
-
-def _compute(name: str, choice: Choice, *matrices: Any) -> Any:
-    return compute_call(Call(Terms(ROUTINES[name], choice), *matrices))
+    return compute_call(Call(Terms(ROUTINES["gemm"], choice), x, y))

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import ArgumentError, PlanError
-from ..problem.sizes import same_sizes
 from ..typing import as_integer
 from .letters import Sizes, Term
 
@@ -131,7 +130,7 @@ def matmul_terms(left: Sizes, right: Sizes) -> _Pair:
             text = f"{name} is a scalar, but matmul multiplies vectors and matrices"
             raise PlanError(text, "Use multiply", "no-axes")
     k, other = left[-1], right[max(0, len(right) - 2)]
-    if not same_sizes((k,), (other,)):
+    if k != other:
         raise PlanError(
             f"x1 has shape {left} and x2 {right}, but the last axis of x1 and the last "
             "but one of x2 must agree",

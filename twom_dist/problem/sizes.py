@@ -37,7 +37,7 @@ def check_sizes(
         raise PlanError(
             f"op(A) is {m} x {k} and op(B) is {k_b} x {n} (op_a={op_a!r}, "
             f"op_b={op_b!r}), but their inner dimensions must agree",
-            _advise_parts(named) or _advise_ops((m, k), (k_b, n), op_a, op_b),
+            _advise_ops((m, k), (k_b, n), op_a, op_b),
             "shapes",
         )
     if c is not None and not same_sizes(c.shape[-2:], (m, n)):
@@ -48,19 +48,6 @@ def check_sizes(
     stacked = any(len(x.shape) > 2 for x, _ in named)
     stack = _broadcast_stacks(named) if stacked else ()
     return (rows, columns, int(k)), stack
-
-
-def _advise_parts(named: Iterable[tuple[Any, str]]) -> str:
-    """Say what to do if the last axis of a stack holds real and imaginary parts."""
-    stacks = ((x, name) for x, name in named if len(x.shape) > 2)
-    found = [name for x, name in stacks if x.dtype.kind in "iu" and x.shape[-1] == 2]
-    if not found:
-        return ""
-    (name, *_) = found
-    return (
-        f"If the last axis of {name} holds real and imaginary parts, give complex "
-        f"numbers: {name}.astype('f4').view('c8')[..., 0]"
-    )
 
 
 def _advise_ops(

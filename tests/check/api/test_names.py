@@ -4,8 +4,6 @@ import re
 from functools import partial
 from inspect import signature
 
-import pytest
-
 import twom_dist as td
 from tests.support.cases import cases
 from tests.support.expect import raises
@@ -18,8 +16,6 @@ ROUTINES = {
     for name in getattr(module, "__all__", dir(module))
     if hasattr(getattr(module, name), "ask")
 }
-SHAPES = {"einsum": ["ij,jk->ik", (40, 30), (30, 20)], "matmul": [(40, 30), (30, 20)]}
-SHAPES["tensordot"] = [*SHAPES["matmul"], 1]
 
 
 @cases("way", [td.plan, td.explain])
@@ -31,12 +27,11 @@ def test_every_routine_is_planned_and_explained(name, way):
     if update := re.search("(her|syr)2?k", name):
         given = [(40, 30)] * (2 if "2k" in name else 1)
     else:
-        given = SHAPES.get(name, SHAPES["matmul"])
+        given = [(40, 30), (30, 20)]
     found = call(*given)
     assert found.routine == (update[0] if update else "gemm")
-    if name not in ("einsum", "tensordot"):  # stacks of them as well
-        stacked = call(*((5, *shape) for shape in given))
-        assert stacked.num_moduli == found.num_moduli
+    stacked = call(*((5, *shape) for shape in given))
+    assert stacked.num_moduli == found.num_moduli
 
 
 def list_functions():
@@ -55,18 +50,8 @@ def test_every_function_refuses_a_misspelt_option_in_its_name(name, function):
     files = ("a", "b", "c")[: 2 if function is td.update_files else 3]
     given = files if "files" in name else ()
     given = (*([first[function]] if function in first else ()), *given)
-    if function in (td.numpy.matmul, td.numpy.einsum):
-        # Options are passed on, to where operands are asked for as well.
-        given = ("i", [1.0]) if "einsum" in name else ([1.0], [1.0])
     with raises(ArgumentError, "unknown-option") as caught:
         function(*given, accurac=1e-3)
     assert " takes no 'accurac'" in caught.value.problem
     if "accuracy" in signature(function).parameters or given:
         assert caught.value.remedy.startswith("Give accuracy, if that is meant. ")
-
-
-@pytest.mark.parametrize("way", [td.plan, td.explain])
-def test_a_partial_object_is_its_function_with_all_arguments(way):
-    chosen = partial(partial(td.gemm, (30, 40), num_moduli=9), op_b="T", num_moduli=12)
-    found = way(chosen, (20, 40))
-    assert found == way(td.gemm, (30, 40), (20, 40), op_b="T", num_moduli=12)

@@ -10,9 +10,6 @@ from opt_einsum.testing import rand_equation
 import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cases import cases
-from tests.support.expect import raises
-from tests.support.strategies import random_matrix
-from twom_dist.errors import PlanError
 
 SIZES = dict(zip("abcdij", (4, 3, 5, 2, 6, 4), strict=True))
 
@@ -117,28 +114,3 @@ def test_a_network_stays_lazy():
         lazily(td.einsum, expression, *lazy),
     ):
         assert np.allclose(found.compute(), expected, rtol=1e-12)
-
-
-def test_rows_and_columns_of_unknown_number():
-    x, y = random_matrix(12, 10), random_matrix(10, 5, seed=1)
-    wanted = x[x[:, 0].real > 0]
-    lazy = da.from_array(x, chunks=4)
-    lazy = lazy[lazy[:, 0].real > 0]
-    options = {"method": "2m", "num_moduli": 9}
-    for other in (y, da.from_array(y, chunks=4)):
-        found = td.matmul(lazy, other, **options).compute()
-        assert (found == td.matmul(wanted, y, **options)).all()
-    with td.use(strict=True, **options):
-        found = lazy @ lazy.conj().T
-    assert (found.compute() == td.herk(wanted, **options)).all()
-    counts = td.matmul(lazy.real.astype("int8"), y.real.astype("int8"))
-    assert counts.dtype == counts.compute().dtype == "int8"
-    for code, *given in (
-        ("unknown-chunks", lazy.T, lazy, None),
-        ("unknown-chunks", lazy, y[:, 0], None),
-        ("unknown-chunks", lazy, y[None], None),
-        ("out", lazy, y, np.empty((3, 5))),
-        ("shapes", lazy, y[:5], None),
-    ):
-        with raises(PlanError, code):
-            td.matmul(*given[:2], out=given[2])
