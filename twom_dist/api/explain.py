@@ -95,7 +95,7 @@ def _look(posed: Problem) -> Explanation:
     # An explanation says what a lazy product would warn of.
     looking = replace(plan.spec, lazy=False)
     if not settles:
-        # Looked at all the same, whatever the given moduli cannot do.
+        # Analysed even so: the given moduli may not be able to do this.
         looking = replace(looking, data_driven=True, components=1)
     found = look_at_arrays(operands, grid, looking, lambda x: x.compute())
     known = {x: getattr(found.spec, x) for x in ("rho", "decided_by")}

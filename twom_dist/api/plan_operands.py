@@ -59,7 +59,7 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
     if call.terms.choice.pairs:
         parts = {x: header_of(y, x) for x, y in matrices.items() if x != "C"}
         matrices |= parts
-        # Headers are those of the pairs; arrays are viewed as pairs by whoever reads.
+        # Headers are those of the pairs; arrays are viewed as pairs when read.
         taken |= {x: y for x, y in parts.items() if is_header(taken[x])}
     if reading:
         for name, x in matrices.items():

@@ -49,7 +49,7 @@ def describe_cpu(text: str) -> Chip:
     numbers = " ".join(f"{x.split()[-1]} {told[x]}" for x in _NUMBERS if x in told)
     kind = f" ({numbers})" if numbers else ""
     flags = set(told.get("flags", "").split())
-    # Numba is not loaded to choose a method, and compiles for another CPU if told to.
+    # Numba is not loaded to choose a method, and can be set to compile for another CPU.
     if any(os.environ.get(x) for x in _OTHER) or os.environ.get(_AVX) == "0":
         flags = set()
     has_vnni = {"avx512_vnni", "avx512bw"} <= flags

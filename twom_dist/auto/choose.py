@@ -60,7 +60,7 @@ def prefers_native(
     """Tell whether the native product is known to be faster, or nothing is known.
 
     An engine "auto" counts as that of NumPy arrays; `dtype`: that of the result;
-    `chip`: by default that of this process, whoever multiplies.
+    `chip`: by default that of this process, even if workers multiply.
     """
     if engine == "reference":
         return False

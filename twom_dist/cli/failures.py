@@ -152,7 +152,7 @@ class SentenceGroup(click.Group):
         """Run a command, and end its errors in a line on stderr and an exit code."""
         if "--debug" not in ctx.meta[ARGUMENTS]:
             # dask's: the command says what went wrong. Until the process has ended,
-            # since asyncio tells of futures as they are thrown away.
+            # since asyncio logs futures when they are discarded.
             logging.disable(logging.CRITICAL)
         with handle_signals() as ctx.obj:
             try:

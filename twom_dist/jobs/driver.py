@@ -115,7 +115,7 @@ class _Count:
     report: Report | None
     done: int
     operations: int = 0
-    # When the first product was submitted: a look at the inputs tells of no tile.
+    # When the first product was submitted: the analysis finishes no tile.
     begun: float = 0
 
     def add(self, i: int, j: int) -> None:

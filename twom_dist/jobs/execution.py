@@ -15,7 +15,7 @@ from ..tiles.dask.graph import Key
 from ..typing import Cell
 from .watchdog import Watch, ask, start
 
-# The client is told of the end of at most this many tasks a wave, since each takes some
+# The client hears of the end of at most this many tasks a wave, since each takes some
 # 0.6 ms of its time (AMD EPYC, 2 shared cores).
 MOST_ENDS = 2048
 
@@ -95,7 +95,7 @@ class Cores(ThreadPoolExecutor):
         _own.cores = self
         try:
             if self._failed:
-                # dask takes it for begun, though it has waited for a core.
+                # dask counts it as started, though it has waited for a core.
                 raise CancelledError
             return task(*args)
         finally:
@@ -116,14 +116,14 @@ Done = Callable[[int, int], None]
 
 
 def group_size(tiles: int) -> int:
-    """Count the tiles that the client is told of together."""
+    """Count the tiles whose end is reported to the client together."""
     return max(1, -(-tiles // MOST_ENDS))
 
 
 def compute_wave(
     tasks: Any, cells: list[Cell], client: Any, threads: int, done: Done
 ) -> None:
-    """Run the tasks of tiles on a client, or else in threads, and tell of each tile."""
+    """Run the tasks of tiles on a client, or else in threads, and report each tile."""
     size = group_size(len(cells))
 
     def tell(key: Key) -> None:

@@ -1,4 +1,4 @@
-"""Tiles of A, B and C: read by tasks of their own, or by whoever multiplies them."""
+"""Tiles of A, B and C: read by tasks of their own, or by the tasks that multiply."""
 
 import math
 from collections.abc import Mapping
@@ -68,7 +68,7 @@ class LazyTiles(DaskMethodsMixin):
         return graph.cull(set(flatten(keys)))
 
     def __dask_postcompute__(self) -> tuple[Any, tuple[()]]:
-        # dask asks even where nobody computes.
+        # dask asks even where nothing is computed.
         return list, ()
 
     def __dask_postpersist__(self) -> tuple[Any, tuple[()]]:
@@ -219,7 +219,7 @@ def persist_inputs(run: Run, client: Any) -> TilePair | None:
 
 
 def release_inputs(inputs: TilePair | None, client: Any) -> None:
-    """Have the workers forget inputs, whoever may still refer to them."""
+    """Have the workers forget inputs, even if something still refers to them."""
     if inputs is not None and client is not None:
         from distributed import futures_of
 

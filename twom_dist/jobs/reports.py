@@ -195,7 +195,7 @@ class Status:
 
 
 def find_status(path: str | os.PathLike[str]) -> Status:
-    """Tell how far a job is from what lies at its output and beside it.
+    """Report how far a job is, from the files at its output and beside it.
 
     Raises
     ------

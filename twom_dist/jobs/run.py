@@ -83,7 +83,7 @@ class Run:
         return replace(self, job=job, layout=layout)
 
     def enter(self, phase: str, **more: Any) -> None:
-        """Record what a run is doing, for whoever asks for its status."""
+        """Record what a run is doing, for `status`."""
         about = self.manifest[RUN] | {"phase": phase}
         self.output.record(**{RUN: about}, **more)
 
@@ -222,7 +222,7 @@ def _settle(job: Job, cluster: Cluster, client: Any) -> tuple[Job, Cluster]:
 
 
 def _has_gone(place: Unfinished) -> bool:
-    """Tell whether somebody has moved or removed what a run has locked."""
+    """Return whether what a run has locked was moved or removed."""
     try:
         place.check_visible()
     except StoreError as error:

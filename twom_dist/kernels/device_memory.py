@@ -24,7 +24,7 @@ _share: ContextVar[float] = ContextVar("share", default=1.0)
 
 
 def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:
-    """Allocate with NumPy or CuPy; on a full device once more after `on_full`.
+    """Allocate with NumPy or CuPy; on a full device again after `on_full`.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def _pool(cupy: Any) -> Any:
 
 
 def try_with_less(compute: Callable[[], _Result]) -> _Result:
-    """Compute; where the device is full, once more in half of the workspace."""
+    """Compute; where the device is full, again in half of the workspace."""
     try:
         return compute()
     except (MemoryLimitError, MemoryError) as error:

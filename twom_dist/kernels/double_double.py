@@ -30,7 +30,7 @@ def add_pairs(x: Array, y: Array) -> Array:
         low = (a - (total - part)) + (b - part) + (a_low + b_low)
         high = total + low
         low -= high - total
-    # What is not finite has no low part, NaNs are all the same, and zeros positive.
+    # What is not finite has no low part, all NaNs are alike, and zeros positive.
     infinite = xp.where(xp.isnan(total), np.nan, total)
     finite = xp.isfinite(high)
     high = xp.where(xp.isfinite(total), high, infinite)

@@ -192,7 +192,7 @@ class Engine(Analyses, Defaults, Protocol):
             product with a `mirror` then follows from others, and is not multiplied.
         triangle : {"full", "lower", "upper"}
             What will be decoded of a square tile. Outside of it the residues may hold
-            anything: nobody else may add to them but this engine, for this triangle.
+            anything: only this engine may add to them, for this triangle.
 
         Returns
         -------

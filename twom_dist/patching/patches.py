@@ -110,7 +110,7 @@ def _make(patch: _Patch, original: Any, answer: Answer) -> Any:
 def _restore() -> None:
     for patch, ours, before in _patched.values():
         if patch.own is not ours:
-            continue  # replaced by somebody else, who calls ours, which calls theirs
+            continue  # replaced by another library: ours is called by it
         if before is None:
             delattr(patch.owner, patch.name)
         else:

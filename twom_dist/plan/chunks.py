@@ -189,7 +189,7 @@ def list_tile_shapes(
 def halve_k(tile_shape: Shape, chunks: Shape) -> Shape:
     """Return tiles of half of k, in whole chunks or even parts of them.
 
-    A and B are read no more often for them; half of m and n would double it.
+    They do not make A and B be read more often; half of m and n would double it.
     """
     mb, nb, kb = tile_shape
     half = max(SMALLEST_TILE, -(-kb // 2))

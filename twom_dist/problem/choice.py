@@ -125,7 +125,7 @@ class Choice:
     ) -> bool:
         """Decide whether a product of this size is left to the BLAS.
 
-        `tell`: whether those who listen are told why.
+        `tell`: whether listeners are told why.
         """
         if not self.by_size:
             return self.method == NATIVE_METHOD

@@ -306,7 +306,7 @@ def _check_ops(routine: Routine, ops: tuple[Op, ...]) -> tuple[Op, Op]:
         problem = f"{routine.name} takes op='N' or {other!r}, not {given!r}"
         remedy = f"Use {kin}, which takes {given!r}"
         if routine.hermitian:
-            # Whoever has samples as (time, antenna) means the first.
+            # With samples as (time, antenna) the first is meant.
             remedy = (
                 "For A^T with a conjugate on the right take the conjugate of what "
                 f"op='C' gives; without any conjugate call {kin}"

@@ -1,4 +1,4 @@
-"""Sizes of matrices: which fit together, and which nobody knows yet."""
+"""Sizes of matrices: which fit together, and which are unknown."""
 
 from collections.abc import Iterable
 from typing import Any

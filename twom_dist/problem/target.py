@@ -34,7 +34,7 @@ class Moduli:
 class Exact:
     """A product of integers without rounding; of pairs: real and imaginary parts.
 
-    None if nobody said what a last axis of length 2 holds.
+    None if the call does not say what a last axis of length 2 holds.
     """
 
     pairs: bool | None = None

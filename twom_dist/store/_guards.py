@@ -77,7 +77,7 @@ def exclude_runs(folder: str, output: str, surely: bool) -> Iterator[None]:
 
 
 def _lock(stream: IO[bytes]) -> None:
-    """Take a lock; wait for a moment, since whoever asks for it holds it for one."""
+    """Take a lock; wait a moment, since those who probe it hold it for one."""
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -100,7 +100,7 @@ def _heartbeat(stream: IO[bytes]) -> Iterator[None]:
     ended = Event()
 
     def beat() -> None:
-        # Somebody may have removed the folder.
+        # The folder may have been removed.
         with suppress(OSError):
             os.utime(stream.fileno())
             while not ended.wait(BEAT_SECONDS):

@@ -35,7 +35,7 @@ class Stamp(NamedTuple):
 
     # Size and modification time, which a copy may keep.
     content: str
-    # When content, name, owner or permissions changed, which nobody can set; empty for
+    # When content, name, owner or permissions changed, which cannot be set; empty for
     # objects. The inode's number would not do: exFAT, sshfs and others give a file a
     # new one now and then.
     change: str
@@ -87,7 +87,7 @@ def check_there(path: str) -> None:
     """Raise FileNotFoundError, or another error that prevents reading the store."""
     if not is_url(path):
         os.stat(path)
-        # Whoever may not look into a folder finds nothing there.
+        # Without permission to list a folder nothing is found there.
         if os.path.isdir(path) and not os.access(path, os.R_OK | os.X_OK):
             problem = f"{path!r} is a folder that may not be looked into"
             raise StoreError(problem, "Change its permissions", "no-permission")

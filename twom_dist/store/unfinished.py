@@ -145,7 +145,7 @@ class Unfinished:
         if self.location.member is not None:
             check_member(self.location, overwrite)
             left = None
-            with suppress(StoreError):  # nobody can continue it
+            with suppress(StoreError):  # it cannot be continued
                 left = self._find_any()
             if left is not None and self._is_other(left[1]):
                 raise StoreError(
@@ -228,7 +228,7 @@ class Unfinished:
             store_errors(self.location, "written"),
             exclude_writers(self.location) as check_same,
         ):
-            # An earlier run may have left a file there, or somebody a link.
+            # An earlier run may have left a file there, or someone a link.
             tree.remove(path)
             finished = export(output, self.location, path)
             tree.sync(finished)

@@ -147,7 +147,7 @@ def _check_sizes(
     diagonal: bool,
     c: Array | None,
 ) -> None:
-    """Raise unless tiles that meet here fit; nobody could tell from unknown sizes."""
+    """Raise unless tiles that meet here fit; unknown sizes are only known now."""
     # Residues may be padded, exponents are not; a native product has none.
     sizes = [
         tuple(x.values.shape[-2:]) if y[0] is None else (y[0].shape[-1], y[1].shape[-1])

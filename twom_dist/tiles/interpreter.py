@@ -29,7 +29,7 @@ class Findings(NamedTuple):
         The spec with its moduli.
     shifts : Shifts
     measured : mapping, or None
-        `RowStatistics` of each line; None where nobody has looked.
+        `RowStatistics` of each line; None where there was no analysis.
     """
 
     spec: Value

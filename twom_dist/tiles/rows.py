@@ -12,7 +12,7 @@ from .spec import Spec, as_rows, load_engine
 
 
 class Source(Protocol):
-    """A stored matrix whose tiles are read by whoever multiplies them."""
+    """A stored matrix whose tiles are read where they are multiplied."""
 
     def read(self, i: int, j: int) -> Array:
         """Read a tile, as it is stored."""

@@ -115,7 +115,7 @@ def multiply_panel(
     ):
         raise unlike_chunks()
     for step in left.steps:
-        # Kernels trust what nobody could check while it was unknown.
+        # Kernels trust sizes that could not be checked while they were unknown.
         if size != tuple(x.view(step, spec).shape[-2] for x in (left, right)):
             raise unlike_chunks()
         values = engine.multiply(

@@ -71,7 +71,7 @@ def require_answer(client: Any) -> None:
 def ask_scheduler(client: Any, function: Callable[..., Any]) -> Any:
     """Run a function on the scheduler of a synchronous client; None without an answer.
 
-    Whoever asks while an earlier question is still open does not wait at all.
+    A caller does not wait at all while an earlier question is still open.
     """
     if is_silent(client):
         return None

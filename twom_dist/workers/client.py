@@ -82,7 +82,7 @@ def current_cluster(engine: str = "cpu") -> Cluster:
 
 
 def _as_connected(client: Any, on_devices: bool) -> Cluster:
-    """Describe workers, taken to be alike, by the sums that dask's client was told."""
+    """Describe workers, assumed alike, by the sums that dask's client knows."""
     told = client._scheduler_identity
     count = told.get("n_workers", 0)
     if not count:

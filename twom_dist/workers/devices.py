@@ -22,7 +22,7 @@ class WorkerDevice:
     # The same for all processes that share it; empty without one.
     name: str = ""
     reason: str = ""
-    # Memory of the device that nobody has taken.
+    # Free memory of the device.
     free_bytes: int = 0
     # Memory that the process has taken, used or not.
     own_bytes: int = 0

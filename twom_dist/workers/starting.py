@@ -37,7 +37,7 @@ def guarded_start() -> Iterator[None]:
             yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        # Scripts that this process starts may import what lies beside them.
+        # Scripts that this process starts may import modules beside them.
         if before is None:
             del os.environ[_SAFE_PATH]
         else:

@@ -25,7 +25,7 @@ _LINE = 64
 
 
 class KeptBuffers:
-    """Memory that nobody holds, the least recently taken first, within a limit.
+    """Memory not in use, the least recently taken first, within a limit.
 
     It is told when it is taken that it is to be kept, and found to be free when the
     next one is: a method `__del__` would swallow a Ctrl-C that arrives there.
@@ -40,7 +40,7 @@ class KeptBuffers:
         # Reentrant: the handler of a signal may multiply as well.
         self._lock = threading.RLock()
         self._memory: dict[int, Array] = {}
-        # With the view of it that is alive as long as somebody holds it.
+        # With the view of it that is alive as long as it is in use.
         self._lent: dict[int, tuple[ReferenceType[Any], Array]] = {}
 
     @property
@@ -77,7 +77,7 @@ class KeptBuffers:
         return block
 
     def _collect(self) -> None:
-        """Find memory that nobody holds any more."""
+        """Find memory to take again: no view of it is left."""
         for key, (block, memory) in [*self._lent.items()]:
             if block() is None:
                 self._memory[key] = memory

@@ -34,7 +34,7 @@ def as_groups(x: Array) -> Array:
 # Not frozen: that takes four times as long to make.
 @dataclass(slots=True)
 class CpuEncoded:
-    """Planes of either side, which nobody changes.
+    """Planes of either side, which are never changed.
 
     Attributes
     ----------

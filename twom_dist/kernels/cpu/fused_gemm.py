@@ -67,7 +67,7 @@ def gemm_fused(
             right = left.reordered(twin)
         residues: Array = np.ndarray(shape, BYTE, take_bytes(nbytes))
         multiply_planes(left, right, system, residues, None, few, triangle)
-        # Bands of rows are derived, decoded and closed while they are at hand, if they
+        # Bands of rows are derived, decoded and closed while they are in cache, if they
         # are enough: two for each thread, one longer and one shorter, take equal times.
         bands, before, after = -(-x.shape[-2] // BAND), None, None
         one = x.ndim == 2 and bands >= 2 * num_threads()

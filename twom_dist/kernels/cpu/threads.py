@@ -131,7 +131,7 @@ class _Loop:
         self._lock, self._done = threading.Lock(), threading.Lock()
         self._done.acquire()
         self._threads = 1
-        # Where whoever helps may run: wherever the caller may.
+        # Helping threads may run on the cores of the caller.
         self.cores: set[int] | None = None
         self._error: BaseException | None = None
 

@@ -64,7 +64,7 @@ def multiply(x: Array, y: Array, sums: Array) -> None:
     one, zero = factors.ctypes.data, factors[1:].ctypes.data
     tail = (arithmetic, _CUBLAS_GEMM_DEFAULT)
     steps = [t.strides[0] // t.itemsize for t in (y, x, sums)]
-    # The handle is CuPy's: somebody may have left factors to be read on the device.
+    # The handle is CuPy's: its pointer mode may have been left as "device".
     before = cublas.getMathMode(handle), cublas.getPointerMode(handle)
     try:
         cublas.setMathMode(handle, mode)

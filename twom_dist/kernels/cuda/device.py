@@ -134,7 +134,7 @@ class CudaDevice(Streams):
         """Copy a small array of the host; what launches next finds it."""
         import cupy
 
-        # By pinned memory, so that nobody waits, and x need not stay.
+        # By pinned memory, so that nothing waits, and x need not be kept.
         return cupy.asarray(x)
 
     def fetch(

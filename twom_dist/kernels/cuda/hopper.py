@@ -35,7 +35,7 @@ def cubin_of(module: Module) -> bytes:
     """Compile for sm_90a, or read what an earlier process has compiled.
 
     The code is kept beside CuPy's, where CuPy keeps any and that can be written to,
-    behind a digest by which damaged code is told, and compiled again.
+    behind a digest: damaged code is recognised, and compiled again.
     """
     from cupy.cuda import nvrtc
 

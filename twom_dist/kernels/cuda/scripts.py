@@ -105,7 +105,7 @@ class _Nowhere:
 class Recorder:
     """A stand-in for a device, that writes a script: nothing is launched.
 
-    So do NumPy's arrays, which nobody reads, for those that a script is run with.
+    So do NumPy arrays, which are never read, for those that a script is run with.
     """
 
     def __init__(self, device: Any, given: Mapping[str, Array | None]) -> None:

@@ -33,7 +33,7 @@ def available_bytes(device: CudaDevice, needed: int) -> int:
     limit, unasked = workspace_bytes(total), unasked_bytes(device)
     if setting("workspace-bytes") is None and needed > unasked:
         free = device.free_bytes()
-        # Where nobody knows what is free, each task may find the whole limit taken.
+        # Where free memory is unknown, each task may find the whole limit taken.
         share = limit // count_sharers() if free is None else free * tuning.FREE_SHARE
         limit = min(limit, max(unasked, int(share)))
     second = workspace_share()

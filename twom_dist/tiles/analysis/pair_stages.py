@@ -146,6 +146,6 @@ def settle_by_pairs(spec: Spec, settled: Spec, found: Sequence[float]) -> Spec:
     decide = ways[settled.asks_for_errors]
     decided = settled.with_moduli(*decide(settled, settled.rho, largest))
     if decided.stands_in and spec.lazy:
-        # Nobody sees what a task has decided; eager products and jobs tell themselves.
+        # Tasks have no caller to warn; eager products and jobs warn by themselves.
         warn_of_native(tasks.on_worker())
     return decided

@@ -61,7 +61,7 @@ class StreamedGraph(Graph):
             fresh = []
         args = tuple(self._make(x) if isinstance(x, _Wanted) else x for x in args)
         if stage == "octaves":
-            # Whoever takes the octaves reads the tiles, and holds one at a time.
+            # The task that takes the octaves reads the tiles, one at a time.
             return Task(None, run, function, *map(as_given, args))
         if not fresh:
             return super().call(stage, where, function, *args)

@@ -193,11 +193,11 @@ class Opened:
 
     @contextmanager
     def _read(self, key: _Key) -> Iterator[int]:
-        """Open an allocation, which nobody closes while it is read."""
+        """Open an allocation, which stays open while it is read."""
         with self._changed:
             if key not in self._open:
                 self._make_room(key)
-            if key not in self._open:  # nobody has opened it meanwhile
+            if key not in self._open:  # no other thread has opened it meanwhile
                 self._open[key] = _Open(self.ipc.open(key[-1]))
             self._open.move_to_end(key)
             found = self._open[key]
@@ -220,9 +220,9 @@ class Opened:
                 self._close(key, found)
 
     def _close(self, key: _Key, found: _Open) -> None:
-        """Close an allocation when nobody reads it any more."""
+        """Close an allocation after its last read."""
         self._changed.wait_for(lambda: not found.readers)
-        if self._open.get(key) is found:  # nobody has closed it meanwhile
+        if self._open.get(key) is found:  # no other thread has closed it meanwhile
             del self._open[key]
             self.ipc.close(key[0], found.address)
 

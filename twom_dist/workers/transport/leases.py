@@ -80,7 +80,7 @@ def is_held(ticket: Ticket) -> bool:
 
 
 def map_lease(ticket: Ticket) -> Array:
-    """Return the bytes of a lease: an array of our own, whose pages nobody copies.
+    """Return the bytes of a lease: an array of our own, whose pages are not copied.
 
     It is private: what is written into it stays here. Its pages go with it.
     """

@@ -81,7 +81,7 @@ class TransportPlugin(WorkerPlugin):
     async def _find_passage(self, comm: Any, who: str) -> Passage | None:
         """Return the ways that the process at the other end can use, None without any.
 
-        A connection lasts no longer than that process, whoever gets its address next.
+        A connection lasts no longer than that process, whichever gets its address next.
         """
         least = LEAST.get(comm.peer_address.partition("://")[0])
         on_device = "cupy" in sys.modules

@@ -92,7 +92,7 @@ def place_product(states: list[Any], workers: list[str]) -> Placed:
 
 
 def is_restricted(ts: Any) -> bool:
-    """Tell whether somebody else has said where a task may run."""
+    """Return whether the workers of a task are restricted already."""
     return bool(
         ts.worker_restrictions or ts.host_restrictions or ts.resource_restrictions
     )
@@ -115,7 +115,7 @@ def _is_tile(task: Any, own: str) -> bool:
 
 
 def _list_scaling(needed: Iterable[Any]) -> list[Any]:
-    """List the scaling tasks of one product that nobody has placed."""
+    """List the scaling tasks of one product that are not placed yet."""
     found: dict[Any, None] = {}
     tasks = [*needed]
     while tasks:
@@ -214,6 +214,6 @@ def with_ancestors(tiles: list[tuple[Any, str]]) -> Iterator[tuple[Any, str]]:
 
 
 def _may_be_placed(task: Any) -> bool:
-    """Tell whether a task is still to be computed, and nobody has said where."""
+    """Return whether a task is still to be computed, anywhere."""
     to_be_computed = task.state in ("released", "waiting", "no-worker")
     return to_be_computed and not task.who_has and not is_restricted(task)

@@ -20,7 +20,7 @@ from .assignment import place_product, stage_and_token
 from .input_homes import READER
 
 PLUGIN_NAME = "twom-placement"
-# States of tasks of an earlier graph that is computed once more.
+# States of tasks of an earlier graph that is computed again.
 _BEGUN = ("processing", "memory")
 # What the logs of workers say of tiles that are dropped.
 DROPPED = "twom-dropped"
@@ -30,7 +30,7 @@ PAUSE_SECONDS = 5.0
 
 
 class ReplicaCounts:
-    """For each worker the tiles that it has got, and the tasks that wait for them.
+    """For each worker the tiles that it has received, and the tasks that need them.
 
     The scheduler's memory manager looks for such copies every two seconds; a product of
     GPUs is done by then, and a worker that went along k would hold all that it had got.
@@ -54,7 +54,7 @@ class ReplicaCounts:
         return self._waiting.get(worker, ())
 
     def done(self, task: Any) -> tuple[str, list[Any]]:
-        """Return the tiles that a worker needs no more after this task."""
+        """Return the tiles that a worker no longer needs after this task."""
         if task not in self._tasks:
             return "", []
         worker, tiles = self._tasks.pop(task)
@@ -179,7 +179,7 @@ class PlacementPlugin(SchedulerPlugin):
                 loop.call_soon(self._drop_replicas, worker, tiles)
         if finish == "forgotten":
             self.placed.discard(key)
-            # A worker may still run it: the memory manager drops what it has got.
+            # A worker may still run it: the memory manager drops what it has received.
             self.replicas.done(key)
         stealing = self.scheduler.extensions.get("stealing")
         if finish == "processing" and stealing is not None:
@@ -191,7 +191,7 @@ class PlacementPlugin(SchedulerPlugin):
                     unknown.discard(task)
 
     def _drop_replicas(self, worker: str, tiles: list[Any]) -> None:
-        """Have a worker drop tiles that a product needs there no more.
+        """Have a worker drop tiles that a product no longer needs there.
 
         Those that another task there needs stay: the worker would stop without them.
         """
