@@ -11,7 +11,10 @@ References
 """
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from ..kernels.double_double import add_pairs
 from ..kernels.family import namespace
@@ -35,7 +38,100 @@ class Operand(NamedTuple):
 Product = tuple[Operand, Operand]
 
 
-def as_products(given: Sequence[Any], spec: Spec) -> list[Product]:
+def multiply_panel(
+    spec: Spec, diagonal: bool, before: Sequence[Accumulator] | None, *operands: Any
+) -> tuple[Accumulator, ...]:
+    """Multiply one panel of a cell and add it to those before.
+
+    `diagonal`: whether the diagonal of an update's result runs through the cell;
+    `operands`: rows of op(A) and of op(B)^T in turn, each followed by its exponents.
+    """
+    return _multiply(_as_products(operands, spec), spec, diagonal, before)
+
+
+def finish_cell(
+    spec: Spec,
+    diagonal: bool,
+    before: Sequence[Accumulator] | None,
+    c: Array | None,
+    *operands: Any,
+    out: Array | None = None,
+) -> Array:
+    """Multiply the last (or only) panel of a cell and decode it: a tile of C.
+
+    `c`: the tile of C where beta is not 0; `out`: where the tile may be written to.
+    """
+    products = _as_products(operands, spec)
+    # Only a triangle is multiplied if no other task has added to the tile: that task
+    # may run on another device, which derives products in its own way.
+    triangle = _wanted_triangle(spec, diagonal) if before is None else "full"
+    accumulators = _multiply(products, spec, diagonal, before, triangle)
+    scales = [(left.exponents, right.exponents) for left, right in products]
+    return decode_cell(accumulators, scales, spec, diagonal, c, out)
+
+
+def add_parts(
+    spec: Spec, first: Sequence[Accumulator], second: Sequence[Accumulator]
+) -> tuple[Accumulator, ...]:
+    """Add the sums of two parts along k."""
+    both = zip(first, second, strict=True)
+    return tuple(tasks.add_accumulators(x, y, spec) for x, y in both)
+
+
+def finish_sums(
+    spec: Spec,
+    diagonal: bool,
+    total: Sequence[Accumulator],
+    c: Array | None,
+    shape: tuple[int, int],
+    *scales: Array | None,
+    out: Array | None = None,
+) -> Array:
+    """Decode the sums of all of k: a tile of C.
+
+    `scales`: exponents of rows of op(A) and of op(B)^T in turn.
+    """
+    pairs = [*zip(scales[::2], scales[1::2], strict=True)]
+    if spec.exact:
+        zeros = namespace(total[0].values).zeros
+        exponents = tuple(zeros(size, np.int32) for size in shape)
+        pairs = [exponents[:: 1 - 2 * n] for n in range(len(pairs))]
+    return decode_cell(total, pairs, spec, diagonal, c, out)
+
+
+def add_alone(
+    spec: Spec,
+    diagonal: bool,
+    shape: tuple[int, int],
+    c: Array | None,
+    out: Array | None = None,
+) -> Array:
+    """Return beta C, or zeros, where nothing is multiplied."""
+    if c is None:
+        return zero_tile(spec, shape)
+    out = load_engine(spec).scale_and_add(None, 0, spec.beta, c, spec.dtype)
+    return _close(out, spec) if diagonal else out
+
+
+def mirror_tile(spec: Spec, tile: Array, out: Array | None = None) -> Array:
+    """Conjugate-transpose (or transpose) a tile: one that is not computed."""
+    engine, conjugate = load_engine(spec), spec.routine.hermitian
+    if spec.components == 2:
+        both = [engine.mirror_tile(x, conjugate=conjugate) for x in tile]
+        return namespace(tile).stack(both)
+    return engine.mirror_tile(tile, conjugate=conjugate, out=out)
+
+
+def zero_tile(spec: Spec, shape: tuple[int, int], out: Array | None = None) -> Array:
+    """Make a tile of the triangle that was not asked for, or of an empty product."""
+    if out is not None:
+        out[...] = 0
+        return out
+    family = import_module(load_engine(spec).family)
+    return family.zeros(spec.tile_shape(*shape), spec.dtype)
+
+
+def _as_products(given: Sequence[Any], spec: Spec) -> list[Product]:
     """Pair rows of both sides; `given` lists each row before its exponents."""
     operands = [*map(Operand, given[::2], given[1::2])]
     if spec.exact:
@@ -44,35 +140,7 @@ def as_products(given: Sequence[Any], spec: Spec) -> list[Product]:
     return [*zip(operands[::2], operands[1::2], strict=True)]
 
 
-def compute_cell(
-    products: Sequence[Product],
-    spec: Spec,
-    diagonal: bool,
-    before: Sequence[Accumulator] | None = None,
-    c: Array | None = None,
-    out: Array | None = None,
-) -> Array:
-    """Multiply the last (or only) panel of a cell and finish it: a tile of C.
-
-    `diagonal`: whether the diagonal of an update's result runs through the cell;
-    `before`: of the panels before; `c`: the tile of C where beta is not 0; `out`: where
-    the tile may be written to.
-    """
-    # Only a triangle is multiplied if no other task has added to the tile: that task
-    # may run on another device, which derives products in its own way.
-    triangle = _wanted_triangle(spec, diagonal) if before is None else "full"
-    accumulators = multiply_cell(products, spec, diagonal, before, triangle)
-    scales = [(left.exponents, right.exponents) for left, right in products]
-    return finish(accumulators, scales, spec, diagonal, c, out)
-
-
-def add_alone(spec: Spec, diagonal: bool, c: Array) -> Array:
-    """Return ``beta C``."""
-    out = load_engine(spec).scale_and_add(None, 0, spec.beta, c, spec.dtype)
-    return _close(out, spec) if diagonal else out
-
-
-def multiply_cell(
+def _multiply(
     products: Sequence[Product],
     spec: Spec,
     diagonal: bool,
@@ -97,7 +165,7 @@ def multiply_cell(
     )
 
 
-def finish(
+def decode_cell(
     accumulators: Sequence[Accumulator],
     scales: Sequence[tuple[Any, Any]],
     spec: Spec,
@@ -130,7 +198,7 @@ def finish(
         for accumulator, (rows, columns) in zip(accumulators, scales, strict=True)
     ]
     # A diagonal cell has a single product.
-    mirrored = mirror_tile(decoded[-1], spec)
+    mirrored = mirror_tile(spec, decoded[-1])
     if spec.components == 2:
         out = add_pairs(decoded[0], mirrored)
         return _close(out, spec) if diagonal else out
@@ -174,12 +242,3 @@ def _close(tile: Array, spec: Spec) -> Array:
     for component in tile if spec.components == 2 else (tile,):
         engine.symmetrise_diagonal_tile(component, conjugate=conjugate, uplo=spec.uplo)
     return tile
-
-
-def mirror_tile(tile: Array, spec: Spec, out: Array | None = None) -> Array:
-    """Conjugate-transpose (or transpose) a tile, which may be written to `out`."""
-    engine, conjugate = load_engine(spec), spec.routine.hermitian
-    if spec.components == 2:
-        both = [engine.mirror_tile(x, conjugate=conjugate) for x in tile]
-        return namespace(tile).stack(both)
-    return engine.mirror_tile(tile, conjugate=conjugate, out=out)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..typing import Cell
-from . import stages
+from . import cells, stages
 from .analysis.moduli import choose_moduli
 from .grid import Panel, Partial, add_up
 from .interpreter import (
@@ -105,7 +105,7 @@ def multiply(ex: Interpreter, spec: Spec, found: Findings) -> None:
         ex.emit((i, j), tile)
         if spec.routine.triangle and i != j:
             full, shape = spec.uplo == "full", (ex.grid.n[j], ex.grid.m[i])
-            other = stages.mirror_tile if full else stages.zero_tile
+            other = cells.mirror_tile if full else cells.zero_tile
             own = tile if full else shape
             ex.emit((j, i), ex.call("update", (j, i), other, spec, own))
 
@@ -121,7 +121,7 @@ def multiply_cell(
     (i, j), grid, c = cell, ex.grid, ex.added(cell)
     shape, diagonal = (grid.m[i], grid.n[j]), spec.routine.triangle and i == j
     if spec.empty:
-        return ex.call("product", cell, stages.add_alone, spec, diagonal, shape, c)
+        return ex.call("product", cell, cells.add_alone, spec, diagonal, shape, c)
     settled = found.spec
     both = [x for own in spec.routine.pairs(i, j) for x in zip(SIDES, own, strict=True)]
     scales = [exponents.get((spec.side_of(side), x)) for side, x in both]
@@ -132,7 +132,7 @@ def multiply_cell(
             yield scale
 
     def add(place: tuple[int, ...], x: Value, y: Value) -> Value:
-        return ex.call("reduce", (*cell, *place), stages.add_parts, settled, x, y)
+        return ex.call("reduce", (*cell, *place), cells.add_parts, settled, x, y)
 
     alone, layers = len(grid.parts) == 1, []
     for layer, parts in enumerate(grid.layers):
@@ -142,19 +142,19 @@ def multiply_cell(
             # The last panel of a single part is multiplied where it is decoded.
             for panel in part[: len(part) - alone]:
                 where, rows = (*cell, layer, panel[0]), operands(panel)
-                multiply = stages.multiply_panel
+                multiply = cells.multiply_panel
                 before = ex.call(
                     "panel", where, multiply, settled, diagonal, before, *rows
                 )
             sums.append(Partial(layer, part[0][0], 1, before))
         layers.append(add_up(sums, add))
     if alone:
-        last, finish = operands(grid.panels[-1]), stages.finish_cell
+        last, finish = operands(grid.panels[-1]), cells.finish_cell
         return ex.call("product", cell, finish, settled, diagonal, before, c, *last)
     # Cells beside one another end on different layers.
     turn = (i + j) % len(layers)
     total = add_up(layers[turn:] + layers[:turn], add).sums
-    join = stages.finish_sums
+    join = cells.finish_sums
     return ex.call("product", cell, join, settled, diagonal, total, c, shape, *scales)
 
 

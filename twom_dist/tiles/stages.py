@@ -1,4 +1,6 @@
-"""The stages of `program`: functions of a spec, rows of tiles and earlier results.
+"""The stages of `program` up to scales; those of the product are in `cells`.
+
+Stages are functions of a spec, rows of tiles and earlier results.
 
 Arrays in memory and every dask scheduler share them. They never write to their inputs:
 dask may hold these, send them or compute from them again.
@@ -6,18 +8,15 @@ dask may hold these, send them or compute from them again.
 
 from collections.abc import Sequence
 from functools import reduce
-from importlib import import_module
 from operator import add
 from typing import Any
 
 import numpy as np
 
-from ..kernels.family import convert, join, namespace
+from ..kernels.family import convert, join
 from ..kernels.statistics import Ask, RowStatistics
 from ..moduli import norm_bits, scaling_rule
 from ..typing import Array
-from . import cells, tasks
-from .accumulator import Accumulator
 from .analysis import equilibration
 from .blocks import unlike_chunks
 from .grid import Chunks
@@ -127,7 +126,7 @@ def take_shifts(spec: Spec, shifts: Sequence[Array] | None, step: int) -> Array 
     return None if shifts is None else shifts[step]
 
 
-# --- the product ----------------------------------------------------------------------
+# --- what scales ----------------------------------------------------------------------
 
 
 def choose_exponents(spec: Spec, measured: RowStatistics) -> Array | None:
@@ -146,81 +145,3 @@ def choose_exponents(spec: Spec, measured: RowStatistics) -> Array | None:
 def scale_in_one(spec: Spec, row: Row) -> Array | None:
     """Measure rows along all of k, and choose their exponents."""
     return choose_exponents(spec, row_sums(spec, row, None))
-
-
-def multiply_panel(
-    spec: Spec, diagonal: bool, before: Sequence[Accumulator] | None, *operands: Any
-) -> tuple[Accumulator, ...]:
-    """Multiply one panel of a cell and add it to those before.
-
-    `operands`: rows of op(A) and of op(B)^T in turn, each followed by its exponents.
-    """
-    products = cells.as_products(operands, spec)
-    return cells.multiply_cell(products, spec, diagonal, before)
-
-
-def finish_cell(
-    spec: Spec,
-    diagonal: bool,
-    before: Sequence[Accumulator] | None,
-    c: Array | None,
-    *operands: Any,
-    out: Array | None = None,
-) -> Array:
-    """Multiply the last panel of a cell and decode it: a tile of C."""
-    products = cells.as_products(operands, spec)
-    return cells.compute_cell(products, spec, diagonal, before, c, out)
-
-
-def add_parts(
-    spec: Spec, first: Sequence[Accumulator], second: Sequence[Accumulator]
-) -> tuple[Accumulator, ...]:
-    """Add the sums of two parts along k."""
-    both = zip(first, second, strict=True)
-    return tuple(tasks.add_accumulators(x, y, spec) for x, y in both)
-
-
-def finish_sums(
-    spec: Spec,
-    diagonal: bool,
-    total: Sequence[Accumulator],
-    c: Array | None,
-    shape: tuple[int, int],
-    *scales: Array | None,
-    out: Array | None = None,
-) -> Array:
-    """Decode the sums of all of k: a tile of C.
-
-    `scales`: exponents of rows of op(A) and of op(B)^T in turn.
-    """
-    pairs = [*zip(scales[::2], scales[1::2], strict=True)]
-    if spec.exact:
-        zeros = namespace(total[0].values).zeros
-        exponents = tuple(zeros(size, np.int32) for size in shape)
-        pairs = [exponents[:: 1 - 2 * n] for n in range(len(pairs))]
-    return cells.finish(total, pairs, spec, diagonal, c, out)
-
-
-def add_alone(
-    spec: Spec,
-    diagonal: bool,
-    shape: tuple[int, int],
-    c: Array | None,
-    out: Array | None = None,
-) -> Array:
-    """Return beta C, or zeros, where nothing is multiplied."""
-    return zero_tile(spec, shape) if c is None else cells.add_alone(spec, diagonal, c)
-
-
-def mirror_tile(spec: Spec, tile: Array, out: Array | None = None) -> Array:
-    """Make a tile of the triangle that is not computed."""
-    return cells.mirror_tile(tile, spec, out)
-
-
-def zero_tile(spec: Spec, shape: tuple[int, int], out: Array | None = None) -> Array:
-    """Make a tile of the triangle that was not asked for, or of an empty product."""
-    if out is not None:
-        out[...] = 0
-        return out
-    family = import_module(load_engine(spec).family)
-    return family.zeros(spec.tile_shape(*shape), spec.dtype)

@@ -78,6 +78,7 @@ def test_the_program_of_a_product_is_one_page_and_alone_calls_its_stages():
     imports = [(name, target) for name, _, target in our_imports()]
     for stages, caller in (
         ("stages", "program"),
+        ("cells", "program"),
         ("analysis.pair_stages", "analysis.moduli"),
     ):
         callers = {name for name, target in imports if target == f"tiles.{stages}"}

@@ -28,7 +28,7 @@ WORKERS = 2
 FAST = {"engine": "reference", "num_moduli": 16}
 multiply = partial(jobs.multiply, **FAST)
 STAGES = {
-    "product": "twom_dist.tiles.cells.compute_cell",
+    "product": "twom_dist.tiles.cells.decode_cell",
     "writing": "twom_dist.jobs.tiles.write_tile",
 }
 

@@ -14,7 +14,7 @@ from tests.support.jobs import addresses, local_workers, wait_until
 from tests.support.strategies import random_matrix
 from tests.support.transport import files_in_memory
 from tests.support.workers import PATIENT
-from twom_dist.workers.transport import leases, passage
+from twom_dist.workers.transport import leases, serialiser
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "memfd_create"), reason="files in memory are Linux's"
@@ -135,7 +135,7 @@ def fail_to_take():
     def fail(ticket):
         raise MemoryError("no room")
 
-    passage.map_lease = fail
+    serialiser.map_lease = fail
 
 
 def test_what_cannot_pass_goes_by_dask(tls):
