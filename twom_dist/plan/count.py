@@ -37,22 +37,18 @@ def count(grid: Grid, spec: Spec, job: bool, streams: bool) -> Counts:
     return Counts(ex.tasks, ex.gemms, ex.operations)
 
 
-def _count_prints(grid: Grid, spec: Spec) -> int:
-    """Count what `tiles.dask.streamed` adds: two tasks to the first read of a row."""
-    lines = grid.nt if spec.same_operand else grid.mt + grid.nt
-    if not (spec.native or spec.exact):
-        return 2 * lines * len(grid.strips)
-    # No analysis has read the rows: each is read once more for its checksums.
-    return lines * len(grid.panels)
-
-
 class _Counting:
     """An interpreter of `program` whose values are numbers of instances."""
 
     def __init__(self, grid: Grid, spec: Spec, job: bool, *, checked: bool) -> None:
         self.grid, self._spec, self._job, self._checked = grid, spec, job, checked
-        self.tasks = _count_prints(grid, spec) if checked else 0
-        self.gemms = self.operations = 0
+        self.tasks = self.gemms = self.operations = 0
+        if checked:
+            # `tiles.dask.streamed` adds two tasks to the first read of a row; where no
+            # analysis has read the rows, each is read once more for its checksums.
+            lines = grid.nt if spec.same_operand else grid.mt + grid.nt
+            unseen = spec.native or spec.exact
+            self.tasks = lines * len(grid.panels if unseen else grid.strips * 2)
         # Number of instances for which the program's current line stands.
         self._weight = 1
 

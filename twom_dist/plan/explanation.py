@@ -154,14 +154,12 @@ def add_findings(known: Explanation, found: Findings) -> Explanation:
         sides = [np.concatenate(left), np.concatenate(right or left)]
     return replace(
         known,
-        equilibrated=max([0, *(_largest(e) for e in found.shifts or ())]),
+        equilibrated=max(
+            [int(abs(e).max(initial=0)) for e in found.shifts or ()] or [0]
+        ),
         exponents=tuple(map(_range, sides)),
         nonfinite=tuple(int((e >= NONFINITE_ROW).sum()) for e in sides),
     )
-
-
-def _largest(shifts: Any) -> int:
-    return int(abs(shifts).max(initial=0))
 
 
 def _range(exponents: Any) -> tuple[int, int]:

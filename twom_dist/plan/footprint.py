@@ -50,17 +50,6 @@ class Share:
     mirrored: int = 0  # and of their mirror images
 
 
-def list_shares(grid: Grid, spec: Spec, placement: Placement) -> Iterable[Share]:
-    """List the workers' shares; only the largest if the result is a rectangle."""
-    if isinstance(placement, TriangleMap):
-        return _triangle_shares(grid, spec, placement)
-    rows, columns = (
-        max(sum(sizes[slot::slots]) for slot in range(min(slots, len(sizes))))
-        for sizes, slots in ((grid.m, placement.pr), (grid.n, placement.pc))
-    )
-    return [Share(rows + columns, rows * columns)]
-
-
 def _triangle_shares(grid: Grid, spec: Spec, placement: TriangleMap) -> Iterable[Share]:
     """List the shares of a triangle.
 
@@ -109,7 +98,15 @@ def predict_memory(
     cells that are multiplied side by side along k, so that tiles of other workers are
     dropped after each panel.
     """
-    shares = list_shares(grid, spec, placement)
+    if isinstance(placement, TriangleMap):
+        shares = [*_triangle_shares(grid, spec, placement)]
+    else:
+        # That of the largest alone.
+        rows, columns = (
+            max(sum(sizes[slot::slots]) for slot in range(min(slots, len(sizes))))
+            for sizes, slots in ((grid.m, placement.pr), (grid.n, placement.pc))
+        )
+        shares = [Share(rows + columns, rows * columns)]
     if job or spec.uplo != "full":
         shares = [replace(share, mirrored=0) for share in shares]
     if streams:

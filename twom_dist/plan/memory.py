@@ -1,6 +1,6 @@
 """Shares of a worker's memory, with the reason for each."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 from typing import Literal
 
@@ -92,10 +92,6 @@ class MemoryBudget:
     def _at_most(self, setting: str, default: int, parts: int) -> int:
         most, tiles = bytes_setting(setting, default), self.tile_bytes
         return most if tiles is None else min(most, int(tiles * CACHE_SHARE) // parts)
-
-    def stretch(self) -> "MemoryBudget":
-        """Return the budget of the smallest possible wave; products have no waves."""
-        return replace(self, stretched=self.kind in ("job", "device"))
 
     def least_limit(self, tile_bytes: int) -> int:
         """Return the limit that leaves `tile_bytes` for tiles, rounded up to MiB."""

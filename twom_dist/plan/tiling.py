@@ -253,7 +253,8 @@ def _plan_wave(
     """Plan a wave; the smallest possible one may take more memory than others."""
     plan = make_plan(spec, chunks, cluster, job=True, streams=streams)
     if not plan.fits(leaving=False):
-        cluster = replace(cluster, memory=cluster.memory.stretch())
+        jobs = cluster.memory.kind in ("job", "device")
+        cluster = replace(cluster, memory=replace(cluster.memory, stretched=jobs))
         plan = make_plan(spec, chunks, cluster, job=True, streams=streams)
     return check_fit(plan)
 

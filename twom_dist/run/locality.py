@@ -37,8 +37,11 @@ def follow_holders(grid: Grid, spec: Spec, a: Any, b: Any) -> Grid:
         held[step].update(dict.fromkeys(where.get(future.key, ()), size))
     holders = [next(iter(found.most_common(1)), (None,))[0] for found in held]
     lengths = [sum(hi - lo for part in x for lo, hi in part) for x in grid.layers]
-    team = max(1, len({*filter(None, holders)}) // len(lengths))
-    order = share_out(_as_teams(holders, team), lengths)
+    # All workers of a layer have one number.
+    known = sorted({x for x in holders if x is not None})
+    team = max(1, len(known) // len(lengths))
+    teams = [None if x is None else known.index(x) // team for x in holders]
+    order = share_out(teams, lengths)
     return replace(grid, k=tuple(grid.k[s] for s in order), order=order)
 
 
@@ -59,12 +62,6 @@ def _list_held(
             i, step = key[1:] if straight else key[:0:-1]
             found.append((step, sizes[i], value))
     return found
-
-
-def _as_teams(holders: Sequence[str | None], size: int) -> list[int | None]:
-    """Give all workers of a layer one number; a layer has so many."""
-    known = sorted({x for x in holders if x is not None})
-    return [None if x is None else known.index(x) // size for x in holders]
 
 
 def share_out(holders: Sequence[T | None], lengths: Sequence[int]) -> tuple[int, ...]:

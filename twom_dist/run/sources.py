@@ -130,20 +130,19 @@ def _collect(
         if key in own:
             continue
         node = graph.get(key)
-        if node is None or (isinstance(node, DataNode) and _is_future(node.value)):
+        if node is None:
             return None
-        if not isinstance(node, DataNode) and key not in free:
+        if isinstance(node, DataNode):
+            # Without importing distributed.
+            if type(node.value).__module__.partition(".")[0] == "distributed":
+                return None
+        elif key not in free:
             uses[key] += 1
             if uses[key] > _MOST_CHUNKS:
                 return None
         own[key] = node
         wanted += node.dependencies
     return own
-
-
-def _is_future(x: Any) -> bool:
-    """Tell a future of distributed, without importing it."""
-    return type(x).__module__.partition(".")[0] == "distributed"
 
 
 # For each choice of the setting, whether tasks make their inputs, in order.

@@ -118,8 +118,14 @@ def multiply_panel(
         # Kernels trust sizes that could not be checked while they were unknown.
         if size != tuple(x.view(step, spec).shape[-2] for x in (left, right)):
             raise unlike_chunks()
+        x = encode_tile(left, step, rows, spec)
+        if left.tiles is right.tiles and spec.twin_order is not None:
+            y = x.reordered(spec.twin_order)
+        else:
+            y = encode_tile(right, step, columns, spec)
         values = engine.multiply(
-            *_encode_pair(left, right, step, rows, columns, spec),
+            engine.retain(x),  # both are kept for their product
+            engine.retain(y),
             spec.system,
             values,
             # Other tasks may read the old sums, and a task may run again.
@@ -152,19 +158,6 @@ def add_accumulators(x: Accumulator, y: Accumulator, spec: Spec) -> Accumulator:
     fills = [t.fill for t in (x, y) if t.fill is not None]
     fill = fills[0].plus(fills[1]) if len(fills) == 2 else next(iter(fills), None)
     return _accumulator(values, fill)
-
-
-def _encode_pair(
-    left: Row, right: Row, step: int, rows: Array, columns: Array, spec: Spec
-) -> tuple[Encoded, Encoded]:
-    """Encode or find both sides, and keep them for their product."""
-    engine = load_engine(spec)
-    x = encode_tile(left, step, rows, spec)
-    if left.tiles is right.tiles and spec.twin_order is not None:
-        y = x.reordered(spec.twin_order)
-    else:
-        y = encode_tile(right, step, columns, spec)
-    return engine.retain(x), engine.retain(y)
 
 
 def _multiply_native(

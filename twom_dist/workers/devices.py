@@ -64,7 +64,14 @@ def _measure(data: Any) -> WorkerDevice:
     module = getattr(cupy.cuda.get_allocator(), "__module__", None) or ""
     if module.partition(".")[0] == "rmm":
         # RMM does not tell how much of its pool is used.
-        own, held = _rmm_bytes(), _weigh(cupy, data)
+        import rmm
+
+        resource = rmm.mr.get_current_device_resource()
+        # Look below adaptors that log or count allocations.
+        while resource is not None and not hasattr(resource, "pool_size"):
+            resource = getattr(resource, "upstream_mr", None)
+        own = 0 if resource is None else int(resource.pool_size())
+        held = _weigh(cupy, data)
     elif limit := int(pool.get_limit()):
         limits.append(limit)
     # dask-cuda counts the tiles on the device; dask counts them as if on the host.
@@ -77,17 +84,6 @@ def _measure(data: Any) -> WorkerDevice:
         held_bytes=held,
         most_bytes=min(limits, default=None),
     )
-
-
-def _rmm_bytes() -> int:
-    """Return the size of RMM's pool, if it has one."""
-    import rmm
-
-    resource = rmm.mr.get_current_device_resource()
-    # Look below adaptors that log or count allocations.
-    while resource is not None and not hasattr(resource, "pool_size"):
-        resource = getattr(resource, "upstream_mr", None)
-    return 0 if resource is None else int(resource.pool_size())
 
 
 def _weigh(cupy: Any, data: Any) -> int:

@@ -292,7 +292,10 @@ def _choose_transport(
 
     Without a protocol dask takes tls if there are credentials, otherwise tcp.
     """
-    asked = protocol or _implied_protocol(options)
+    scheme, found, _ = str(options.get("host")).partition("://")
+    # What these options imply if none is named.
+    implied = "ucx" if any(map(options.get, _OF_UCX)) else scheme if found else None
+    asked = protocol or implied
     if asked and not asked.startswith(("tls", "wss")) and security is not False:
         problem = f"the protocol {asked!r} does not encrypt"
         remedy = "Omit it, or give security=False as well"
@@ -300,11 +303,3 @@ def _choose_transport(
             remedy += ", which opens every network interface to everybody"
         raise PlanError(problem, remedy, "unencrypted-protocol")
     return protocol, (security is None or security) or None
-
-
-def _implied_protocol(options: dict[str, Any]) -> str | None:
-    """Return the protocol that these options imply if none is named."""
-    if any(options.get(name) for name in _OF_UCX):
-        return "ucx"
-    scheme, found, _ = str(options.get("host")).partition("://")
-    return scheme if found else None

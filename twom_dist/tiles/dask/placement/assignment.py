@@ -56,7 +56,12 @@ def place_product(states: list[Any], workers: list[str]) -> Placed:
         for task in ts.dependencies:
             needed[task].add(_cell(ts))
     own = stage_and_token(states[0].key)[1]
-    uses = {task: cells for task, cells in needed.items() if _is_tile(task, own)}
+    uses: dict[Any, set[Place]] = {}
+    for task, cells in needed.items():
+        # Chunks of A, B and C, not the intermediate results of a product.
+        stage, token = stage_and_token(task.key)
+        if not stage or (stage in RESULTS and token != own):
+            uses[task] = cells
     assignment = _choose({_cell(ts) for ts in states}, uses, workers)
     placed: dict[Any, str] = {}
     for ts in states:
@@ -106,12 +111,6 @@ def _cell(ts: Any) -> Place:
         sums = (x.key[3] for x in ts.dependencies if stage_and_token(x.key)[0] in SUMS)
         rest = [next(sums, 0)]
     return i, j, rest[0]
-
-
-def _is_tile(task: Any, own: str) -> bool:
-    """Tell a chunk of A, B or C from the intermediate results of a product."""
-    stage, token = stage_and_token(task.key)
-    return not stage or (stage in RESULTS and token != own)
 
 
 def _list_scaling(needed: Iterable[Any]) -> list[Any]:

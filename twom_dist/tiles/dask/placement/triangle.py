@@ -120,14 +120,6 @@ def held_rows(cells: Mapping[Cell, int]) -> dict[int, set[int]]:
     return dict(rows)
 
 
-def loads(cells: Mapping[Cell, int]) -> Counter[int]:
-    """Work of each slot: 1 for a diagonal tile, 2 for another."""
-    work: Counter[int] = Counter()
-    for cell, slot in cells.items():
-        work[slot] += _work(cell)
-    return work
-
-
 def place_triangle(count: int, workers: int) -> dict[Cell, int]:
     """Choose the slot of every cell (i, j) with i >= j: even loads, then few rows.
 
@@ -144,7 +136,10 @@ def place_triangle(count: int, workers: int) -> dict[Cell, int]:
     cells = [(i, j) for i in range(count) for j in range(i + 1)]
     if workers >= len(cells):
         return {cell: slot for slot, cell in enumerate(cells)}
-    cyclic = min(_cyclic_placements(cells, workers), key=_cost)
+    # On the grids that are nearest to squares.
+    grids = sorted(worker_grids(workers), key=lambda grid: abs(grid.pr - grid.pc))
+    placements = ({cell: x.slot(*cell) for cell in cells} for x in grids[:KEPT])
+    cyclic = min(placements, key=_cost)
     if workers == 1:
         return cyclic
     most_work, most_rows, _ = _cost(cyclic)
@@ -164,6 +159,7 @@ def place_triangle(count: int, workers: int) -> dict[Cell, int]:
 
 
 def _work(cell: Cell) -> int:
+    """Count 1 for a diagonal tile, 2 for another."""
     i, j = cell
     return 1 if i == j else 2
 
@@ -171,20 +167,16 @@ def _work(cell: Cell) -> int:
 def _cost(cells: Mapping[Cell, int]) -> tuple[int, int, int]:
     """Largest load, most rows on one slot, rows on all."""
     held = [len(rows) for rows in held_rows(cells).values()]
-    return max(loads(cells).values(), default=0), max(held, default=0), sum(held)
+    work: Counter[int] = Counter()
+    for cell, slot in cells.items():
+        work[slot] += _work(cell)
+    return max(work.values(), default=0), max(held, default=0), sum(held)
 
 
 def _rank(cells: Mapping[Cell, int], even: float) -> tuple[float, int, int, int]:
     """Rank a placement by its largest load, if not even, and then by its rows."""
     load, held, total = _cost(cells)
     return max(load, even), held, total, load
-
-
-def _cyclic_placements(cells: list[Cell], workers: int) -> Iterator[dict[Cell, int]]:
-    """Place the triangle on the cyclic grids that are nearest to squares."""
-    grids = sorted(worker_grids(workers), key=lambda grid: abs(grid.pr - grid.pc))
-    for grid in grids[:KEPT]:
-        yield {cell: grid.slot(*cell) for cell in cells}
 
 
 def _search_design(rows: int, workers: int, even: float) -> BlockDesign:
