@@ -2,14 +2,11 @@
 
 import click
 
-from .doctor import doctor
 from .failures import EPILOG, SentenceGroup
-from .info import info
+from .machine import doctor, scripts, tune
+from .outputs import clean, info, status
 from .plan import plan
 from .products import products
-from .scripts import scripts
-from .status import clean, status
-from .tune import tune
 
 __all__ = ["main"]
 

@@ -3,6 +3,7 @@
 import json
 import logging
 import warnings
+from asyncio import run
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from time import monotonic, sleep
@@ -118,30 +119,22 @@ def _read_scheduler_file(path: str, timeout: float) -> str:
 
 def _reach(address: str, timeout: float) -> Any:
     from distributed import Client, Security
-    from distributed.comm import parse_address
-    from distributed.comm.registry import get_backend
+    from distributed.comm import connect as open_comm
     from distributed.versions import VersionMismatchWarning
 
+    async def look() -> None:
+        # A client that fails stays half-made, and complains when it is collected.
+        given = Security().get_connection_args("client")
+        (await open_comm(address, timeout=timeout, **given)).abort()
+
     try:
-        # A client of what is not an address, or has no port, stays half-made, and fails
-        # again when it is collected.
-        scheme, place = parse_address(address)
-        # Some transports have addresses without host and port.
-        with suppress(NotImplementedError):
-            get_backend(scheme).get_address_host_port(place)
-        # A client that may not connect stays half-made as well.
-        configured = Security().get_connection_args("client")
-        if scheme in ("tls", "wss"):
-            if configured["ssl_context"] is None:
-                raise ValueError("dask is configured without certificates")
-        elif configured["require_encryption"]:
-            raise ValueError("dask is configured to require encryption")
+        run(look())
         with warnings.catch_warnings():
             # Differences that matter are refused; the doctor tells the rest.
             warnings.simplefilter("ignore", VersionMismatchWarning)
             # A client that fails to start would stay the default one.
             return Client(address, timeout=timeout, set_as_default=False)
-    except (OSError, ValueError, TypeError, ImportError) as error:
+    except (OSError, ValueError, TypeError, ImportError, RuntimeError) as error:
         [reason, *_] = str(error).splitlines() or [type(error).__name__]
         problem = f"no scheduler answers at {address!r} in {timeout:g} s ({reason})"
         remedy = "Check the address, that the scheduler runs, and dask's TLS settings"

@@ -4,6 +4,7 @@ import io
 import json
 import time
 from importlib import import_module
+from itertools import product
 from socket import gethostname
 from typing import Any
 
@@ -156,12 +157,11 @@ def pack(found: Findings, spec: Spec) -> bytes:
     if found.shifts is not None:
         arrays["shifts"] = np.concatenate([*found.shifts])
     measured = found.measured or {}
-    for side in spec.sides if measured else ():
-        own = [measured[line] for line in sorted(measured) if line[0] == side]
-        for name in _FIELDS:
-            parts = [getattr(x, name) for x in own]
-            if parts[0] is not None:
-                arrays[f"{side}-{name}"] = np.concatenate(parts)
+    for side, name in product(spec.sides if measured else (), _FIELDS):
+        lines = (line for line in sorted(measured) if line[0] == side)
+        parts = [getattr(measured[line], name) for line in lines]
+        if parts[0] is not None:
+            arrays[f"{side}-{name}"] = np.concatenate(parts)
     stream = io.BytesIO()
     np.savez(stream, **arrays)
     return stream.getvalue()
@@ -180,15 +180,13 @@ def unpack(data: bytes, spec: Spec, grid: Grid) -> Findings | None:
         choice = tuple((p, kind) for p, kind in moduli)
         system = make_system(method, choice) if choice else None
         spec = spec.with_moduli(system, rho, decided_by)
-    shifts: Any = arrays.get("shifts")
     measured: dict[Line, RowStatistics] = {}
     for side, sizes in zip(SIDES, (grid.m, grid.n), strict=True):
-        if f"{side}-largest" not in arrays:
-            continue
-        parts = [_cut(arrays.get(f"{side}-{x}"), sizes) for x in _FIELDS]
-        for i, values in enumerate(zip(*parts, strict=True)):
-            measured[side, i] = RowStatistics(*values)
-    shifts = None if shifts is None else _cut(shifts, grid.k)
+        if f"{side}-largest" in arrays:
+            parts = (_cut(arrays.get(f"{side}-{x}"), sizes) for x in _FIELDS)
+            rows = enumerate(map(RowStatistics, *parts))
+            measured |= {(side, i): values for i, values in rows}
+    shifts = _cut(arrays["shifts"], grid.k) if "shifts" in arrays else None
     return Findings(spec, shifts, measured or None)
 
 

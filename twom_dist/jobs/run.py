@@ -1,5 +1,6 @@
 """One run of a job: what is settled before any work, and its output while it runs."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -149,7 +150,7 @@ def begin(
             with suppress(StoreError):
                 kept = 0 if wrong else len(run.finished())
                 looked = not wrong and place.find_look() is not None
-            if isinstance(error, StoreError) and _has_gone(place):
+            if isinstance(error, StoreError) and not os.path.exists(place.lock_path):
                 # A writer under way may have made a part of it again.
                 with suppress(StoreError):
                     place.remove()
@@ -219,15 +220,6 @@ def _settle(job: Job, cluster: Cluster, client: Any) -> tuple[Job, Cluster]:
         # Compile the kernels once, before anything is made.
         get_engine(job.engine)
     return job, cluster
-
-
-def _has_gone(place: Unfinished) -> bool:
-    """Return whether what a run has locked was moved or removed."""
-    try:
-        place.check_visible()
-    except StoreError as error:
-        return error.code == "file-missing"
-    return False
 
 
 def describe_kept(kept: int, run: Run, looked: bool) -> str:

@@ -50,7 +50,7 @@ AT_MOST = {
 }
 # Engines are loaded by their names; what is inside them is for those who examine it.
 ENGINES = tuple(f"kernels.{name}" for name in ("cpu", "cuda", "reference"))
-EXAMINERS = ("workers.diagnosis", "cli.info", "jobs.resources")
+EXAMINERS = ("workers.diagnosis", "cli.outputs", "jobs.resources")
 
 # Third party -> layers that import it at the top of a module, and layers that import it
 # where it is needed: inside a function, or for the type checker alone.
