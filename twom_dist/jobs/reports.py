@@ -205,7 +205,7 @@ def find_status(path: str | os.PathLike[str]) -> Status:
     place = find_unfinished(path)
     name, signs = str(place.location), place.watch()
     try:
-        left = place.find()
+        left = place.find_any()
     except StoreError:
         # A run that holds the lock may be moving its files.
         if not signs.locked:
@@ -213,14 +213,9 @@ def find_status(path: str | os.PathLike[str]) -> Status:
         left = None
     # A run that ends removes its files.
     with suppress(FileNotFoundError):
-        if left is not None:
+        if left is not None and not place.is_other(left[1]):
             return _describe(name, signs, *left)
-    # A run may be making another member of the file than the one asked for.
-    another = None
-    with suppress(StoreError):
-        if signs.locked and place.location.format == "hdf5":
-            another = find_unfinished(place.location.path).find()
-    if signs.locked and another is None:
+    if signs.locked and left is None:
         return Status(name, "running")
     try:
         matrix = open_matrix(path)

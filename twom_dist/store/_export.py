@@ -1,7 +1,6 @@
 """Conversion of a finished array into the other formats, and its final name."""
 
 import json
-import math
 import os
 import shutil
 from zipfile import ZIP_STORED, ZipFile
@@ -25,9 +24,10 @@ def export(output: Output, location: Location, path: str) -> str:
         return output.store
     member = location.member or DEFAULT_MEMBER
     if location.format == "hdf5":
-        if others := _count_bytes_beside(location):
+        there = location.member is not None and os.path.exists(location.path)
+        if there:
             shutil.copyfile(location.path, path)
-        _write_hdf5(output, path, member, "r+" if others else "w")
+        _write_hdf5(output, path, member, "r+" if there else "w")
     elif location.format == "npy":
         _write_npy(output, path)
     else:
@@ -37,20 +37,6 @@ def export(output: Output, location: Location, path: str) -> str:
             archive.write(plain, f"{member}.npy")
         remove(plain)
     return path
-
-
-def export_bytes(output: Output, location: Location) -> int:
-    """Return the disk space that `export` takes in addition to the output's own."""
-    if location.format == "hdf5":
-        return output.nbytes + _count_bytes_beside(location)
-    copies = {"zarr": 0, "npy": 1, "npz": 2}[location.format]
-    return copies * math.prod(output.shape) * output.dtype.itemsize
-
-
-def _count_bytes_beside(location: Location) -> int:
-    """Return the size of a file that a named member is added to; 0 if there is none."""
-    there = location.member is not None and os.path.exists(location.path)
-    return os.path.getsize(location.path) if there else 0
 
 
 def _write_npy(output: Output, path: str) -> None:

@@ -83,12 +83,11 @@ def make_absolute(path: str) -> str:
 
     What stands before ".." may be a link, and ".." is then above where it leads.
     """
-    parts = Path(path).parts
-    up = len(parts) - parts[::-1].index("..") if ".." in parts else 0
+    folder, name = os.path.split(path)
     try:
-        if up:
-            path = os.path.join(os.path.realpath(Path(*parts[:up])), *parts[up:])
-        return os.path.abspath(path)
+        if ".." in Path(folder).parts:
+            folder = os.path.realpath(folder)
+        return os.path.abspath(os.path.join(folder, name))
     except FileNotFoundError:
         raise StoreError(
             f"{path!r} is relative to the working directory, which has been removed",

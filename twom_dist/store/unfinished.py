@@ -15,13 +15,15 @@ from dask.utils import format_bytes
 from ..errors import StoreError
 from . import _tree as tree
 from ._errors import store_errors
-from ._export import export, export_bytes, publish
+from ._export import export, publish
 from ._guards import exclude_runs, is_locked, open_own
 from ._location import Location, make_absolute, parse_location
 from ._matrix import matrix_class
 from ._members import check_member, exclude_writers
 from .output import Manifest, Output, open_output
 
+# Arrays of an output on its disk at a time: tiles, export, and an .npz's own .npy file.
+_COPIES = {"zarr": 1, "npy": 2, "hdf5": 2, "npz": 3}
 # Name of the manifest's entry for the member that an output becomes.
 _MEMBER = "member"
 
@@ -67,15 +69,15 @@ class Unfinished:
 
     def find(self) -> tuple[Output, Manifest] | None:
         """Return what an earlier run left, with its manifest."""
-        left = self._find_any()
-        return None if left is None or self._is_other(left[1]) else left
+        left = self.find_any()
+        return None if left is None or self.is_other(left[1]) else left
 
-    def _is_other(self, manifest: Manifest) -> bool:
+    def is_other(self, manifest: Manifest) -> bool:
         """Tell the unfinished output of another member of a file that exists."""
         own = self.location.member in (None, manifest.get(_MEMBER))
         return not own and os.path.exists(self.location.path)
 
-    def _find_any(self) -> tuple[Output, Manifest] | None:
+    def find_any(self) -> tuple[Output, Manifest] | None:
         """Return what an earlier run left, of this member or another."""
         with store_errors(self.folder, "read"):
             stores = sorted(Path(self.folder).glob("*.zarr"))
@@ -146,8 +148,8 @@ class Unfinished:
             check_member(self.location, overwrite)
             left = None
             with suppress(StoreError):  # it cannot be continued
-                left = self._find_any()
-            if left is not None and self._is_other(left[1]):
+                left = self.find_any()
+            if left is not None and self.is_other(left[1]):
                 raise StoreError(
                     f"{self.folder!r} holds the unfinished output of another member",
                     "Finish that job first, or remove its tiles with twom-dist clean",
@@ -181,7 +183,7 @@ class Unfinished:
 
     def check_space(self, output: Output) -> None:
         """Refuse an output that does not fit on the disk; what is written counts."""
-        needed_bytes = output.nbytes + export_bytes(output, self.location)
+        needed_bytes = _COPIES[self.location.format] * output.nbytes
         needed_bytes -= disk_bytes(self.folder)
         folder = os.path.dirname(self.folder)
         free_bytes = shutil.disk_usage(folder).free
