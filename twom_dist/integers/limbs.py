@@ -78,17 +78,20 @@ def combine_products(
             x if y is None else x + y
             for x, y in zip_longest(found, sums.get(place, ()))
         ]
-    digits, carry = [], 0
+    digits: list[Array] = []
+    carry: Any = 0
     for place in sorted(sums):
         above, low = sums[place]
         low = low + carry
         digits.append(low & _MASK)
         carry = above + (low >> BITS)
     if np.dtype(dtype).hasobject:
-        return _as_objects(digits, carry)
-    if np.dtype(dtype) == np.uint64:
-        return _as_uint64(digits, carry)
-    return narrow(_as_int64(digits, carry), dtype)
+        total = carry.astype(object)
+        for digit in reversed(digits):
+            total = (total << BITS) + digit.astype(object)
+        return total
+    unsigned = np.dtype(dtype) == np.uint64
+    return narrow(_as_fixed(digits, carry, unsigned), dtype)
 
 
 def narrow(x: Array, dtype: Any) -> Array:
@@ -117,32 +120,17 @@ def _cut(components: list[Array]) -> tuple[Array, Array]:
     return above + (low >> BITS), low & _MASK
 
 
-def _as_objects(digits: list[Array], carry: Array) -> Array:
-    found = carry.astype(object)
-    for digit in reversed(digits):
-        found = (found << BITS) + digit.astype(object)
-    return found
-
-
-def _as_int64(digits: list[Array], carry: Array) -> Array:
-    """Return the lowest 64 bits, if all others repeat their sign."""
-    first, second, *above = [*digits, carry]
+def _as_fixed(digits: list[Array], carry: Array, unsigned: bool) -> Array:
+    """Return the lowest 64 bits, if all above repeat their sign, or are zeros."""
+    if len(digits) == 1:
+        digits, carry = [*digits, carry & _MASK], carry >> BITS
+    first, second, *above = digits
     found = (second << BITS) | first
-    sign = found >> 63
-    if not above:
-        fits = (found >> BITS) == second
-    else:
-        fits = above[-1] == sign
-        for digit in above[:-1]:
-            fits &= digit == (sign & _MASK)
+    sign = 0 if unsigned else found >> 63
+    fits = carry == sign
+    for digit in above:
+        fits &= digit == (sign & _MASK)
+    found = found.view(np.uint64) if unsigned else found
     if not fits.all():
-        raise _refuse(np.int64)
+        raise _refuse(found.dtype)
     return found
-
-
-def _as_uint64(digits: list[Array], carry: Array) -> Array:
-    """Return the lowest 64 bits, if all others are zeros."""
-    first, second, *above = [*digits, carry]
-    if (second >> BITS).any() or any(digit.any() for digit in above):
-        raise _refuse(np.uint64)
-    return (second.astype(np.uint64) << np.uint64(BITS)) | first.astype(np.uint64)

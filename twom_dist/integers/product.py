@@ -125,12 +125,12 @@ def matmul(
     whole = max(a.largest, b.largest) <= LARGEST_WHOLE and bound <= LARGEST_SUM
     if not whole and _is_quick_for_python(a, b, posed):
         found = _multiply_objects(a.x, b.x, pairs)
-        return narrow(found, kind) if kind.kind != "O" else found
+        return found if kind.hasobject else narrow(found, kind)
     left, right = ([x] if whole else _split(x) for x in (a, b))
-    made = []
-    for (i, x), (j, y) in product(enumerate(left), enumerate(right)):
-        components = _multiply(x, y, posed, pairs)
-        made.append((i + j, components))
+    made = [
+        (i + j, _multiply(x, y, posed, pairs))
+        for (i, x), (j, y) in product(enumerate(left), enumerate(right))
+    ]
     places = tuple((place, len(components)) for place, components in made)
     components = [x for _, own in made for x in own]
     finish = partial(_finish, places, np.dtype(kind).str, pairs)
