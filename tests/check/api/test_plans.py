@@ -148,15 +148,15 @@ def test_files_are_multiplied_by_the_routine_that_is_given(here):
 
 
 @cases(
-    ("routine", "given", "stack"),
+    ("routine", "given", "options", "stack"),
     [
-        (td.gemm, [(5, 1, 64, 32), (7, 32, 64)], (5, 7)),
-        (td.herk, [da.ones((3, 64, 32), chunks=10, dtype=complex)], (3,)),
-        (partial(td.integers.herk, pairs=True), [np.ones((4, 9, 8, 2), "i1")], (4,)),
+        (td.gemm, [(5, 1, 64, 32), (7, 32, 64)], {}, (5, 7)),
+        (td.herk, [da.ones((3, 64, 32), chunks=10, dtype=complex)], {}, (3,)),
+        (td.integers.herk, [np.ones((4, 9, 8, 2), "i1")], {"pairs": True}, (4,)),
     ],
 )
-def test_plans_of_stacks_are_those_of_one_product(routine, given, stack):
-    found = td.plan(routine, *given)
+def test_plans_of_stacks_are_those_of_one_product(routine, given, options, stack):
+    found = td.plan(routine, *given, **options)
     assert (found.stack, found.tiles) == (stack, (1, 1, 1))
     count = int(np.prod(stack))
     assert f"of {count} products, {count * found.int8_operations:.3g} ops" in str(found)
