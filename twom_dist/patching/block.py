@@ -1,17 +1,15 @@
 """The blocks in which products are ours; see decision 40."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ContextDecorator, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
-from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
-from types import TracebackType
 from typing import Any, Self, Unpack
 
 from ..auto.choose import listen
 from ..contractions.intercept import intercept
-from ..errors import ArgumentError, TwomError
+from ..errors import TwomError
 from ..moduli.accuracy import AUTO_METHOD, NATIVE_METHOD
 from ..problem.arguments import checked
 from ..problem.choice import Choice
@@ -43,76 +41,14 @@ _ALL_THE_SAME = (
 _entered: ContextVar[_Entry | None] = ContextVar("twom-dist-use", default=None)
 
 
-class Block(ContextDecorator):
-    """A context manager, and decorator, each entry of which begins a block anew.
-
-    It may be entered again, inside itself and in several threads.
-    """
-
-    def __init__(self, options: OptionsDict, strict: bool) -> None:
-        self._options, self._strict = options, strict
-        choice = Choice.of(**options)
-        check_possible(choice)
-        self._native = choice.method == NATIVE_METHOD
-        # Each with what closes it, as they were entered.
-        self._open: dict[_Entry, AbstractContextManager[None]] = {}
-
-    def __call__(self, function: Any) -> Any:
-        """Decorate a function; refuse one whose body runs after its call returned."""
-        kinds = isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
-        if any(kind(function) for kind in kinds):
-            name = function.__name__
-            problem = f"{name} runs after its call has returned, outside the block"
-            raise ArgumentError(problem, "Write `with td.use():` in its body", "use")
-        return super().__call__(function)
-
-    def __repr__(self) -> str:
-        """Say where the counts are, which many look for here."""
-        return "<td.use: its counts are those of `with td.use() as used:`>"
-
-    def __enter__(self) -> ProductCounts:
-        """Begin a block."""
-        entry = _Entry(self._options, self._native, self._strict, _entered.get())
-        opened = _enter(entry)
-        opened.__enter__()
-        self._open[entry] = opened
-        return entry.seen
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """End the block that was entered last in this context."""
-        entry = _entered.get()
-        while entry is not None and entry not in self._open:
-            entry = entry.outer
-        # A generator that has the block may be closed in another context.
-        entry = entry or next(reversed(self._open))
-        self._open.pop(entry).__exit__(kind, error, trace)
-
-
-@contextmanager
-def _enter(block: _Entry) -> Iterator[None]:
-    with patch(_answer), intercept(_intercept):
-        _entered.set(block)
-        try:
-            yield
-        finally:
-            block.is_open = False
-            # In another context, or with another block inside, it is not the last one.
-            _entered.set(_current())
-
-
 @checked
 @partial(show_options, method=AUTO_METHOD)
 def use(
     *,
     strict: bool = False,
     **options: Unpack[OptionsDict],
-) -> Block:
-    """Multiply what a program multiplies with dask or CuPy, in a block or a function.
+) -> AbstractContextManager[ProductCounts]:
+    """Multiply what a program multiplies with dask or CuPy, in a block.
 
     Taken are ``@``, ``matmul``, ``dot``, ``tensordot`` and ``einsum`` of dask.array and
     of CuPy (if it is imported), the methods ``dot``, and NumPy's functions of these
@@ -131,10 +67,9 @@ def use(
     Returns
     -------
     context manager
-        For ``with``, or to decorate a function, which is neither a coroutine nor a
-        generator; it may be entered again, and inside itself. Each time it gives new
-        counts of products: ``ours``; ``native``, which are ours as well, but which
-        `method` leaves to the BLAS; ``left``. Printed, they give the reasons.
+        For one ``with``, to which it gives counts of products: ``ours``; ``native``,
+        which are ours as well, but which `method` leaves to the BLAS; ``left``.
+        Printed, they give the reasons.
 
     Raises
     ------
@@ -166,8 +101,24 @@ def use(
     >>> print(used)
     1 product ours, 0 native, 0 left
     """
-    by_size = OptionsDict(method=AUTO_METHOD)
-    return Block(by_size | options, as_flag("strict", strict))
+    options = OptionsDict(method=AUTO_METHOD) | options
+    choice = Choice.of(**options)
+    check_possible(choice)
+    native = choice.method == NATIVE_METHOD
+    return _enter(options, native, as_flag("strict", strict))
+
+
+@contextmanager
+def _enter(options: OptionsDict, native: bool, strict: bool) -> Iterator[ProductCounts]:
+    block = _Entry(options, native, strict, _entered.get())
+    with patch(_answer), intercept(_intercept):
+        _entered.set(block)
+        try:
+            yield block.seen
+        finally:
+            block.is_open = False
+            # In another context, or with another block inside, it is not the last one.
+            _entered.set(_current())
 
 
 def _current() -> _Entry | None:

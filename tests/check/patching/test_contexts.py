@@ -9,9 +9,7 @@ import pytest
 
 import twom_dist as td
 from tests.support.bits import same_bits
-from tests.support.expect import raises
 from tests.support.strategies import random_matrix
-from twom_dist.errors import ArgumentError
 
 OPTIONS = {"method": "2m", "num_moduli": 16}
 A, B = random_matrix(9, 7), random_matrix(7, 5, seed=1)
@@ -42,38 +40,6 @@ def test_the_inner_block_counts_and_errors_leave_nothing_behind():
     with td.use(), pytest.raises(ValueError, match="scalars"):
         _ = a @ da.ones(())
     assert not multiplies()
-
-
-def test_a_function_is_a_block_unless_it_runs_later():
-    async def waits():
-        return multiplies()
-
-    def yields():
-        yield multiplies()
-
-    async def both():
-        yield multiplies()
-
-    assert td.use(**OPTIONS)(multiplies)()
-    assert not multiplies()
-    for function in (waits, yields, both):
-        with raises(ArgumentError, "use"):
-            td.use()(function)
-
-
-def test_one_object_may_be_entered_again_and_inside_itself(other):
-    block = td.use(**OPTIONS)
-    with block as outer:
-        with block as inner:
-            assert multiplies()
-        assert multiplies()
-        assert other.submit(block(multiplies)).result()
-        assert multiplies()
-    assert not multiplies()
-    with block as again:
-        assert multiplies()
-    assert not multiplies()
-    assert (outer.ours, inner.ours, again.ours) == (2, 1, 1)
 
 
 def test_threads_and_tasks_have_the_blocks_of_their_context(other):
