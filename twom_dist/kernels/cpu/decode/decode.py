@@ -17,11 +17,8 @@ from .digits import add_digits, balance_digits, mirror_digits
 from .pieces import BAND, piece_width, scratch_lines
 from .scaling import (
     FIRST_HIGH,
-    FIRST_LOW,
     NONE,
-    ONE,
     add_scaled,
-    are_within,
     normalise,
     scalar_mode,
     scale,
@@ -129,7 +126,6 @@ def decode_rows(  # type: ignore[no-untyped-def]
     digits,
     v,
     both_parts,
-    none,
 ):
     """Write rows lo..hi of out[component, matrices * m, n * parts], up to the diagonal.
 
@@ -147,12 +143,8 @@ def decode_rows(  # type: ignore[no-untyped-def]
     count = min(width, right - start)
     whole = residues, i * length + start, count, forms, small[turn]
     combine_residues(*whole, np.int64(0), 0, moduli)
-    limits = -FIRST_HIGH, -FIRST_LOW
-    simple = alpha_mode == ONE and beta_mode == NONE and components == 1
-    simple = simple and are_within(rows[lo:hi], columns, limits)
     while i < hi:
-        own_rows, (matrix, row) = min(together, hi - i), divmod(i, m)
-        next_i, following = i, start + count
+        own_rows, next_i, following = min(together, hi - i), i, start + count
         if following >= right:
             next_i = i + together
             following, right = _range_places(next_i, *shape)
@@ -164,34 +156,26 @@ def decode_rows(  # type: ignore[no-untyped-def]
         sums = d, digits, modulus, quotient, unit, hexagonal, count
         _reconstruct(*sums, v, both_parts)
         end, largest = min(n, start + count), np.int64(0)
-        own, at = matrix, row
         first, last = start * parts, end * parts
         for r in range(own_rows):
-            where = r * length, rows[i + r], columns[own, start:end]
-            if simple:
-                write(v[0], *where, out[0, i + r, first:last])
-            else:
-                largest = max(largest, scale_down(v, components, *where))
-            at += 1
-            if at == m:
-                own, at = own + 1, 0
-        if not simple:
-            scale(v, alpha_mode, alpha.real, alpha.imag, count)
-            if largest > FIRST_HIGH:
-                for r in range(own_rows):
-                    places = rows[i + r], columns[(i + r) // m, start:end]
-                    scale_up(v, components, r * length, *places)
-            if beta_mode != NONE:
-                scalar = beta_mode, beta.real, beta.imag
-                for r in range(own_rows):
-                    added = c_in[i + r, first:last]
-                    add_scaled(v, r * length, end - start, added, *scalar)
-            if components == 2:
-                normalise(v, count)
-            for component in range(components):
-                for r in range(own_rows):
-                    target = out[component, i + r, first:last]
-                    write(v[component], r * length, 0, none[: end - start], target)
+            places = rows[i + r], columns[(i + r) // m, start:end]
+            largest = max(largest, scale_down(v, components, r * length, *places))
+        scale(v, alpha_mode, alpha.real, alpha.imag, count)
+        if largest > FIRST_HIGH:
+            for r in range(own_rows):
+                places = rows[i + r], columns[(i + r) // m, start:end]
+                scale_up(v, components, r * length, *places)
+        if beta_mode != NONE:
+            scalar = beta_mode, beta.real, beta.imag
+            for r in range(own_rows):
+                added = c_in[i + r, first:last]
+                add_scaled(v, r * length, end - start, added, *scalar)
+        if components == 2:
+            normalise(v, count)
+        for component in range(components):
+            for r in range(own_rows):
+                target = out[component, i + r, first:last]
+                write(v[component], r * length, target)
         i, start, count, turn = next_i, following, next_count, 1 - turn
 
 

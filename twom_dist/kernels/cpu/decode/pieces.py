@@ -41,7 +41,7 @@ def scratch_lines(
 
     Two times int32 of the moduli, and numbers of the digits and of the components, of
     shape (count, *shape): the second and the third are followed by themselves with
-    both parts as one line. Then a line of integers, all 0.
+    both parts as one line.
 
     All lie in one block, and rows are longer than `shape` says: where the rows of 4 KB
     of arrays from anywhere displaced each other, some processes took 33 ns for an entry
@@ -53,16 +53,15 @@ def scratch_lines(
         parts, width = shape
         row = parts, (-(-width // _ROOM) + 1) * _ROOM
         halves = -(-moduli // 2)
-        size = 2 * halves + digits + components + 1, *row
+        size = 2 * halves + digits + components, *row
         block = empty_lines(8 * prod(size)).view(np.float64).reshape(size)
         block.fill(0)
-        small, d, v, line = np.split(block, np.cumsum((2 * halves, digits, components)))
+        small, d, v = np.split(block, np.cumsum((2 * halves, digits)))
         both = (t.reshape(len(t), -1) for t in (d, v))
         _local.key = key
         _local.arrays = (
             small.view(np.int32).reshape(2, 2 * halves, *row),
             *(x for pair in zip((d, v), both, strict=True) for x in pair),
-            line[0, 0].view(np.int64),
         )
     arrays: tuple[Array, ...] = _local.arrays
     return arrays

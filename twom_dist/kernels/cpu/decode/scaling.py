@@ -1,7 +1,4 @@
-"""Scaling and writing of a piece: steps 4 to 6 of `Engine.decode`.
-
-Where there are no scalars, and powers of two are normal numbers, it is written at once.
-"""
+"""Scaling and writing of a piece: steps 4 to 6 of `Engine.decode`."""
 
 from math import ldexp
 from typing import Any
@@ -14,7 +11,7 @@ from ..compiled import inner, instructions
 from ..units import take_widest
 
 # Exponents of the two factors of step 4 in the contract.
-FIRST_LOW, FIRST_HIGH = -1000, 600
+_FIRST_LOW, FIRST_HIGH = -1000, 600
 _SECOND_LOW = -1022
 
 ONE, REAL, COMPLEX, NONE = 1, 2, 3, 0
@@ -29,21 +26,6 @@ def scalar_mode(factor: complex) -> int:
     return REAL if complex(factor).imag == 0 else COMPLEX
 
 
-@inner(_nrt=False)
-def are_within(rows, columns, limits):  # type: ignore[no-untyped-def]
-    """Tell whether every sum of rows and columns[matrix, :] lies within limits."""
-    take_widest()
-    high = np.int64(-(2**40))
-    low = -high
-    for x in columns:
-        for c in x:
-            low, high = min(low, np.int64(c)), max(high, np.int64(c))
-    first, last = low + rows[0], high + rows[0]
-    for r in rows:
-        first, last = min(first, low + r), max(last, high + r)
-    return limits[0] <= first and last <= limits[1]
-
-
 @instructions(result=types.float64)
 def _power(builder: Any, e: Any) -> Any:
     """Return 2^e, a normal number."""
@@ -54,13 +36,20 @@ def _power(builder: Any, e: Any) -> Any:
 
 @inner(_nrt=False)
 def _multiply(v, components, at, row, columns, low, high):  # type: ignore[no-untyped-def]
-    """Multiply by 2^e, e = -(row + columns), or the nearest from low to high."""
+    """Multiply by 2^e, e = -(row + columns), or the nearest from low to high.
+
+    Returns the least and the largest e, or 0.
+    """
     take_widest()
+    smallest, largest = np.int64(0), np.int64(0)
     for part in range(v.shape[1]):
         for component in range(components):
             own = v[component, part, at : at + len(columns)]
             for c in range(len(columns)):
-                own[c] *= _power(min(max(-(row + columns[c]), low), high))
+                e = -(row + columns[c])
+                smallest, largest = min(smallest, e), max(largest, e)
+                own[c] *= _power(min(max(e, low), high))
+    return smallest, largest
 
 
 @inner(_nrt=False)
@@ -69,14 +58,10 @@ def scale_down(v, components, at, row, columns):  # type: ignore[no-untyped-def]
 
     Returns the largest e.
     """
-    take_widest()
-    largest, smallest = np.int64(0), np.int64(0)
-    for c in range(len(columns)):
-        e = -(row + columns[c])
-        largest, smallest = max(largest, e), min(smallest, e)
-    _multiply(v, components, at, row, columns, FIRST_LOW, FIRST_HIGH)
-    if smallest < FIRST_LOW:
-        _multiply(v, components, at, row + FIRST_LOW, columns, _SECOND_LOW, 0)
+    given = v, components, at
+    smallest, largest = _multiply(*given, row, columns, _FIRST_LOW, FIRST_HIGH)
+    if smallest < _FIRST_LOW:
+        _multiply(*given, row + _FIRST_LOW, columns, _SECOND_LOW, 0)
     return largest
 
 
@@ -145,17 +130,16 @@ def _finish(x, real):  # type: ignore[no-untyped-def]
 
 
 @inner(_nrt=False)
-def write(v, at, row, columns, out):  # type: ignore[no-untyped-def]
-    """Write v[part, at...] 2^-(row + columns), normal numbers: out[columns * parts]."""
+def write(v, at, out):  # type: ignore[no-untyped-def]
+    """Write v[part, at...]: out[columns * parts]."""
     take_widest()
-    real, count = out.dtype.type, len(columns)
+    real, count = out.dtype.type, len(out) // len(v)
     re = v[0, at : at + count]
     if len(v) == 1:
         for c in range(count):
-            out[c] = _finish(re[c] * _power(-(row + columns[c])), real)
+            out[c] = _finish(re[c], real)
     else:
         im = v[1, at : at + count]
         for c in range(count):
-            power = _power(-(row + columns[c]))
-            out[2 * c] = _finish(re[c] * power, real)
-            out[2 * c + 1] = _finish(im[c] * power, real)
+            out[2 * c] = _finish(re[c], real)
+            out[2 * c + 1] = _finish(im[c], real)
