@@ -4,8 +4,6 @@ The steps of `Engine.encode` and `Engine.decode` where the system is hexagonal. 
 may be fused but what is named `fused`.
 """
 
-from typing import Any
-
 import numpy as np
 from numba import types
 
@@ -18,13 +16,13 @@ _HALF_FIRST, _HALF_SECOND = HALF_ROOT
 
 
 @instructions(given=(types.float64,) * 3, result=types.float64)
-def fused(builder: Any, x: Any, y: Any, z: Any) -> Any:
+def fused(builder, x, y, z):
     """x y + z, rounded once: an instruction, or the C library's fma."""
     return builder.fma(x, y, z)
 
 
 @inner
-def nearest_points(values, count, unit):  # type: ignore[no-untyped-def]
+def nearest_points(values, count, unit):
     """Make values[part, c] those of the nearest points.
 
     values[2 + part] are the multiples of `unit` that are taken off, none if that is 0.
@@ -53,7 +51,7 @@ def nearest_points(values, count, unit):  # type: ignore[no-untyped-def]
 
 
 @inner(_nrt=False)
-def count_off_lattice(d, count):  # type: ignore[no-untyped-def]
+def count_off_lattice(d, count):
     """Count the points of d[digit, part, piece] whose parts differ in parity."""
     take_widest()
     odd = np.int64(0)
@@ -64,7 +62,7 @@ def count_off_lattice(d, count):  # type: ignore[no-untyped-def]
 
 
 @inner(_nrt=False)
-def lift_to_cell(d, modulus, quotient, unit, count):  # type: ignore[no-untyped-def]
+def lift_to_cell(d, modulus, quotient, unit, count):
     """Bring d[digit, part, piece] to one parity, by M in one part; rare.
 
     Returns how many digits are then ``-2^(b-1)``.
@@ -92,7 +90,7 @@ def lift_to_cell(d, modulus, quotient, unit, count):  # type: ignore[no-untyped-
 
 
 @inner(_nrt=False)
-def times_half_root(v, count):  # type: ignore[no-untyped-def]
+def times_half_root(v, count):
     """Make v[component, 1, piece], those of h, the components of ``h sqrt(3) / 2``."""
     take_widest()
     for c in range(count):

@@ -20,7 +20,7 @@ _SQUARE = 32
 
 
 @inner(_nrt=False)
-def _mirror_square(source, top, left, rows, columns, target, conjugate, turned):  # type: ignore[no-untyped-def]
+def _mirror_square(source, top, left, rows, columns, target, conjugate, turned):
     """target[left + j, top + i] = source[top + i, left + j], conjugated by ``0 - im``.
 
     By way of `turned`: rows of large arrays are often as far apart as lines that
@@ -49,7 +49,7 @@ def _mirror_square(source, top, left, rows, columns, target, conjugate, turned):
 
 
 @kernel
-def _mirror_bands(source, target, m, n, conjugate, lo, hi):  # type: ignore[no-untyped-def]
+def _mirror_bands(source, target, m, n, conjugate, lo, hi):
     """Mirror bands lo..hi of columns of source[matrices, m, n, parts]."""
     bands = -(-n // _SQUARE)
     turned = np.empty((_SQUARE, _SQUARE, target.shape[3]), target.dtype)
@@ -73,7 +73,7 @@ def mirror_tiles(
 
 
 @kernel
-def _close_bands(tiles, n, conjugate, side, lo, hi):  # type: ignore[no-untyped-def]
+def _close_bands(tiles, n, conjugate, side, lo, hi):
     """Close bands lo..hi of rows of tiles[matrices, n, n, parts], matrix by matrix.
 
     `side`: below 0 what is above the diagonal is cleared, above 0 what is below; 0:

@@ -65,7 +65,7 @@ def decode_tables(system: ResidueSystem) -> DecodeTables:
 
 
 @inner(_nrt=False)
-def _reconstruct(d, digits, modulus, quotient, unit, hexagonal, count, v, components):  # type: ignore[no-untyped-def]
+def _reconstruct(d, digits, modulus, quotient, unit, hexagonal, count, v, components):
     """Make v[component, part, piece] of the sums d[digit, part, piece]: steps 1 to 3.
 
     digits and components: d and v with both parts as one line.
@@ -88,7 +88,7 @@ def _reconstruct(d, digits, modulus, quotient, unit, hexagonal, count, v, compon
 
 
 @inner(_nrt=False)
-def _range_places(i, hi, m, n, length, together, side):  # type: ignore[no-untyped-def]
+def _range_places(i, hi, m, n, length, together, side):
     """Find the columns of row i that are decoded, or of rows that lie side by side.
 
     Whole vectors of them: what lies beyond the diagonal may hold anything.
@@ -100,7 +100,7 @@ def _range_places(i, hi, m, n, length, together, side):  # type: ignore[no-untyp
 
 
 @kernel(_nrt=False)
-def decode_rows(  # type: ignore[no-untyped-def]
+def decode_rows(
     residues,
     rows,
     columns,

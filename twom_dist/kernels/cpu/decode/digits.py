@@ -22,18 +22,7 @@ from .sums import LANES, NUMBER, NUMBERS, STEP
 _ADDRESS = ir.IntType(64)
 
 
-def _balance(
-    keep: bool,
-    builder: Any,
-    d: Any,
-    line: Any,
-    digits: Any,
-    modulus: Any,
-    unit: Any,
-    first: Any,
-    second: Any,
-    out: Any,
-) -> Any:
+def _balance(keep, builder, d, line, digits, modulus, unit, first, second, out):
     """Balance the digits of 16 numbers modulo M: steps 1 and 2, or 1 to 3.
 
     d and `modulus`: addresses of the least of two or more digits, those of d `line`
@@ -113,7 +102,7 @@ _add_balanced, _keep_balanced = (
 
 
 @inner(_nrt=False)
-def balance_digits(d, modulus, factors, unit, count, v, keep):  # type: ignore[no-untyped-def]
+def balance_digits(d, modulus, factors, unit, count, v, keep):
     """Follow steps 1 and 2 of the contract on d[digit, part, piece].
 
     Or leave d as it is, and write what its balanced digits make to v[part, piece].
@@ -134,7 +123,7 @@ def balance_digits(d, modulus, factors, unit, count, v, keep):  # type: ignore[n
 
 
 @inner(_nrt=False)
-def add_digits(d, unit, v):  # type: ignore[no-untyped-def]
+def add_digits(d, unit, v):
     """Sum the digits from the least up, to v[component, piece]: step 3.
 
     The second of two components is the sum of what each sum leaves, exactly.
@@ -160,7 +149,7 @@ def add_digits(d, unit, v):  # type: ignore[no-untyped-def]
 
 
 @inner(_nrt=False)
-def mirror_digits(d, unit, v):  # type: ignore[no-untyped-def]
+def mirror_digits(d, unit, v):
     """Give negative integers the digits of their magnitudes, negated; rare."""
     half, last = unit / 2, len(d) - 1
     for c in range(d.shape[1]):

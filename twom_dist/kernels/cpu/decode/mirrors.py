@@ -21,7 +21,7 @@ _TILE = 64
 
 
 @inner
-def _turn(source, target, side, lo, hi, turned):  # type: ignore[no-untyped-def]
+def _turn(source, target, side, lo, hi, turned):
     """Write rows lo..hi of target[j, i] = source[i, j]; rows are padded to 16.
 
     `side`: below 0 the lower triangle of the target alone, above 0 the upper one. What
@@ -54,7 +54,7 @@ def _turn(source, target, side, lo, hi, turned):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _combine(target, straight, source, transposed, weight, other, p, m):  # type: ignore[no-untyped-def]
+def _combine(target, straight, source, transposed, weight, other, p, m):
     """target = straight source + transposed target + weight other, modulo p."""
     for j in range(target.size):
         r, t, s = np.int64(source[j]), np.int64(target[j]), np.int64(other[j])
@@ -62,7 +62,7 @@ def _combine(target, straight, source, transposed, weight, other, p, m):  # type
 
 
 @kernel
-def fill_rows(residues, table, side, lo, hi):  # type: ignore[no-untyped-def]
+def fill_rows(residues, table, side, lo, hi):
     """Derive rows lo..hi of a triangle of each matrix of the products of a table.
 
     `residues`: (products, matrices, n, n padded to whole groups); `table`: rows of

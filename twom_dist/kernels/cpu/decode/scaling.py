@@ -1,7 +1,6 @@
 """Scaling and writing of a piece: steps 4 to 6 of `Engine.decode`."""
 
 from math import ldexp
-from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -27,7 +26,7 @@ def scalar_mode(factor: complex) -> int:
 
 
 @instructions(result=types.float64)
-def _power(builder: Any, e: Any) -> Any:
+def _power(builder, e):
     """Return 2^e, a normal number."""
     kind = ir.IntType(64)
     biased = builder.add(e, ir.Constant(kind, 1023))
@@ -35,7 +34,7 @@ def _power(builder: Any, e: Any) -> Any:
 
 
 @inner(_nrt=False)
-def _multiply(v, components, at, row, columns, low, high):  # type: ignore[no-untyped-def]
+def _multiply(v, components, at, row, columns, low, high):
     """Multiply by 2^e, e = -(row + columns), or the nearest from low to high.
 
     Returns the least and the largest e, or 0.
@@ -53,7 +52,7 @@ def _multiply(v, components, at, row, columns, low, high):  # type: ignore[no-un
 
 
 @inner(_nrt=False)
-def scale_down(v, components, at, row, columns):  # type: ignore[no-untyped-def]
+def scale_down(v, components, at, row, columns):
     """Multiply v[component, part, at...] by 2^e1, and 2^min(e2, 0): step 4.
 
     Returns the largest e.
@@ -66,7 +65,7 @@ def scale_down(v, components, at, row, columns):  # type: ignore[no-untyped-def]
 
 
 @inner(_nrt=False)
-def scale_up(v, components, at, row, columns):  # type: ignore[no-untyped-def]
+def scale_up(v, components, at, row, columns):
     """Multiply v[component, part, at...] by 2^max(e2, 0) of step 4; rare."""
     for c in range(len(columns)):
         e2 = -(row + columns[c]) - FIRST_HIGH
@@ -77,7 +76,7 @@ def scale_up(v, components, at, row, columns):  # type: ignore[no-untyped-def]
 
 
 @inner(_nrt=False)
-def normalise(v, count):  # type: ignore[no-untyped-def]
+def normalise(v, count):
     """Round the sum of both components to the first: the end of step 4."""
     take_widest()
     for part in range(v.shape[1]):
@@ -89,7 +88,7 @@ def normalise(v, count):  # type: ignore[no-untyped-def]
 
 
 @inner(_nrt=False)
-def scale(v, mode, re, im, count):  # type: ignore[no-untyped-def]
+def scale(v, mode, re, im, count):
     """v *= alpha; nothing for 1."""
     take_widest()
     if mode in (REAL, NONE):
@@ -104,7 +103,7 @@ def scale(v, mode, re, im, count):  # type: ignore[no-untyped-def]
 
 
 @inner(_nrt=False)
-def add_scaled(v, at, count, own, mode, re, im):  # type: ignore[no-untyped-def]
+def add_scaled(v, at, count, own, mode, re, im):
     """v += beta c, of which own[count * parts], from `at` on."""
     take_widest()
     parts = v.shape[1]
@@ -123,14 +122,14 @@ def add_scaled(v, at, count, own, mode, re, im):  # type: ignore[no-untyped-def]
 
 
 @inner(_nrt=False)
-def _finish(x, real):  # type: ignore[no-untyped-def]
+def _finish(x, real):
     """Round, make zeros positive and every NaN the same: step 6."""
     rounded = real(x) + real(0)
     return rounded if rounded == rounded else real(np.nan)
 
 
 @inner(_nrt=False)
-def write(v, at, out):  # type: ignore[no-untyped-def]
+def write(v, at, out):
     """Write v[part, at...]: out[columns * parts]."""
     take_widest()
     real, count = out.dtype.type, len(out) // len(v)

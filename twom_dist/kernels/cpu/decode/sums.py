@@ -50,17 +50,7 @@ _COMBINE: tuple[tuple[int, Callable[..., Any]], ...] = (
 )
 
 
-def _combine(
-    lanes: int,
-    builder: Any,
-    form: Any,
-    x: Any,
-    distance: Any,
-    count: Any,
-    ahead: Any,
-    out: Any,
-    line: Any,
-) -> None:
+def _combine(lanes, builder, form, x, distance, count, ahead, out, line):
     """Write what a modulus of a form gives each part of some entries, as int32.
 
     Its products are `distance` bytes apart, from x on, and the parts `line`. There are
@@ -93,7 +83,7 @@ def _combine(
 
 
 @instructions
-def _fetch_result(builder: Any, address: Any) -> None:
+def _fetch_result(builder, address):
     """Fetch a line of the cache that will be written."""
     Writer(builder, LANES).fetch(address)
 
@@ -104,17 +94,7 @@ _combine_many, _combine_one = (
 )
 
 
-def _sum_digits(
-    digits: int,
-    builder: Any,
-    x: Any,
-    distance: Any,
-    moduli: Any,
-    weights: Any,
-    width: Any,
-    out: Any,
-    line: Any,
-) -> None:
+def _sum_digits(digits, builder, x, distance, moduli, weights, width, out, line):
     """Write the sums of int32 numbers of 16 entries times so many digits of weights.
 
     All are addresses and distances in bytes but `moduli`: from one modulus to the next
@@ -156,7 +136,7 @@ _sum_two, _sum_three, _sum_four = (
 
 
 @inner(_nrt=False)
-def combine_residues(r, first, count, forms, small, q, modulus, end):  # type: ignore[no-untyped-def]
+def combine_residues(r, first, count, forms, small, q, modulus, end):
     """Combine residues of some moduli: to small[modulus, part, piece].
 
     r[product, piece], from `first` on, of `count` entries; q: the first product of the
@@ -182,7 +162,7 @@ def combine_residues(r, first, count, forms, small, q, modulus, end):  # type: i
 
 
 @inner(_nrt=False)
-def sum_residues(  # type: ignore[no-untyped-def]
+def sum_residues(
     small, count, weights, d, r, first, next_count, forms, other, result, size
 ):
     """Sum the digits of the weights times residues: to d[digit, part, piece].

@@ -199,7 +199,7 @@ def _describe(
 
 
 @kernel
-def _write_planes(  # type: ignore[no-untyped-def]
+def _write_planes(
     given, exponents, known, scaling, form, weights, reduction, cut, out, lo, hi, found
 ):
     """Write the planes of groups lo..hi, some lines at a time."""
@@ -222,6 +222,6 @@ def _write_planes(  # type: ignore[no-untyped-def]
                 # Lines from `start` on of one group, or all of a few.
                 end = min(last, group + together) * each - each
                 lines = group * each + start, end + min(each, start + _LINES)
-                quantise_lines(*given, factors, *form, *lines, copy, words)
+                quantise_lines(*given, factors, form, *lines, copy, words)
                 own = words[: lines[1] - lines[0]]
                 weigh_bytes(own, weights, entries, out, lines[0])

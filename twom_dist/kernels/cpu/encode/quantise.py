@@ -28,27 +28,14 @@ _ONES = np.ones(GROUP)
 
 
 @inner
-def quantise_lines(  # type: ignore[no-untyped-def]
-    x,
-    across,
-    rows,
-    k,
-    columns,
-    factors,
-    im_sign,
-    count,
-    hexagonal,
-    first,
-    last,
-    copy,
-    out,
-):
+def quantise_lines(x, across, rows, k, columns, factors, form, first, last, copy, out):
     """Write out[line, word, t, r]: the words of lines first..last, 2^31 too large.
 
     Of matrices that begin with a group each: x is (matrices, rows, k, parts), or
     (matrices, k, rows, parts) if `across`. columns: factors of each along k, or none,
-    for all of its parts unless `across`; factors: (2, matrices, rows). `count` words of
-    each part, those of Re first. One more line may be written.
+    for all of its parts unless `across`; factors: (2, matrices, rows); form: the sign
+    of Im, words of each part, those of Re first, and whether the system is hexagonal.
+    One more line may be written.
     """
     each, line_bytes, line = EIGHT // x.shape[3], out.strides[0], first
     lines, groups = -(-k // DEPTH), -(-rows // GROUP)
@@ -59,30 +46,27 @@ def quantise_lines(  # type: ignore[no-untyped-def]
         own = factors[:, matrix, row : min(rows, row + GROUP)]
         lo, hi = start * DEPTH, min(k, stop * DEPTH)
         target = out[line - first].ctypes.data
-        where = x[matrix], across, row, columns, own, im_sign, count
-        if not hexagonal and own.shape[1] == GROUP and own[0].min() > 0.0:
+        where = x[matrix], across, row, columns, own, form
+        if not form[2] and own.shape[1] == GROUP and own[0].min() > 0.0:
             steps = (hi - lo) // each
             _quantise_whole(*where, lo, steps, target, line_bytes)
             lo += steps * each
             target += steps * each // DEPTH * line_bytes
         while lo < hi:
             end = min(hi, lo + _COPIED)
-            given = lo, end, target, line_bytes, hexagonal, copy
-            _quantise_copy(*where, *given)
+            _quantise_copy(*where, lo, end, target, line_bytes, copy)
             lo = end
             target += _COPIED // DEPTH * line_bytes
         line += stop - start
 
 
 @inner
-def _quantise_whole(  # type: ignore[no-untyped-def]
-    x, across, row, columns, factors, im_sign, count, column, steps, out, line_bytes
-):
+def _quantise_whole(x, across, row, columns, factors, form, lo, steps, out, line_bytes):
     """Write the words of 16 finite rows from a column on, in whole steps."""
-    parts = x.shape[2]
+    parts, (im_sign, count, _) = x.shape[2], form
     each, shifts, distance = EIGHT // parts, _ONES.ctypes.data, 0
     if columns.size > 0 and steps > 0:
-        shifts = columns[column if across else column * parts :].ctypes.data
+        shifts = columns[lo if across else lo * parts :].ctypes.data
         distance = columns.itemsize * (each if across else EIGHT)
     if parts == 2:
         sign = im_sign
@@ -94,10 +78,10 @@ def _quantise_whole(  # type: ignore[no-untyped-def]
     given = (shifts, distance), scaled, sign, count, out, to, steps
     base, zero = x.ctypes.data, x.dtype.type(0)
     if not across:
-        source = base + row * x.strides[0] + column * x.strides[1]
+        source = base + row * x.strides[0] + lo * x.strides[1]
         quantise_along(zero, source, (x.strides[0], 0, EIGHT * x.itemsize), *given)
         return
-    source = base + column * x.strides[0] + row * x.strides[1]
+    source = base + lo * x.strides[0] + row * x.strides[1]
     strides = x.strides[1], x.strides[0], each * x.strides[0]
     if parts == 2:
         quantise_complex_across(zero, source, strides, *given)
@@ -106,22 +90,11 @@ def _quantise_whole(  # type: ignore[no-untyped-def]
 
 
 @inner
-def _quantise_copy(  # type: ignore[no-untyped-def]
-    x,
-    across,
-    row,
-    columns,
-    factors,
-    im_sign,
-    count,
-    lo,
-    hi,
-    out,
-    line_bytes,
-    hexagonal,
-    copy,
+def _quantise_copy(
+    x, across, row, columns, factors, form, lo, hi, out, line_bytes, copy
 ):
     """Write the words of any rows, and columns lo..hi, of a copy padded with zeros."""
+    im_sign, count, hexagonal = form
     parts, steps, below = x.shape[2], -(-(hi - lo) // EIGHT), 0
     sign = im_sign if parts == 2 else 0.0
     _copy(x, across, row, columns, factors, sign, lo, hi, steps, copy)
@@ -145,9 +118,7 @@ def _quantise_copy(  # type: ignore[no-untyped-def]
 
 
 @inner
-def _copy(  # type: ignore[no-untyped-def]
-    x, across, row, columns, factors, im_sign, lo, hi, steps, out
-):
+def _copy(x, across, row, columns, factors, im_sign, lo, hi, steps, out):
     """out[part, s, r, t] = x[row + r, lo + 8 s + t, part], scaled; zeros elsewhere.
 
     x[k, row, part] if `across`. Rows whose factor is 0 have a NaN or an Inf.

@@ -50,9 +50,7 @@ def numbers_of(rule: ScalingRule) -> tuple[int, Any, int]:
 
 
 @inner
-def find_factors(  # type: ignore[no-untyped-def]
-    given, exponents, known, scaling, lo, hi, start, end, factors
-):
+def find_factors(given, exponents, known, scaling, lo, hi, start, end, factors):
     """Find factors[t, matrix, row], two of each row of groups start..end of lo..hi.
 
     given: x, across, rows and what else `quantise_groups` begins with. Exponents are

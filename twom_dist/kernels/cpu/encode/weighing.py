@@ -21,17 +21,7 @@ _LINE, _ENTRY = GROUP * DEPTH, 16
 
 
 @instructions
-def weigh_lines(
-    builder: Any,
-    words: Any,
-    orders: Any,
-    lines: Any,
-    weights: Any,
-    entries: Any,
-    planes: Any,
-    out: Any,
-    distance: Any,
-) -> None:
+def weigh_lines(builder, words, orders, lines, weights, entries, planes, out, distance):
     """out[plane, line, r, t] = the sum of weighted bytes of words[line, :, t, r].
 
     Plus the start of the plane, modulo its p: `entries` are those of `reduction_table`,
@@ -84,7 +74,7 @@ def weigh_lines(
 
 
 @inner(_nrt=False)
-def weigh_bytes(words, weights, entries, out, first):  # type: ignore[no-untyped-def]
+def weigh_bytes(words, weights, entries, out, first):
     """Write all planes of lines from `first` on: weights[planes // 16, word, 16, 4]."""
     for plane in range(0, len(out), PLANES):
         weigh_lines(

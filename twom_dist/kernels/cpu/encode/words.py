@@ -155,19 +155,8 @@ _GIVEN = (
 
 
 def _quantise(
-    order: _Order,
-    builder: Any,
-    zero: Any,
-    source: Any,
-    strides: Any,
-    columns: Any,
-    factors: Any,
-    sign: Any,
-    count: Any,
-    out: Any,
-    to: Any,
-    steps: Any,
-) -> None:
+    order, builder, zero, source, strides, columns, factors, sign, count, out, to, steps
+):
     """Write the words of 16 rows, whose numbers have the type of `zero`.
 
     Takes the address of the first of them, distances of rows, columns and steps; the

@@ -43,16 +43,7 @@ _ADDRESS, _BYTE = ir.IntType(64), ir.IntType(8)
 
 
 @instructions
-def _reduce_row(
-    builder: Any,
-    row: Any,
-    sums: Any,
-    groups: Any,
-    out: Any,
-    row_bytes: Any,
-    old: Any,
-    entry: Any,
-) -> None:
+def _reduce_row(builder, row, sums, groups, out, row_bytes, old, entry):
     """out[row, j] = the sums of up to 4 groups of columns, modulo p.
 
     Addresses, but `row`, `groups` and `row_bytes`, as the microkernel has them. The
@@ -93,14 +84,14 @@ def _reduce_row(
 
 
 @inner
-def _reduce_rows(lo, hi, sums, groups, out, row_bytes, old, entry):  # type: ignore[no-untyped-def]
+def _reduce_rows(lo, hi, sums, groups, out, row_bytes, old, entry):
     """Reduce rows lo..hi."""
     for row in range(lo, hi):
         _reduce_row(row, sums, groups, out, row_bytes, old, entry)
 
 
 @instructions
-def _copy_words(builder: Any, source: Any, words: Any, out: Any) -> None:
+def _copy_words(builder, source, words, out):
     """Copy the last words of a group, 1 to 16, into a tile; zeros follow them."""
     write = Writer(builder, GROUP)
     last = builder.sub(words, ir.Constant(_ADDRESS, 1))
@@ -125,14 +116,14 @@ _ENDS = ACROSS * TILE
 
 
 @inner
-def room_bytes(rows, steps):  # type: ignore[no-untyped-def]
+def room_bytes(rows, steps):
     """Count the bytes of the room that `multiply_strip` takes."""
     pairs = -(-rows // PAIR)
     return LINE + _ENDS + pairs * 2 * (_BLOCK + -(-steps // _WORDS) * TILE)
 
 
 @inner
-def _turn_tiles(x, x_stride, steps, groups, strip, lo, hi):  # type: ignore[no-untyped-def]
+def _turn_tiles(x, x_stride, steps, groups, strip, lo, hi):
     """Write pairs lo..hi of left tiles, in the order in which they are multiplied."""
     depth, pairs = -(-steps // _WORDS), (groups + 1) // 2
     for place in range(lo, hi):
@@ -147,30 +138,14 @@ def _turn_tiles(x, x_stride, steps, groups, strip, lo, hi):  # type: ignore[no-u
 
 
 @inner
-def _go_on(  # type: ignore[no-untyped-def]
-    steps,
-    left,
-    right,
-    other,
-    last,
-    fetched,
-    beside,
-    fetch,
-    done,
-    ready,
-    each,
-    sums,
-    groups,
-    out,
-    row_bytes,
-    old,
-    entry,
+def _go_on(
+    steps, left, right, other, last, fetched, beside, fetch, done, ready, each, rows
 ):
     """Multiply the tiles of a block after the first ones, and reduce rows meanwhile.
 
     Addresses of tiles, of the last right ones, and of what is fetched, `fetch` bytes
-    further on in each step; `each`: rows of done..ready that a step reduces, to where
-    `_reduce_row` says. Returns the rows that are reduced.
+    further on in each step; `each`: rows of done..ready that a step reduces; `rows`:
+    what else `_reduce_row` takes. Returns the rows that are reduced.
     """
     for t in range(steps):
         if t > 0:
@@ -180,13 +155,13 @@ def _go_on(  # type: ignore[no-untyped-def]
                 right, other = last
             multiply_tiles(left, right, other, fetched, beside, LINE)
         for row in range(done, min(ready, done + each)):
-            _reduce_row(row, sums, groups, out, row_bytes, old, entry)
+            _reduce_row(row, *rows)
             done = row + 1
     return done
 
 
 @inner
-def multiply_strip(  # type: ignore[no-untyped-def]
+def multiply_strip(
     x, x_stride, y, y_stride, steps, out, old, row, rows, first, last, entry, room
 ):
     """Multiply rows of a plane by groups first..last of another, `steps` words of k.
@@ -267,8 +242,8 @@ def multiply_strip(  # type: ignore[no-untyped-def]
                         _turn_tiles(*turn, turned, following)
                         turned = following
                     steps_left = own, left, right, other, ends_here, *fetched, fetch
-                    place = across, target, row_bytes, origin, table
-                    done = _go_on(*steps_left, done, ready, each, found, *place)
+                    to = found, across, target, row_bytes, origin, table
+                    done = _go_on(*steps_left, done, ready, each, to)
         sums = strip - pairs * _BLOCK if sums == ends + _ENDS else ends + _ENDS
     if summed:
         store_sums(block, ROW_BYTES)

@@ -33,7 +33,7 @@ CONFIGURATION[48:56] = 16
 CONFIGURATION.flags.writeable = False
 
 
-def _run(text: str, builder: Any, *given: Any) -> None:
+def _run(text, builder, *given):
     """Run instructions, whose operands are addresses and numbers."""
     kind = ir.FunctionType(ir.VoidType(), [x.type for x in given])
     constraints = ",".join([*("r" for _ in given), "~{memory}"])
@@ -41,19 +41,19 @@ def _run(text: str, builder: Any, *given: Any) -> None:
 
 
 @instructions
-def configure_tiles(builder: Any, address: Any) -> None:
+def configure_tiles(builder, address):
     """Set up this thread's tiles, until `release_tiles`."""
     _run("ldtilecfg ($0)", builder, address)
 
 
 @instructions
-def release_tiles(builder: Any) -> None:
+def release_tiles(builder):
     """Give up this thread's tiles: the system saves them as long as they are held."""
     _run("tilerelease", builder)
 
 
 @instructions
-def zero_sums(builder: Any) -> None:
+def zero_sums(builder):
     """Begin 2 x 2 tiles of sums."""
     _run("\n".join(f"tilezero %tmm{t}" for t in range(4)), builder)
 
@@ -88,15 +88,7 @@ _MULTIPLY = _spread([*_FIRST_COLUMNS, _LOADS[7], _PRODUCTS[1], _PRODUCTS[3]])
 
 
 @instructions
-def multiply_tiles(
-    builder: Any,
-    left: Any,
-    first: Any,
-    second: Any,
-    ahead_first: Any,
-    ahead_second: Any,
-    line: Any,
-) -> None:
+def multiply_tiles(builder, left, first, second, ahead_first, ahead_second, line):
     """Add two left tiles times the right ones of two groups to the sums.
 
     Addresses, but `line`, bytes from row to row. Two lines each are fetched into L2,
@@ -127,17 +119,17 @@ def _starter(begin: Sequence[str]) -> Any:
 
     @instructions
     def start_block(
-        builder: Any,
-        left: Any,
-        first: Any,
-        second: Any,
-        ahead_first: Any,
-        ahead_second: Any,
-        line: Any,
-        before: Any,
-        row_bytes: Any,
-        sums: Any,
-    ) -> None:
+        builder,
+        left,
+        first,
+        second,
+        ahead_first,
+        ahead_second,
+        line,
+        before,
+        row_bytes,
+        sums,
+    ):
         """Store the sums at `before`, and multiply for those at `sums`."""
         places = left, first, second, ahead_first, ahead_second
         _run(text, builder, *places, line, before, row_bytes, sums)
@@ -153,7 +145,7 @@ resume_block = _starter(
 
 
 @instructions
-def store_sums(builder: Any, sums: Any, row_bytes: Any) -> None:
+def store_sums(builder, sums, row_bytes):
     """Write the sums."""
     text = "\n".join(f"tilestored %tmm{t}, {x}($0,$1,1)" for t, x in enumerate(_PLACES))
     _run(text, builder, sums, row_bytes)

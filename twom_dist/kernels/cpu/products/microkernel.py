@@ -188,7 +188,7 @@ def make_writer(builder: Any) -> Writer:
 
 
 @instructions(given=(types.intp, types.intp, types.int32, types.intp))
-def sum_rows(builder: Any, x: Any, steps: Any, factor: Any, out: Any) -> None:
+def sum_rows(builder, x, steps, factor, out):
     """out[r] = 2^31 + factor times the sum of row r of a group, r < 16."""
     write = make_writer(builder)
     ones = write.repeated(0x01010101)
@@ -208,19 +208,8 @@ def sum_rows(builder: Any, x: Any, steps: Any, factor: Any, out: Any) -> None:
 
 
 def _multiply(
-    width: int,
-    builder: Any,
-    x: Any,
-    y: Any,
-    y_stride: Any,
-    steps: Any,
-    starts: Any,
-    out: Any,
-    out_stride: Any,
-    rows: Any,
-    old: Any,
-    entry: Any,
-) -> None:
+    width, builder, x, y, y_stride, steps, starts, out, out_stride, rows, old, entry
+):
     """out[r, j] = starts[r] + the sum over 4 steps of x[r] (y[j] + 128), modulo p.
 
     r < `rows` <= 8; j < 16 width. All but `rows` are addresses and distances in bytes:

@@ -71,18 +71,7 @@ class _Residues(Writer):
         self.repeat(count, [], step)
 
 
-def _sum_vectors(
-    right: bool,
-    builder: Any,
-    a: Any,
-    b: Any,
-    c: Any,
-    d: Any,
-    out: Any,
-    distance: Any,
-    count: Any,
-    p: Any,
-) -> None:
+def _sum_vectors(right, builder, a, b, c, d, out, distance, count, p):
     """out[t] = S1, S2, S3, S4, or the T: `count` vectors of 64 bytes each.
 
     a, b, c, d: addresses of the quarters 11, 12, 21, 22 of A, or of B^T; out[t] are
@@ -108,9 +97,7 @@ def _sum_vectors(
     residues.each(count, sum_one)
 
 
-def _add_vectors(
-    lanes: int, builder: Any, x: Any, y: Any, out: Any, count: Any, p: Any
-) -> None:
+def _add_vectors(lanes, builder, x, y, out, count, p):
     """out = x + y: addresses of `count` vectors each."""
     residues = _Residues(builder, p, lanes)
 
@@ -122,19 +109,19 @@ def _add_vectors(
 
 
 def _join_vectors(
-    lanes: int,
-    builder: Any,
-    products: Any,
-    distance: Any,
-    top: Any,
-    bottom: Any,
-    old_top: Any,
-    old_bottom: Any,
-    count: Any,
-    left: Any,
-    add: Any,
-    p: Any,
-) -> None:
+    lanes,
+    builder,
+    products,
+    distance,
+    top,
+    bottom,
+    old_top,
+    old_bottom,
+    count,
+    left,
+    add,
+    p,
+):
     """top, bottom = C11, C21, or C12, C22 where not `left`, `count` vectors each.
 
     `products`: the address of P1, the others `distance` apart; `add`: what lies at
@@ -185,7 +172,7 @@ _add_long, _add_short = (
 
 
 @kernel
-def _add_bytes(x, y, p, lo, hi, out):  # type: ignore[no-untyped-def]
+def _add_bytes(x, y, p, lo, hi, out):
     """out[lo:hi] = x + y modulo p; SHORT divides both ends."""
     long = (hi - lo) // LONG
     first, second, to = x.ctypes.data + lo, y.ctypes.data + lo, out.ctypes.data + lo

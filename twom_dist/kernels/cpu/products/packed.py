@@ -38,30 +38,18 @@ def product_table(system: ResidueSystem) -> Array:
 
 
 @kernel
-def _multiply_rows(  # type: ignore[no-untyped-def]
-    x,
-    x_stride,
-    y,
-    y_stride,
-    steps,
-    out,
-    old,
-    row,
-    rows,
-    first,
-    last,
-    entry,
-    room,
-    tiles,
+def _multiply_rows(
+    x, x_stride, y, y_stride, steps, out, old, where, entry, room, tiles
 ):
     """Multiply rows of a plane by groups first..last of another, `steps` words of k.
 
     x and y are the addresses of their first words, with a stride from group to group;
-    `old` that of what is added, with the strides of `out`, or 0.
+    `old` that of what is added, with the strides of `out`, or 0; `where`: the first
+    row, how many, and these groups.
     """
+    row, rows, first, last = where
     if tiles is not None:
-        given = x, x_stride, y, y_stride, steps, out, old, row, rows, first, last
-        multiply_strip(*given, entry, room)
+        multiply_strip(x, x_stride, y, y_stride, steps, out, old, *where, entry, room)
         return
     row_bytes, out_base, starts = out.strides[0], out.ctypes.data, room.ctypes.data
     # y is taken 128 too large, which adds 128 times the sum of a row of x.
@@ -77,17 +65,17 @@ def _multiply_rows(  # type: ignore[no-untyped-def]
             place = i * row_bytes + j * GROUP
             target, origin = out_base + place, old + place if old != 0 else 0
             count = min(ROWS, row + rows - i)
-            where = group, panel, y_stride, steps, start, target, row_bytes, count
+            given = group, panel, y_stride, steps, start, target, row_bytes, count
             if last - j >= 3:
-                multiply_three(*where, origin, table)
+                multiply_three(*given, origin, table)
             elif last - j == 2:
-                multiply_two(*where, origin, table)
+                multiply_two(*given, origin, table)
             else:
-                multiply_one(*where, origin, table)
+                multiply_one(*given, origin, table)
 
 
 @inner
-def _begin(tiles, rows, steps):  # type: ignore[no-untyped-def]
+def _begin(tiles, rows, steps):
     """Set up the unit that multiplies, and return the room that blocks of rows take."""
     if tiles is None:
         return np.empty(-(-rows // GROUP) * GROUP * 4, np.uint8)
@@ -96,7 +84,7 @@ def _begin(tiles, rows, steps):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _multiply_items(  # type: ignore[no-untyped-def]
+def _multiply_items(
     lo, hi, x, y, out, before, add, jobs, table, block, longest, tiles, side
 ):
     """Multiply items lo..hi: blocks of rows of each job of each matrix, in this order.
@@ -125,28 +113,16 @@ def _multiply_items(  # type: ignore[no-untyped-def]
             old = out[q, matrix].ctypes.data if k_lo > 0 else _NONE
             if add and k_lo == 0:
                 old = before[q, matrix].ctypes.data
-            where = (
-                x[left, matrix * of_x].ctypes.data + _BYTES * k_lo,
-                stride,
-                y[right, matrix * groups].ctypes.data + _BYTES * k_lo,
-                stride,
-                k_hi - k_lo,
-                out[q, matrix],
-                old,
-                row,
-                rows,
-                first,
-                last,
-                table[q],
-                room,
-            )
-            _multiply_rows(*where, tiles)
+            source = x[left, matrix * of_x].ctypes.data + _BYTES * k_lo
+            panel = y[right, matrix * groups].ctypes.data + _BYTES * k_lo
+            given = source, stride, panel, stride, k_hi - k_lo, out[q, matrix], old
+            _multiply_rows(*given, (row, rows, first, last), table[q], room, tiles)
     if tiles is not None:
         release_tiles()
 
 
 @kernel
-def multiply_quarter(  # type: ignore[no-untyped-def]
+def multiply_quarter(
     x, x_first, y, y_first, steps, out, rows, groups, block, longest, entry, tiles
 ):
     """out[rows, 16 groups] = a part of a plane x by a part of a plane y.
@@ -158,22 +134,11 @@ def multiply_quarter(  # type: ignore[no-untyped-def]
     room = _begin(tiles, min(block, rows), min(longest, steps))
     for row in range(0, rows, block):
         for lo in range(0, steps, longest):
-            where = (
-                x_base + _BYTES * lo,
-                x.shape[1],
-                y_base + _BYTES * lo,
-                y.shape[1],
-                min(longest, steps - lo),
-                out,
-                out.ctypes.data if lo > 0 else _NONE,
-                row,
-                min(block, rows - row),
-                0,
-                groups,
-                entry,
-                room,
-            )
-            _multiply_rows(*where, tiles)
+            old, count = out.ctypes.data if lo > 0 else _NONE, min(longest, steps - lo)
+            source, panel = x_base + _BYTES * lo, y_base + _BYTES * lo
+            given = source, x.shape[1], panel, y.shape[1], count, out, old
+            where = row, min(block, rows - row), 0, groups
+            _multiply_rows(*given, where, entry, room, tiles)
     if tiles is not None:
         release_tiles()
 

@@ -48,7 +48,7 @@ class _Part(NamedTuple):
 
 
 @kernel
-def _sum_quarters(x, group, word, groups, words, right, p, out):  # type: ignore[no-untyped-def]
+def _sum_quarters(x, group, word, groups, words, right, p, out):
     """out = S1, S2, S3, S4 of a plane of A, or T1, T2, T3, T4 of one of B^T."""
     height, width = out.shape[1], out.shape[2]
     zeros = np.zeros(width, np.int8)
@@ -69,7 +69,7 @@ def _sum_quarters(x, group, word, groups, words, right, p, out):  # type: ignore
 
 
 @kernel
-def _join_quarters(products, out, old, add, rows, columns, p):  # type: ignore[no-untyped-def]
+def _join_quarters(products, out, old, add, rows, columns, p):
     """out[rows, columns] = C, or old + C, from the quarters P1, ..., P7."""
     height, width = products.shape[1], products.shape[2]
     unused, apart = np.zeros(width, np.int8), height * width

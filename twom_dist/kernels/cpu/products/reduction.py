@@ -28,7 +28,7 @@ def multiplier(p: int) -> int:
 
 
 @inner
-def reduce_sum(v, p, m):  # type: ignore[no-untyped-def]
+def reduce_sum(v, p, m):
     """Return v modulo p, symmetric; |v| < 2^31; m: the multiplier of p."""
     return np.int8(v - ((v * m + (1 << (_SHIFT - 1))) >> _SHIFT) * p)
 

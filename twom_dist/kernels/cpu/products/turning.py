@@ -27,16 +27,7 @@ def _interleave(write: Writer, a: Any, b: Any, first: int, squares: int) -> Any:
     return write.pick(a, b, places)
 
 
-def _turn(
-    squares: int,
-    element: Any,
-    builder: Any,
-    source: Any,
-    row_bytes: Any,
-    rows: Any,
-    out: Any,
-    out_bytes: Any,
-) -> None:
+def _turn(squares, element, builder, source, row_bytes, rows, out, out_bytes):
     """Put squares which lie side by side below one another, each turned.
 
     out[c, r] = source[min(r, rows - 1), c] of r < 16 and c < 16 squares. All but `rows`
