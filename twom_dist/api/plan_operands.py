@@ -11,10 +11,10 @@ from ..interop.labelled import as_plain
 from ..interop.stored import is_on_disk, outline
 from ..plan import LARGEST_TILE
 from ..problem.call import Call
+from ..problem.choice import Exact
 from ..problem.dtypes import DTYPES, letter_of
 from ..problem.matrices import Header, as_array, as_matrix, check_single, read_shape
 from ..problem.pairs import check_told, header_of
-from ..problem.target import Exact
 from ..store import StoredMatrix, open_matrix, read_vector
 from ..typing import as_integer
 

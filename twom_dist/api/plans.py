@@ -8,19 +8,32 @@ from typing import Any
 from dask.utils import parse_bytes
 
 from ..errors import MemoryLimitError, PlanError, shown
-from ..plan import LARGEST_TILE, Cluster, Plan, check_fit, make_plan, tile_sizes
+from ..jobs import budget_for_job
+from ..jobs.driver import find_workers
+from ..jobs.resources import choose_engine_and_budget
+from ..plan import (
+    LARGEST_TILE,
+    Cluster,
+    Plan,
+    check_fit,
+    find_chunks,
+    lay_out,
+    make_plan,
+    tile_sizes,
+)
 from ..plan.cluster import DEVICE_THREADS
 from ..plan.memory import MemoryBudget
 from ..problem.call import Call
-from ..problem.matrices import Header, common_family, is_dask
+from ..problem.matrices import Header, check_single, common_family, is_dask, outline
 from ..problem.pairs import as_pairs
 from ..problem.problem import Problem, describe, of_headers
 from ..problem.scalars import as_number
 from ..problem.sizes import check_known
+from ..run.advice import advise_method, advise_op
+from ..store import StoredMatrix
 from ..tiles.grid import Chunks
 from ..workers.client import current_cluster
 from .files import ask_job
-from .job_plans import plan_job
 from .plan_operands import is_header, take_matrices
 from .routine import ask
 
@@ -219,3 +232,36 @@ def _tiles(
     sizes = {"n": n, "k": k} if routine.triangle else {"m": m, "n": n, "k": k}
     *rows, k_tiles = tile_sizes(chunks, sizes, count_cells, cluster.workers)
     return rows[0], rows[-1], k_tiles
+
+
+def plan_job(
+    posed: Problem, chunks: Any, cluster: Cluster | None = None, client: Any = None
+) -> Plan:
+    """Plan the first wave of a job, laid out as the job would be.
+
+    `cluster`: workers that are described; else those of the client, or this process.
+    """
+    a, b = (
+        x if isinstance(x, StoredMatrix) else outline(check_single(x, name))
+        for x, name in ((posed.a, "A"), (posed.b, "B"))
+    )
+    if cluster is None:
+        client, cluster = find_workers(client)
+        found = choose_engine_and_budget(posed.spec.engine, cluster, client)
+        engine, cluster = found
+        posed = posed.with_engine(engine)
+    elif posed.spec.engine != "cuda":
+        # A job leaves room for the processes.
+        cluster = budget_for_job(cluster)
+    stored = find_chunks(posed.spec, a, b)
+    layout = lay_out(posed.spec, posed.shape, cluster, tile=chunks, chunks=stored)
+    first = layout.plan(layout.waves[0], cluster)
+    notes = [*advise_op(posed), *advise_method(posed)]
+    if layout.num_computed == 1 and first.tiles[2] > 1:
+        notes.append("C is one tile: a stopped job multiplies from the beginning")
+    return replace(
+        first,
+        waves=len(layout.waves),
+        chunk_reads=layout.read_chunks(stored),
+        notes=tuple(notes),
+    )

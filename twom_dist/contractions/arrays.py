@@ -10,7 +10,7 @@ from ..errors import ArgumentError, PlanError
 from ..interop.dlpack import GiveBack, adopt
 from ..problem.matrices import as_array, common_family, is_dask
 from ..problem.sizes import is_unknown
-from .letters import Reduction, Sizes, Term, reduce_each
+from .subscripts import Reduction, Sizes, Term, reduce_each
 
 
 def as_operands(

@@ -18,7 +18,6 @@ from ..problem.matrices import check_out
 from ..problem.options import OptionsDict
 from .arrays import as_operands, reduce_to
 from .intercept import contraction
-from .letters import Term, find_sizes
 from .pair import (
     are_plain,
     contract_pair,
@@ -27,6 +26,8 @@ from .pair import (
 )
 from .path import contract_network, find_path
 from .subscripts import (
+    Term,
+    find_sizes,
     matmul_terms,
     parse,
     read_axes,

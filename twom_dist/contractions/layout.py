@@ -1,19 +1,29 @@
-"""The layout of two operands as (stacks of) matrices, with as few copies as possible.
+"""Two operands laid out as (stacks of) matrices, with as few copies as possible.
 
 Axes are permuted into stack, rows and columns, and rows and columns are fused. Axes
 fuse without a copy where each ends where the next one begins, so each group is taken in
 the order of its operand's memory. Contracted axes have one order in both operands: that
 of the one whose copy would be larger.
+
+Arrays in memory are reshaped, which copies only where a view will not do. Dask arrays
+are fused block by block: contracted axes come in the order of their blocks, in both
+operands alike, and only the first of the other axes is cut, so that blocks are neither
+merged nor made small.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import compress, pairwise, product
 from math import inf, prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ..errors import PlanError
+import numpy as np
+
+from ..errors import MemoryLimitError, PlanError
+from ..problem.matrices import is_dask
 from ..typing import Op
-from .letters import Sizes, Term
+from .arrays import permute, sort_axes
+from .subscripts import Sizes, Term
 
 # NumPy has no array of more.
 _MOST_AXES = 64
@@ -162,3 +172,134 @@ def lay_out(
         (x.size(left), y.size(right), x.size(inner)),
         mirror,
     )
+
+
+# The chunks of each letter of dask arrays before their axes were fused.
+Chunks = dict[str, tuple[int, ...]]
+
+
+def fuse(a: Any, b: Any, layout: PairLayout) -> tuple[Any, Any, Chunks]:
+    """View two operands as (stacks of) matrices.
+
+    Returns with them what `split` needs to know.
+    """
+    chunks: Chunks = {}
+    sides = layout.left, layout.right
+    arrays = [permute(a, layout.left.axes), permute(b, layout.right.axes)]
+    if not is_dask(a):
+        return *map(_view, arrays, (layout.left.shape, layout.right.shape)), chunks
+    if len(layout.inner) > 1:
+        # A single axis is left to the product, which cuts it alike, too.
+        small = 0 if a.size < b.size else 1
+        cut = dict(zip(sides[1 - small].term, arrays[1 - small].chunks, strict=True))
+        like = {sides[small].term.index(x): cut[x] for x in layout.inner}
+        arrays[small] = arrays[small].rechunk(like, method="tasks")
+    for i, side in enumerate(sides):
+        x = _cut_groups(arrays[i], side, layout.inner)
+        chunks |= zip(side.term, x.chunks, strict=True)
+        arrays[i] = _reshape(x, side.shape, len(side.shape) - 2)
+    return arrays[0], arrays[1], chunks
+
+
+def split(x: Any, layout: PairLayout, chunks: Chunks | None = None) -> Any:
+    """View a product as the result: its axes, in their order."""
+    if x.shape == layout.split:
+        return permute(x, layout.order)
+    if not chunks:
+        x = x.reshape(layout.split)
+    else:
+        stack = x.ndim - 2
+        rows = len({*layout.left.term} - {*layout.right.term}) + stack
+        # Stacks are cut as the product has cut them; their matrices are whole.
+        known = [chunks[letter] for letter in layout.result]
+        known[:stack] = x.chunks[:stack]
+        whole = (
+            tuple(map(prod, product(*y))) for y in (known[stack:rows], known[rows:])
+        )
+        x = x.rechunk((*x.chunks[:stack], *whole), method="tasks")
+        x = _reshape(x, layout.split, stack, known)
+    return permute(x, layout.order)
+
+
+def make_zeros(a: Any, b: Any, layout: PairLayout) -> Any:
+    """Return a lazy result of zeros."""
+    import dask.array as da
+
+    dtype = np.result_type(a.dtype, b.dtype)
+    like = a._meta if is_dask(a) else a[:0]
+    zeros = da.zeros(layout.split, dtype=dtype, meta=like.astype(dtype))
+    return permute(zeros, layout.order)
+
+
+def make_lazy(
+    a: Any, b: Any, terms: tuple[Term, Term], layout: PairLayout
+) -> list[Any]:
+    """Make a dask array of the operand that is none, cut as the other one is.
+
+    Where the other may be its conjugate, its name so is that of the same array there.
+    """
+    import dask.array as da
+
+    arrays = [a, b]
+    own = 1 if is_dask(a) else 0
+    x, chunks = arrays[own], arrays[1 - own].chunks
+    known = dict(zip(terms[1 - own], chunks, strict=True))
+    if layout.mirror is not None:
+        pairs = zip(layout.mirror[own], layout.mirror[1 - own], strict=True)
+        known |= {terms[own][axis]: chunks[other] for axis, other in pairs}
+    free = "auto" if x.size else -1  # which dask finds for some entries alone
+    cut = [known.get(letter, free) for letter in terms[own]]
+    # A view that is transposed has not the name of what it is a view of.
+    order = range(x.ndim) if x.base is None else sort_axes(x)
+    found = da.from_array(permute(x, tuple(order)), chunks=tuple(cut[i] for i in order))
+    arrays[own] = permute(found, tuple(list(order).index(i) for i in range(x.ndim)))
+    return arrays
+
+
+def _view(x: Any, shape: Sizes) -> Any:
+    try:
+        return x if x.shape == shape else x.reshape(shape)
+    except MemoryError:
+        size = f"{x.nbytes / 2**30:.3g} GiB"
+        problem = f"the view of an operand has to be copied, and {size} is too much"
+        remedy = "Give dask.array.from_array(x, chunks=...), copied chunk by chunk"
+        raise MemoryLimitError(problem, remedy, "memory") from None
+
+
+def _cut_groups(x: Any, side: FusedSide, inner: Term) -> Any:
+    """Cut only the first long axis of rows or columns, as finely as all of them were.
+
+    Contracted axes stay as they are, since both sides have them cut alike.
+    """
+    stack = len(side.shape) - 2
+    middle = stack + side.rows
+    for start, stop in ((stack, middle), (middle, len(side.term))):
+        long = [axis for axis in range(start, stop) if x.shape[axis] != 1]
+        pieces = prod(len(x.chunks[axis]) for axis in long[1:])
+        if side.term[start:stop] != inner and pieces > 1:
+            leading = max(1, max(x.chunks[long[0]]) // pieces)
+            cut = {**dict.fromkeys(long[1:], -1), long[0]: leading}
+            x = x.rechunk(cut, method="tasks")
+    return x
+
+
+def _reshape(x: Any, shape: Sizes, stack: int, chunks: Sequence[Any] = ()) -> Any:
+    """Reshape block by block; axes of one entry, but for the stack, are put aside."""
+    import dask.array as da
+
+    if x.shape == shape:
+        return x
+    if hasattr(x, "expr"):
+        text = "several axes become one, and dask's array expressions cannot do that"
+        remedy = "Set array.query-planning to False in dask.config"
+        raise PlanError(text, remedy, "no-reshape")
+    x = x[tuple(slice(None) if y else 0 for y in _are_long(x.shape, stack))]
+    kept = _are_long(shape, stack)
+    long = tuple(compress(shape, kept))
+    if x.shape != long:
+        x = da.reshape_blockwise(x, long, chunks=tuple(compress(chunks, kept)) or None)
+    return x[tuple(slice(None) if y else None for y in kept)]
+
+
+def _are_long(shape: Sizes, stack: int) -> list[bool]:
+    return [axis < stack or size != 1 for axis, size in enumerate(shape)]

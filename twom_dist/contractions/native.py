@@ -12,9 +12,8 @@ from ..kernels.registry import engine_of
 from ..problem.choice import Choice
 from ..problem.matrices import is_dask
 from .arrays import is_repeated, permute
-from .fuse import fuse, split
-from .layout import PairLayout
-from .letters import Term
+from .layout import PairLayout, fuse, split
+from .subscripts import Term
 
 # float32, float64, complex64 and complex128 go through int8 products or the BLAS.
 PRODUCT_KINDS = "fdFD"

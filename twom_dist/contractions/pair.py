@@ -13,9 +13,7 @@ from ..problem.matrices import is_dask
 from ..tiles.routine import ROUTINES
 from ..typing import Op
 from .arrays import reduce_operand, strides_of
-from .fuse import fuse, make_lazy, make_zeros, split
-from .layout import PairLayout, lay_out
-from .letters import Term, reduce_each
+from .layout import PairLayout, fuse, lay_out, make_lazy, make_zeros, split
 from .native import (
     PRODUCT_KINDS,
     Native,
@@ -25,6 +23,7 @@ from .native import (
     multiply_natively,
 )
 from .same_operand import Update, find_update
+from .subscripts import Term, reduce_each
 
 
 class Weigh(NamedTuple):

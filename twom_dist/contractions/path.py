@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import PlanError, shown
 from ..problem.choice import Choice
 from .arrays import reduce_operand, reduce_to
-from .letters import Sizes, Term, reduce_each
+from .subscripts import Sizes, Term, reduce_each
 from .weights import Factor, join, join_vectors
 
 # Each step lists positions, among the operands left, that it contracts; its result is

@@ -14,9 +14,9 @@ import numpy as np
 
 from ..problem.choice import Choice
 from ..tiles.scaled import Scaled
-from .letters import Term
 from .pair import Weigh, contract_pair, is_weighed
 from .same_operand import UPDATES
+from .subscripts import Term
 
 
 class Weight(NamedTuple):

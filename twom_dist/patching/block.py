@@ -1,11 +1,13 @@
-"""The blocks in which products are ours; see decision 40."""
+"""The blocks in which products are ours, and counts of these; see decision 40."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Self, Unpack
+from threading import Lock
+from typing import Any, Literal, Self, Unpack
 
 from ..auto.choose import listen
 from ..contractions.intercept import intercept
@@ -18,8 +20,64 @@ from ..problem.options import OptionsDict, show_options
 from ..problem.problem import check_possible
 from ..typing import as_flag
 from .calls import Read, check_dtype, check_operands, is_contracted
-from .counts import ProductCounts
 from .patches import patch
+
+Fate = Literal["ours", "native", "left"]
+
+# Reasons that are printed; an error may name shapes, which are many.
+_MOST = 10
+# Threads of the program's own have no block; autoray looks a function up once in a
+# process.
+_UNSEEN = (
+    "no product was seen. Not seen are those of NumPy arrays alone (call td.matmul), "
+    "those in threads that the program starts (have them run "
+    "contextvars.copy_context().run), and those by functions that were imported or "
+    "looked up before, as autoray, cotengra and quimb do (give these "
+    "backend='twom_dist')."
+)
+
+
+class ProductCounts:
+    """Counts of the products in a block; printed, with a line for each reason.
+
+    Attributes
+    ----------
+    ours : int
+        Products that this package multiplies, or the graphs of which it has made.
+    native : int
+        The same, but by the BLAS, as the options of the block say.
+    left : int
+        Products that it does not take, which were left to their own library.
+    """
+
+    def __init__(self) -> None:
+        # Tasks and threads that a block has started may count at the same time.
+        self._lock = Lock()
+        self.ours = self.native = self.left = 0
+        self._reasons: Counter[str] = Counter()
+
+    def add(self, fate: Fate, reason: str = "") -> None:
+        """Count a product."""
+        with self._lock:
+            setattr(self, fate, getattr(self, fate) + 1)
+            if reason:
+                self._reasons[reason] += 1
+
+    def __str__(self) -> str:
+        with self._lock:
+            return "\n".join(self._lines())
+
+    __repr__ = __str__
+
+    def _lines(self) -> Iterator[str]:
+        word = "product" if self.ours == 1 else "products"
+        yield f"{self.ours} {word} ours, {self.native} native, {self.left} left"
+        if not (self.ours or self.native or self.left):
+            yield f"  {_UNSEEN}"
+        for reason, count in self._reasons.most_common(_MOST):
+            yield f"  {count} {reason}"
+        if len(self._reasons) > _MOST:
+            yield f"  and {len(self._reasons) - _MOST} more reasons"
 
 
 @dataclass(eq=False)

@@ -18,11 +18,10 @@ from ..errors import AccuracyError, ArgumentError
 from ..moduli import ResidueSystem, available_moduli, residue_system, shortest_system
 from ..tiles.integers import largest_magnitude, pair_dtype, working_dtype
 from ..tiles.routine import Routine
-from .choice import Choice
+from .choice import Choice, Exact
 from .dtypes import DTYPES
 from .integer_valued import is_floating, largest_whole
 from .matrices import Header, outline
-from .target import Exact
 
 # Larger integers do not all fit a double.
 LARGEST_RESULT = 1 << 53

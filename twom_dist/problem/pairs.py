@@ -13,9 +13,9 @@ from ..errors import ArgumentError, PlanError
 from ..kernels.family import Family, empty_block, family_of
 from ..tiles.integers import pair_dtype, working_dtype
 from .call import Terms
+from .choice import Exact
 from .integer_valued import find_magnitude
 from .matrices import Header, as_matrix, is_dask
-from .target import Exact
 
 
 def check_parts(x: Any, name: str) -> None:

@@ -23,7 +23,7 @@ from ..tiles.scaled import Scaled, check_diagonal, scaled_row, scaling_by
 from ..tiles.spec import Spec
 from ..typing import Array, Op, Uplo
 from .call import Call, Terms
-from .choice import Choice, choose
+from .choice import Bound, Choice, Exact, Moduli, choose
 from .dtypes import result_dtype
 from .exact import Integers
 from .integer_valued import check_lazily, outline_integers
@@ -39,7 +39,6 @@ from .matrices import (
 from .pairs import as_pairs, header_of
 from .scalars import as_number, check_beta, check_scalars
 from .sizes import check_sizes
-from .target import Bound, Exact, Moduli
 
 OPS: tuple[Op, ...] = ("N", "T", "C")
 UPLOS: tuple[Uplo, ...] = ("full", "lower", "upper")
