@@ -121,12 +121,6 @@ def _find_parts(pairs: Any, named: Dims, operands: Mapping[str, Any]) -> Dims:
     for name, x in operands.items():
         free = [y for y in x.dims if y not in named and x.sizes[y] == 2]
         offer = _offer("pairs", free or ["name"])
-        if pairs is True:
-            raise ArgumentError(
-                "pairs=True does not say which dimension holds the parts",
-                f"Name it: {offer}",
-                "pairs",
-            )
         if pairs is None and free and x.dtype.kind in "iu":
             raise ArgumentError(
                 f"{name} is {x.dtype} and has length 2 along {show(free)}, and it is "
@@ -135,20 +129,11 @@ def _find_parts(pairs: Any, named: Dims, operands: Mapping[str, Any]) -> Dims:
                 "pairs",
             )
         if not (pairs is None or pairs is False or pairs in free):
-            remedy = "Make a complex matrix of it, and leave pairs out"
-            if len(operands) == 2:
-                remedy = (
-                    "Give pairs if both matrices have such a dimension, or one of a "
-                    "gemm has and the other consists of floating-point numbers"
-                )
-            if free:
-                remedy = f"Give {offer}, which has length 2"
-            if x.sizes.get(pairs) == 2:
-                remedy = f"Leave {pairs!r} out of dim and rows"
+            remedy = "Name one that every matrix has, and leave it out of dim and rows"
             raise PlanError(
                 f"{name} has {dict(x.sizes)}, so pairs={pairs!r} is not a dimension of "
                 "length 2 beside dim and rows",
-                remedy,
+                f"{remedy}: {offer}",
                 "pairs-shape",
             )
         if pairs in free and x.dtype.kind in "fc":

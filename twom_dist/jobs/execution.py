@@ -11,13 +11,8 @@ from weakref import WeakKeyDictionary
 
 import dask
 
-from ..tiles.dask.graph import Key
 from ..typing import Cell
 from .watchdog import Watch, ask, start
-
-# The client hears of the end of at most this many tasks a wave, since each takes some
-# 0.6 ms of its time (AMD EPYC, 2 shared cores).
-MOST_ENDS = 2048
 
 # Smaller blocks are there, by reasoning, before dask has begun another task.
 LEAST_BYTES = 2**22
@@ -115,27 +110,17 @@ CANCEL_SECONDS = 1.0
 Done = Callable[[int, int], None]
 
 
-def group_size(tiles: int) -> int:
-    """Count the tiles whose end is reported to the client together."""
-    return max(1, -(-tiles // MOST_ENDS))
-
-
 def compute_wave(
     tasks: Any, cells: list[Cell], client: Any, threads: int, done: Done
 ) -> None:
     """Run the tasks of tiles on a client, or else in threads, and report each tile."""
-    size = group_size(len(cells))
-
-    def tell(key: Key) -> None:
-        for cell in cells[key[1] * size : (key[1] + 1) * size]:
-            done(*cell)
-
-    if client is not None:
-        return _collect(tasks, client, lambda future: tell(future.key))
 
     def count(key: Any, *_: Any) -> None:
         if isinstance(key, tuple) and key[0] == tasks.name:
-            tell(key)
+            done(*cells[key[1]])
+
+    if client is not None:
+        return _collect(tasks, client, lambda future: count(future.key))
 
     from dask.callbacks import Callback
 

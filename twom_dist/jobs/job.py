@@ -214,7 +214,8 @@ def check_workers(
 ) -> None:
     """Refuse workers that do not see the files that this process sees."""
     expected = [(str(x.location), inputs[name]) for name, x in job.inputs.items()]
-    for address, found in ask(client.run, _find_unlike, expected, place).items():
+    unlike = ask(client.run, _find_unlike, expected, place.lock_path)
+    for address, found in unlike.items():
         if found is not None:
             problem, code = found
             share = "Keep the matrices where all workers find them"
@@ -222,17 +223,15 @@ def check_workers(
 
 
 def _find_unlike(
-    inputs: list[tuple[str, Identity]], place: Unfinished
+    inputs: list[tuple[str, Identity]], lock_path: str
 ) -> tuple[str, str] | None:
     """Find the first file that differs from the client's; runs on workers."""
-    doing = "read an input"
     try:
         for location, expected in inputs:
             if identify(open_matrix(location))[0] != expected:
                 problem = f"finds another file than this process at {expected[0]!r}"
                 return problem, "input-differs-on-worker"
-        doing = "write the output"
-        place.check_visible()
     except StoreError as error:
-        return f"cannot {doing}: {error.problem}", "file-not-on-worker"
-    return None
+        return f"cannot read an input: {error.problem}", "file-not-on-worker"
+    seen = os.path.exists(lock_path)
+    return None if seen else (f"does not see {lock_path!r}", "file-not-on-worker")

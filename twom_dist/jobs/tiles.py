@@ -21,7 +21,7 @@ from ..tiles.grid import ONE_PANEL
 from ..tiles.interpreter import Findings
 from ..tiles.spec import Spec
 from ..typing import Array, Cell
-from .execution import at_disk, group_size
+from .execution import at_disk
 from .job import Mirror
 from .operands import EVERY, Blocks, LazyTiles, TilePair, read_inputs, read_tiles
 from .run import Run
@@ -98,31 +98,18 @@ def _of_wave(found: Findings, rows: Blocks, columns: Blocks, spec: Spec) -> Find
 def add_writing(
     tiles: LazyTiles, places: dict[Cell, Cell], output: Output, mirror: Mirror | None
 ) -> LazyTiles:
-    """Make the tasks that write tiles; return them, or groups of them, as lazy tiles.
+    """Make the tasks that write tiles; return them as lazy tiles.
 
     Each carries what it needs: a task that all of them wait for would start when most
     tiles are computed. None is fused with its tile, which would lose its placement.
     """
-    token = tokenize(tiles.name, places, output, mirror)
-    name = f"twom-write-{token}"
+    name = f"twom-write-{tokenize(tiles.name, places, output, mirror)}"
     layer = {}
     for n, (block, place) in enumerate(places.items()):
         key, tile = (name, n, 0), TaskRef((tiles.name, *block))
         layer[key] = TileTask(key, write_tile, tile, place, output, mirror)
-    keys = [*layer]
-    if (size := group_size(len(places))) > 1:
-        name = f"twom-written-{token}"
-        for n in range(0, len(places), size):
-            key = (name, n // size, 0)
-            layer[key] = TileTask(key, _take_first, *map(TaskRef, keys[n : n + size]))
     graph = HighLevelGraph.from_collections(name, layer, dependencies=[tiles])
-    return LazyTiles(
-        graph, name, ((1,) * -(-len(places) // size), (1,)), _placeholder()
-    )
-
-
-def _take_first(first: Array, *_: Array) -> Array:
-    return first
+    return LazyTiles(graph, name, ((1,) * len(layer), (1,)), _placeholder())
 
 
 def write_tile(tile: Array, place: Cell, output: Output, mirror: Mirror | None) -> Any:
@@ -141,19 +128,18 @@ def write_tile(tile: Array, place: Cell, output: Output, mirror: Mirror | None) 
 
 def check_tiles(output: Output, cells: list[Cell]) -> LazyTiles:
     """Make the tasks that read tiles of an earlier run, and remove damaged ones."""
-    name, size = f"twom-check-{tokenize(output, cells)}", group_size(len(cells))
+    name = f"twom-check-{tokenize(output, cells)}"
     layer = {}
-    for n in range(0, len(cells), size):
-        key = (name, n // size, 0)
-        layer[key] = Task(key, _check_tiles, output, cells[n : n + size])
+    for n, cell in enumerate(cells):
+        key = name, n, 0
+        layer[key] = Task(key, _check_tile, output, cell)
     graph = HighLevelGraph.from_collections(name, layer)
     return LazyTiles(graph, name, ((1,) * len(layer), (1,)), _placeholder())
 
 
-def _check_tiles(output: Output, cells: list[Cell]) -> Array:
+def _check_tile(output: Output, cell: Cell) -> Array:
     with portable_errors():
-        for cell in cells:
-            output.check(*cell)
+        output.check(*cell)
     return _placeholder()
 
 

@@ -176,11 +176,6 @@ class Unfinished:
                     "output-holds-others",
                 )
 
-    def check_visible(self) -> None:
-        """Refuse a process that does not see the lock file that another one made."""
-        with store_errors(self.folder, "written"):
-            os.stat(self.lock_path)
-
     def check_space(self, output: Output) -> None:
         """Refuse an output that does not fit on the disk; what is written counts."""
         needed_bytes = _COPIES[self.location.format] * output.nbytes

@@ -16,7 +16,6 @@ from distributed import Client, LocalCluster
 import twom_dist as td
 from tests.support import jobs
 from tests.support.bits import same_bits
-from tests.support.cases import NIGHTLY
 from tests.support.command import CommandLine, contents, make, read, save
 from tests.support.expect import raises
 from tests.support.stored import left_behind
@@ -51,19 +50,6 @@ def test_a_job_on_workers_has_the_bits_of_its_routine(
     if routine is td.gemm:
         assert summary.operations == seen[-1].operations == 8 * jobs.M * jobs.N * jobs.K
     assert left_behind() == []
-
-
-@NIGHTLY
-def test_tiles_that_are_told_of_in_groups_are_all_there(here):
-    """As many thousands are, by tasks that wait for some of them each."""
-    x = make(46, 1, 1)
-    np.save("A.npy", x)
-    seen = []
-    options = {"chunks": 1, "engine": "reference", "num_moduli": 4}
-    given = {"op_b": "T", "progress": seen.append, **options}
-    td.multiply_files("A.npy", "A.npy", "C.zarr", **given)
-    assert [p.done for p in seen] == list(range(1, 46**2 + 1))
-    assert same_bits(read("C.zarr"), td.gemm(x, x, op_b="T", num_moduli=4))
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
