@@ -1,6 +1,6 @@
 """Results of NumPy and CuPy arrays, at once: the program over views of the matrices."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +9,6 @@ from ..kernels.analysis import Analysis
 from ..kernels.device_memory import empty
 from ..kernels.family import join, namespace
 from ..kernels.limits import TileLimits, Update, host_limits
-from ..kernels.statistics import RowStatistics
 from ..problem.problem import Problem
 from ..tiles import program, tasks
 from ..tiles.analysis.equilibration import may_gain
@@ -63,27 +62,13 @@ def _compute_words(problem: Problem, analysis: Analysis | None) -> Array:
             warn_of_native()
     spec = problem.spec
     limits = _limit_tiles(problem)
-    fused = _multiply_fused(problem, rows, c, limits, found.measured)
-    if fused is not None:
-        return fused
-    return _multiply(problem, rows, c, found, limits)
-
-
-def _multiply_fused(
-    problem: Problem,
-    rows: tuple[Row, Row],
-    c: Array | None,
-    limits: TileLimits,
-    measured: Mapping[Line, RowStatistics] | None,
-) -> Array | None:
-    """Compute a product of one tile by one call of an engine that has it."""
-    spec = problem.spec
     if limits.gemm_fused is None or spec.components > 1 or spec.exact:
-        return None
+        return _multiply(problem, rows, c, found, limits)
+    # A product of one tile, by one call of the engine.
     multiply = tasks.call_fused(limits.gemm_fused, spec)
     x, y = (row.view(0, spec) for row in rows)
     out, shifts = _contiguous(problem.out), shifts_of_both(rows, spec)
-    known = None if measured is None else [*measured.values()]
+    known = None if found.measured is None else [*found.measured.values()]
     return multiply(x, y, c=c, out=out, shifts=shifts, known=known)
 
 
@@ -122,7 +107,9 @@ def look(
     `analysis`: what `plan_analysis` has found of them.
     """
     if rows[0].made:
-        return _look_in_turn(rows, spec, shape)
+        grid = whole(shape, max(64, _MADE_ENTRIES // shape[0]))
+        found = program.look(Views(rows, grid, spec), spec)
+        return found._replace(shifts=found.shifts and [join(found.shifts)])
     own = rows[: len(spec.sides)]
     views, both, shifts = [row.view(0, spec) for row in own], None, None
     analyse = plan_analysis(spec)
@@ -141,15 +128,6 @@ def look(
     if spec.data_driven:
         spec = spec.with_moduli(*decide(views, analysis, spec, both))
     return Findings(spec, None if shifts is None else [shifts], measured)
-
-
-def _look_in_turn(
-    rows: tuple[Row, Row], spec: Spec, shape: tuple[int, ...]
-) -> Findings:
-    """Look at so many columns of op(A) at a time as are made together."""
-    grid = whole(shape, max(64, _MADE_ENTRIES // shape[0]))
-    found = program.look(Views(rows, grid, spec), spec)
-    return found._replace(shifts=found.shifts and [join(found.shifts)])
 
 
 def _multiply(
@@ -273,14 +251,12 @@ class Eager(Views):
         if shifts is not None:
             shifts = [shifts[0][step] for step in self._steps]
         if measured is not None:
-            own = lines(self, spec)
-            measured = {x: self._cut(x, measured) for x in own}
+            measured = {
+                (side, i): measured[side, 0].take((..., self._slices[side][i]))
+                for side, i in lines(self, spec)
+            }
         program.multiply(self, self._spec, Findings(spec, shifts, measured))
         return self.out
-
-    def _cut(self, line: Line, measured: Mapping[Line, RowStatistics]) -> RowStatistics:
-        side, i = line
-        return measured[side, 0].take((..., self._slices[side][i]))
 
     def cells(self) -> Iterable[Cell]:
         found = [*super().cells()]

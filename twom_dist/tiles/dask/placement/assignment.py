@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from ....typing import Cell
 from ..graph import PANEL, PRODUCT, REDUCE, SCALING_STAGES, UPDATE
 from .grids import WorkerGrid, assign_slots, balanced_grids
 from .input_homes import choose_homes
@@ -146,19 +145,15 @@ def _choose(
     mt, nt, layers = (1 + max(indices) for indices in zip(*places, strict=True))
     cells = {place[:2] for place in places}
     own = max(1, len(workers) // layers)
-    if mt > 1 and _is_triangle(cells, mt):
+    # All cells on one side of the diagonal, and on it.
+    triangle = len(cells) == mt * (mt + 1) // 2
+    triangle = triangle and len({(i > j) - (i < j) for i, j in cells} - {0}) == 1
+    if mt > 1 and triangle:
         return _assign(triangle_map(mt, own), own, places, uses, workers)
     grids = balanced_grids(own, mt, nt)
     grids.sort(key=lambda grid: abs(grid.pr - grid.pc))
     assignments = [_assign(grid, own, places, uses, workers) for grid in grids]
     return min(assignments, key=lambda assignment: assignment.moved)
-
-
-def _is_triangle(cells: set[Cell], count: int) -> bool:
-    """Tell whether these are all cells on one side of the diagonal, and on it."""
-    if len(cells) != count * (count + 1) // 2:
-        return False
-    return all(i >= j for i, j in cells) or all(i <= j for i, j in cells)
 
 
 def _assign(
