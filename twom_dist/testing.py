@@ -192,24 +192,17 @@ def _errors_of_entry(a: Any, b: Any, c: Any) -> dict[str, float]:
     """Measure the error of ``c = a b`` in rationals, which never overflow."""
     if not np.isfinite(c):
         return dict.fromkeys(("componentwise", "normwise"), inf)
-    (ar, ai), (br, bi), ((re,), (im,)) = map(_exact_parts, (a, b, np.array([c])))
-    columns = list(zip(ar, ai, br, bi, strict=True))
-    re -= sum(w * y - x * z for w, x, y, z in columns)
-    im -= sum(w * z + x * y for w, x, y, z in columns)
-    error = re * re + im * im
-    a_squares = [w * w + x * x for w, x in zip(ar, ai, strict=True)]
-    b_squares = [y * y + z * z for y, z in zip(br, bi, strict=True)]
-    products = zip(a_squares, b_squares, strict=True)
-    magnitudes = sum((_root(s * t) for s, t in products), Fraction(0))
-    norms = _root(Fraction(sum(a_squares) * sum(b_squares)))
+    exact: Any = np.frompyfunc(Fraction, 1, 1)
+    (ar, ai), (br, bi), (re, im) = (
+        (exact(x.real.astype(float)), exact(x.imag.astype(float))) for x in (a, b, c)
+    )
+    re, im = re - (ar @ br - ai @ bi), im - (ar @ bi + ai @ br)
+    error = _root(re * re + im * im)
+    a_squares, b_squares = ar * ar + ai * ai, br * br + bi * bi
+    magnitudes = sum(map(_root, a_squares * b_squares), Fraction(0))
+    norms = _root(a_squares.sum() * b_squares.sum() + Fraction(0))
     scales = {"componentwise": magnitudes, "normwise": norms}
-    return {name: _divide(_root(error), scale) for name, scale in scales.items()}
-
-
-def _exact_parts(x: Any) -> tuple[list[Fraction], list[Fraction]]:
-    """Return real and imaginary parts as rationals."""
-    re, im = ([Fraction(float(t)) for t in part] for part in (x.real, x.imag))
-    return re, im
+    return {name: _divide(error, scale) for name, scale in scales.items()}
 
 
 def _divide(error: Fraction, scale: Fraction) -> float:
