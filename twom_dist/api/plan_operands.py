@@ -50,19 +50,22 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
     given = {x: _open(y, x, reading) for x, y in named.items()}
     found, _ = adopt(**given)
     if dtype is None:
-        dtypes = (x.dtype for x in found if hasattr(x, "dtype"))
+        matrices = (
+            x for x, name in zip(found, given, strict=True) if name in _MATRICES
+        )
+        dtypes = (x.dtype for x in matrices if hasattr(x, "dtype"))
         dtype = DTYPES.get(call.terms.letter or "") or next(dtypes, "complex128")
     taken = {name: _take(x, name, dtype) for x, name in zip(found, given, strict=True)}
     if not labelled:
         check_told(call.terms, taken["A"], taken.get("B"))
-    matrices = {x: y for x, y in taken.items() if x in _MATRICES}
+    seen = {x: y for x, y in taken.items() if x in _MATRICES}
     if call.terms.choice.pairs:
-        parts = {x: header_of(y, x) for x, y in matrices.items() if x != "C"}
-        matrices |= parts
+        parts = {x: header_of(y, x) for x, y in seen.items() if x != "C"}
+        seen |= parts
         # Headers are those of the pairs; arrays are viewed as pairs when read.
         taken |= {x: y for x, y in parts.items() if is_header(taken[x])}
     if reading:
-        for name, x in matrices.items():
+        for name, x in seen.items():
             if not is_header(taken[name]):
                 check_single(x, name)
     return call.with_arrays(taken)

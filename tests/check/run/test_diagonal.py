@@ -147,6 +147,8 @@ def test_plans_and_explanations_are_those_of_scaled_columns():
     plain = td.plan(td.gemm, shape, shape[::-1], chunks=500)
     assert gemm.memory.temporaries - plain.memory.temporaries == 2 * 500 * 500 * 16
     assert gemm.error_bound > plain.error_bound
+    beside = {"chunks": 500, "diag": np.ones(3000)}
+    assert td.plan(td.gemm, shape, shape[::-1], **beside) == gemm
 
 
 A, SINGLE, MEMORY = np.ones((2, 3)), np.ones((2, 3), "f4"), np.ones(7)
