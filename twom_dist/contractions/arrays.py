@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import byte_bounds
 
 from ..errors import ArgumentError, PlanError
 from ..interop.dlpack import GiveBack, adopt
@@ -43,14 +42,6 @@ def _check(x: Any, name: str) -> None:
             "Call its method compute_chunk_sizes() first",
             "unknown-chunks",
         )
-
-
-def is_repeated(x: Any) -> bool:
-    """Tell a view with more entries than its memory, such as windows that slide."""
-    if not isinstance(x, np.ndarray) or x.base is None:
-        return False
-    first, last = byte_bounds(x)
-    return bool(x.nbytes > last - first)
 
 
 def strides_of(x: Any) -> Sizes:

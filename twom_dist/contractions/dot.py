@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from ..errors import PlanError
-from ..problem.matrices import check_out, is_on_device
 from .arrays import as_operands
 from .functions import einsum, matmul
 from .intercept import contraction
@@ -50,7 +49,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
         return give_back(dot(a, b, out))
     left, right = len(a.shape), len(b.shape)
     if not (left and right):
-        return _scale(a, b, out)
+        return np.multiply(a, b, out=out)
     if left > 1 and right > 2:
         # einsum alone would broadcast an axis of one entry.
         tensordot_terms(a.shape, b.shape, (-1, -2))
@@ -58,17 +57,6 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
         term = f"{others[:-1]}z{others[-1]}"
         return einsum(f"{rows}z,{term}->{rows}{others}", a, b, out=out)
     return matmul(a, b, out=out)
-
-
-def _scale(a: Any, b: Any, out: Any) -> Any:
-    """Multiply by a number."""
-    if is_on_device(a) or is_on_device(b):
-        return np.multiply(a, b, out=out)
-    (a, b), out, give_back = as_operands((a, b), ("a", "b"), out)
-    if out is not None:
-        shape = np.broadcast_shapes(a.shape, b.shape)
-        check_out(out, (a, b), shape, np.result_type(a.dtype, b.dtype))
-    return give_back(np.multiply(a, b, out=out))
 
 
 @contraction

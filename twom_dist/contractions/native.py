@@ -11,7 +11,7 @@ from ..kernels.limits import Shape
 from ..kernels.registry import engine_of
 from ..problem.choice import Choice
 from ..problem.matrices import is_dask
-from .arrays import is_repeated, permute
+from .arrays import permute
 from .layout import PairLayout, fuse, split
 from .subscripts import Term
 
@@ -19,8 +19,6 @@ from .subscripts import Term
 PRODUCT_KINDS = "fdFD"
 # What computes a contraction natively.
 Native = Callable[[], Any]
-# np.einsum's numbers of axes.
-_MOST_LETTERS = 52
 
 
 def dtype_of(a: Any, b: Any) -> np.dtype[Any]:
@@ -48,32 +46,12 @@ def is_native(a: Any, b: Any, routine: str, shape: Shape, choice: Choice) -> boo
     return choice.is_native(engine_for(x, choice), routine, dtype, shape)
 
 
-def multiply_natively(
-    a: Any, b: Any, terms: tuple[Term, Term], output: Term, layout: PairLayout
-) -> Any:
+def multiply_natively(a: Any, b: Any, layout: PairLayout) -> Any:
     """Multiply arrays in memory by their library."""
-    if _repeats_for_vector(a, b, layout):
-        numbers = {x: i for i, x in enumerate(dict.fromkeys((*terms[0], *terms[1])))}
-        left, right, out = ([numbers[x] for x in term] for term in (*terms, output))
-        # As fast as a product of matrices with a vector, and without a copy.
-        return np.einsum(a, left, b, right, out)
     x, y, _ = fuse(a, b, layout)
     x = x if layout.left.op == "N" else x.swapaxes(-1, -2)
     y = y if layout.right.op == "N" else y.swapaxes(-1, -2)
     return split(namespace(a).matmul(x, y), layout)
-
-
-def _repeats_for_vector(a: Any, b: Any, layout: PairLayout) -> bool:
-    """Tell a product with vectors that would copy a view larger than its memory.
-
-    Such are windows that slide, and arrays that are broadcast.
-    """
-    if 1 not in layout.shape[:2] or a.dtype != b.dtype:
-        return False
-    if len({*layout.left.term, *layout.right.term}) > _MOST_LETTERS:
-        return False
-    sides = (a, layout.left), (b, layout.right)
-    return any(len(x.axes) != len(x.shape) and is_repeated(y) for y, x in sides)
 
 
 def contract_by_dask(

@@ -70,7 +70,7 @@ def contract_pair(
     if small or (weigh is None and is_native(a, b, routine, layout.shape, choice)):
         if lazy:
             return contract_by_dask(*given, terms, output, native)
-        return multiply_natively(a, b, terms, output, layout)
+        return multiply_natively(a, b, layout)
     if lazy and 0 in (*layout.shape, *layout.split):
         return make_zeros(a, b, layout)
     a, b, chunks = fuse(a, b, layout)

@@ -9,7 +9,7 @@ import opt_einsum as oe
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.lib.stride_tricks import as_strided, sliding_window_view
+from numpy.lib.stride_tricks import as_strided
 from opt_einsum.testing import rand_equation
 
 import twom_dist as td
@@ -264,29 +264,6 @@ def test_lists_of_numbers_stand_for_letters_as_in_numpy():
     x = np.ones((1,) * 26 + (3, 2))
     for axes in (range(28), range(27, -1, -1)):
         assert td.einsum(x, [*axes]).shape == np.einsum(x, [*axes]).shape
-
-
-# --- views that repeat entries, such as windows that slide ----------------------------
-
-
-@cases("axes", ["->ab", "->ba", "->"])
-@cases("dtype", ["complex128", "uint8"])
-def test_views_that_repeat_entries_are_not_copied_for_a_vector(axes, dtype):
-    image, kernel = (integers(x) for x in ((80, 90), (16, 16)))
-    if dtype == "uint8":
-        image, kernel = (abs(x.real).astype(dtype) for x in (image, kernel))
-    windows = sliding_window_view(image, kernel.shape)
-    same = np.broadcast_to(image[:65, :75, None, None], windows.shape)
-    for view in (windows, same):
-        expected = np.einsum(f"abij,ij{axes}", view, kernel)
-        tracemalloc.start()
-        found = td.einsum(f"abij,ij{axes}", view, kernel)
-        most = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        expect(found, expected)
-        assert most < view.size
-        if dtype != "uint8":
-            expect(td.einsum(f"abij,ij{axes}", view, kernel, method="2m"), expected)
 
 
 def test_a_view_that_is_too_large_to_be_copied_says_so():
