@@ -76,8 +76,12 @@ def compute(
     """
     start = perf_counter()
     enter(KEPT)
-    damaged = _drop_damaged(run, client)
+    kept = sorted(run.output.finished())
+    if kept:
+        tasks = check_tiles(run.output, kept)
+        compute_wave(tasks, kept, client, run.cluster.threads, lambda *_: None)
     earlier = run.finished()
+    damaged = len(kept) - len(run.output.finished())
     count = _Count(run.job, run.layout, progress, len(earlier))
     with nullcontext() if client is None else client.as_current():
         ensure_plugins()
@@ -163,12 +167,3 @@ def _multiply(
     finally:
         release_inputs(inputs, client)
     return run, found
-
-
-def _drop_damaged(run: Run, client: Any) -> int:
-    """Read the tiles of an earlier run, and remove and count damaged ones."""
-    cells = sorted(run.output.finished())
-    if cells:
-        tasks = check_tiles(run.output, cells)
-        compute_wave(tasks, cells, client, run.cluster.threads, lambda *_: None)
-    return len(cells) - len(run.output.finished())

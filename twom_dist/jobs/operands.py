@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -109,10 +111,25 @@ class StoredTiles:
         taken = own if n is None else [own[n]]
         return [slice(starts[x], min(starts[x] + each, size)) for x in taken]
 
-    def read(self, i: int, j: int) -> Array:
-        """Read a tile, to the device if it is wanted there, and promote it."""
+    def read(self, i: int, j: int, alone: bool = False) -> Array:
+        """Read a tile, to the device if it is wanted there, and promote it.
+
+        `alone`: in a task that does nothing else, beside tasks that compute.
+        """
         (rows,), (columns,) = self.ranges(0, i), self.ranges(1, j)
-        return bring(self, (rows, columns), self.stored[rows, columns])
+        sides = rows.stop - rows.start, columns.stop - columns.start
+        nbytes = math.prod(sides) * self.stored.dtype.itemsize
+        with at_disk(nbytes) if alone else nullcontext():
+            block = self.stored[rows, columns]
+        with portable_errors():
+            if self.limit is not None:
+                origin = rows.start, columns.start
+                find_largest(block, str(self.stored.path), self.limit, origin=origin)
+            if self.on_device:
+                # On leaving, the copy is there for every stream.
+                with get_engine("cuda").task():
+                    return cast(convert(block, "cupy"), self.dtype)
+        return cast(block, self.dtype)
 
 
 def read_inputs(
@@ -173,36 +190,14 @@ def read_tiles(
     # Not the name of a stage: inputs are placed where they are needed.
     name = f"read-{tokenize(stored, regions, np.dtype(dtype), on_device)}"
     layer = {}
-    for i, rows in enumerate(() if streams else regions[0]):
-        for j, columns in enumerate(regions[1]):
-            key = (name, i, j)
-            layer[key] = Task(key, read_tile, source, (rows, columns))
+    for i, j in () if streams else product(*map(range, map(len, regions))):
+        key = (name, i, j)
+        layer[key] = Task(key, StoredTiles.read, source, i, j, True)
     tasks = MaterializedLayer(layer, annotations=notes)
     graph = HighLevelGraph.from_collections(name, tasks)
     chunks = tuple(tuple(r.stop - r.start for r in side) for side in regions)
     meta = empty_block("cupy" if on_device else "numpy", dtype)
     return LazyTiles(graph, name, chunks, meta, source if streams else None)
-
-
-def read_tile(source: StoredTiles, index: tuple[slice, slice]) -> Array:
-    """Read one region of a matrix beside tasks that compute."""
-    size = math.prod(x.stop - x.start for x in index)
-    with at_disk(size * source.stored.dtype.itemsize):
-        block = source.stored[index]
-    return bring(source, index, block)
-
-
-def bring(source: StoredTiles, index: tuple[slice, slice], block: Array) -> Array:
-    """Bring a block that was read to where it is wanted, and promote it."""
-    if source.limit is not None:
-        origin = index[0].start, index[1].start
-        with portable_errors():
-            find_largest(block, str(source.stored.path), source.limit, origin=origin)
-    if source.on_device:
-        # On leaving, the copy is there for every stream.
-        with portable_errors(), get_engine("cuda").task():
-            return cast(convert(block, "cupy"), source.dtype)
-    return cast(block, source.dtype)
 
 
 def persist_inputs(run: Run, client: Any) -> TilePair | None:

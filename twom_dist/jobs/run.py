@@ -78,15 +78,11 @@ class Run:
             # If no tile fits with more moduli, keep the layout and let dask spill.
             with suppress(MemoryLimitError):
                 layout = job.lay_out(self.cluster, layout.tile_shape)
-        self.enter(MULTIPLYING, accuracy=vars(explain_job(job, found)))
+        about = self.manifest[RUN] | {"phase": MULTIPLYING}
+        self.output.record(**{RUN: about}, accuracy=vars(explain_job(job, found)))
         if self.job.spec.looks:
             self.place.keep(pack(found, self.layout.spec))
         return replace(self, job=job, layout=layout)
-
-    def enter(self, phase: str, **more: Any) -> None:
-        """Record what a run is doing, for `status`."""
-        about = self.manifest[RUN] | {"phase": phase}
-        self.output.record(**{RUN: about}, **more)
 
     def check_whole(self) -> None:
         """Refuse to go on without a tile, which would be read as zeros."""
