@@ -37,16 +37,6 @@ def _measure(dask_worker: Any) -> tuple[int, Any]:
     return int(memory), dask_worker.memory_manager.memory_pause_fraction
 
 
-def find_devices(engine: str, client: Any = None) -> dict[str, WorkerDevice]:
-    """Ask the workers, or this process, for GPUs, if the engine depends on them."""
-    if engine not in ("auto", "cuda"):
-        return {}
-    if client is None:
-        return {"this process": measure_device()}
-    # A worker that has just died does not matter.
-    return dict(ask(client.run, measure_device, on_error="ignore"))
-
-
 def choose_engine(engine: str, devices: Mapping[str, WorkerDevice]) -> str:
     """Choose the engine of a job, the same for all of its tiles.
 
@@ -94,7 +84,13 @@ def choose_engine_and_budget(
     engine: str, cluster: Cluster, client: Any = None
 ) -> tuple[str, Cluster]:
     """Settle the engine of a job, and with it the memory of tiles."""
-    devices = find_devices(engine, client)
+    devices: dict[str, WorkerDevice] = {}
+    if engine in ("auto", "cuda"):
+        if client is None:
+            devices = {"this process": measure_device()}
+        else:
+            # A worker that has just died does not matter.
+            devices = ask(client.run, measure_device, on_error="ignore")
     engine = choose_engine(engine, devices)
     if engine != "cuda":
         return engine, budget_for_job(cluster, client)

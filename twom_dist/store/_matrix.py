@@ -259,7 +259,7 @@ def open_matrix(path: str | os.PathLike[str]) -> StoredMatrix:
     -----
     Chunks that a zarr store or an HDF5 file lacks are read as its fill value; a damaged
     chunk is found when it is read. Nothing is ever unpickled. Every read of a
-    compressed ``.npz`` member unpacks all of it, piece by piece.
+    compressed ``.npz`` member unpacks all of it.
     """
     location = parse_location(path)
     with store_errors(location, "read"):

@@ -6,7 +6,7 @@ from collections.abc import Container
 from functools import partial
 from io import BufferedIOBase
 from threading import Lock
-from typing import IO, Any, NamedTuple, Self
+from typing import IO, Any, Literal, NamedTuple, Self
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
@@ -30,9 +30,6 @@ from ._tree import stamp_file
 _PARSING = Lock()
 
 _VERSIONS = ((1, 0), (2, 0), (3, 0))
-
-# Bytes of a read that takes memory in addition to that of the elements.
-READ_BYTES = 2**20
 
 
 class NpyHeader(NamedTuple):
@@ -107,14 +104,9 @@ def read_region(
     for number, run in enumerate(runs, start=outer.start):
         place = (number * width + inner.start) * header.dtype.itemsize
         stream.seek(header.offset + place)
-        left = run.view(np.uint8)
-        while left.size:
-            # A compressed member is unpacked into a buffer of its own first.
-            read = stream.readinto(left[:READ_BYTES])
-            if not read:
-                problem = f"{path!r} ends before its last element"
-                raise StoreError(problem, "Write it again", "file-truncated")
-            left = left[read:]
+        if stream.readinto(run.view(np.uint8)) < run.nbytes:
+            problem = f"{path!r} ends before its last element"
+            raise StoreError(problem, "Write it again", "file-truncated")
     values = lines.T if header.fortran_order else lines
     return np.ascontiguousarray(values, dtype=header.dtype.newbyteorder("="))
 
@@ -166,15 +158,13 @@ class NpzMatrix(StoredMatrix):
                 header = header._replace(offset=start + header.offset)
                 with open(self.path, "rb") as stream:
                     return read_region(stream, self.path, header, region)
-            member: Any = archive.open(info)
-            with member:
-                # Seeking unpacks what it passes over, at most this much at once.
-                member.MAX_SEEK_READ = READ_BYTES
-                found = read_region(member, self.path, header, region)
+            with archive.open(info) as stream:
+                stream.seek(header.offset)
                 # At its end zipfile compares its checksum.
-                while member.read(READ_BYTES):
-                    pass
-                return found
+                whole = np.frombuffer(stream.read(), header.dtype)
+        order: Literal["F", "C"] = "F" if header.fortran_order else "C"
+        whole = whole[: math.prod(header.shape)].reshape(header.shape, order=order)
+        return np.array(whole[region], self.dtype, order="C")
 
 
 def _read_member(

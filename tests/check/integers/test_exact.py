@@ -131,16 +131,6 @@ def test_chunks_stay_integers():
     assert max(inputs) <= 2 * 8 * 8
 
 
-def test_a_block_that_was_refilled_is_encoded_again():
-    buffer = random_integers((7, 3), "int8")
-    load = dask.delayed(lambda: buffer, pure=False)
-    c = td.integers.syrk(da.from_delayed(load(), buffer.shape, "int8"))
-    for value in (1, -2):
-        buffer[2, 1] = value
-        expected = multiply(buffer, buffer.T)
-        assert (as_parts(c.compute(scheduler="sync")) == expected).all()
-
-
 def test_entries_fit_even_where_their_products_are_few():
     a, b = random_integers((2, 1), "int32"), random_integers((1, 3), "bool")
     assert (as_parts(td.integers.gemm(a, b)) == multiply(a, b)).all()

@@ -74,16 +74,6 @@ def test_the_file_has_the_bits_of_the_routine(files, routine, paths, options, wa
     assert left_behind() == []
 
 
-@cases("shape", [(0, 3), (3, 0), (1, 1), (20, 20)])
-def test_small_and_empty_shapes_and_a_matrix_with_itself(here, shape):
-    values = (8 * make(*shape, 6, "f8")).astype("i4")
-    np.save("D.npy", values)
-    options = {"op": "T", "chunks": 8, "overwrite": True}
-    summary = td.update_files(td.syr2k, "D.npy", "C.npy", b="D.npy", **options)
-    assert summary.operations == 2 * shape[0] * shape[1] ** 2
-    assert same_bits(read("C.npy"), td.syr2k(values, values, op="T"))
-
-
 # --- vectors, and what is refused -----------------------------------------------------
 
 

@@ -4,7 +4,6 @@ import re
 from types import SimpleNamespace
 
 import numpy as np
-import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -94,16 +93,3 @@ def test_the_other_triangle_is_written_without_memory():
     assert full.peak_worker_bytes == lower.peak_worker_bytes
     # There is room for encoded tiles.
     assert not any((full.cramped, lower.cramped))
-
-
-def test_tiles_are_whole_chunks_where_memory_permits(here):
-    for name in ("A.zarr", "B.zarr"):
-        zarr.create_array(name, shape=(9000, 9000), dtype="c16", chunks=(3000, 3000))
-    small = {"n_workers": 1, "threads_per_worker": 1, "memory_limit": "1 GiB"}
-    cut = td.plan(td.multiply_files, "A.zarr", "B.zarr", num_moduli=8, **small)
-    # No tile has parts of two chunks.
-    assert all(3000 % side == 0 for side in cut.tile_shape)
-    assert cut.chunk_reads > 1
-    enough = {**small, "memory_limit": "16 GiB"}
-    whole = td.plan(td.multiply_files, "A.zarr", "B.zarr", num_moduli=8, **enough)
-    assert (whole.chunk_reads, whole.tile_shape) == (1, (3000, 3000, 3000))
