@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -197,19 +197,10 @@ def _of_matrices(
         found = _look_up(terms, engine, *headers)
     right = A if terms.routine.matrices == 1 else B
     added = C if found.spec.beta != 0 else None
-    return Problem(A, right, added, *found[:3], stack=found.stack, diag=diag)
+    return replace(found, a=A, b=right, c=added, diag=diag)
 
 
-class _Outline(NamedTuple):
-    """A problem without its matrices."""
-
-    shape: tuple[int, int, int]
-    spec: Spec
-    choice: Choice
-    stack: tuple[int, ...]
-
-
-def _look_up(terms: Terms, *engine_and_headers: Any) -> _Outline:
+def _look_up(terms: Terms, *engine_and_headers: Any) -> Problem:
     """Pose a problem, from the cache unless a scalar is an array, which has no hash."""
     try:
         return _pose(terms, *engine_and_headers)
@@ -223,7 +214,7 @@ def _look_up(terms: Terms, *engine_and_headers: Any) -> _Outline:
 # 125 us became 103 without (64 x 64, a device that does nothing; AMD EPYC, 2 cores).
 # The result is immutable, since all who pose the problem share it.
 @lru_cache(maxsize=1024)
-def _pose(terms: Terms, engine: str, A: Any, B: Any, C: Any, diag: Any) -> _Outline:
+def _pose(terms: Terms, engine: str, A: Any, B: Any, C: Any, diag: Any) -> Problem:
     routine, choice = terms.routine, terms.choice
     check_matrices(routine, A, B)
     alpha = as_number(terms.alpha, "alpha")
@@ -278,7 +269,7 @@ def _pose(terms: Terms, engine: str, A: Any, B: Any, C: Any, diag: Any) -> _Outl
         diag=entries or "",
         **(integers.of_spec(engine) if integers else {}),
     )
-    return _Outline(shape, spec, choice, stack)
+    return Problem(None, None, None, shape, spec, choice, stack=stack)
 
 
 def check_matrices(routine: Routine, a: Any, b: Any) -> None:
