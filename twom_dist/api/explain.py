@@ -76,12 +76,10 @@ def explain(
 
 
 def _explain(posed: Problem, spec: Spec | None = None) -> Explanation:
-    """Explain what a problem says, or a spec that its matrices have settled."""
     return explain_spec(spec or posed.spec, posed.spec.data_driven, posed.choice.asked)
 
 
 def _look(posed: Problem) -> Explanation:
-    """Explain what the matrices have settled."""
     spec, settles = posed.spec, posed.spec.data_driven
     if spec.empty or spec.exact:
         return _explain(posed)

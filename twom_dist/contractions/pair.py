@@ -124,7 +124,6 @@ def _make_call(
     update: Update | None,
     choice: Choice,
 ) -> Call:
-    """Return the call of operands that are fused as their layout says."""
     left, right = layout.left.op, layout.right.op
     ops: tuple[Op, ...] = (left, right)
     matrices = [a, b]

@@ -29,7 +29,6 @@ class _Patch(NamedTuple):
 
     @property
     def own(self) -> Any:
-        """The attribute, None where it is inherited or missing."""
         return vars(self.owner).get(self.name)
 
 

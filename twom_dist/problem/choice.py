@@ -269,7 +269,6 @@ def _parse(components: Any, **options: Unpack[OptionsDict]) -> Choice:
 
 
 def _check_native(given: Options, equilibrate: bool | None, components: int) -> None:
-    """Refuse what the BLAS does not do."""
     if not (given.accuracy is None and given.num_moduli is None):
         problem = "method='blas' has the accuracy of the BLAS that it calls"
         remedy = "Leave accuracy and num_moduli out, or use another method"

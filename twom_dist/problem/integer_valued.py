@@ -122,7 +122,6 @@ def _find_first(
 
 
 def _refusal(text: str, part: float, dtype: Any, limit: int) -> PlanError:
-    """Return the error of a part that is not taken."""
     exact = largest_whole(dtype)
     if not (np.isfinite(part) and part == np.rint(part)):
         problem = f"{text}, which is not an integer"

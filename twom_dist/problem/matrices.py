@@ -55,7 +55,6 @@ def is_on_device(x: Any) -> bool:
 
 
 def _check_device(arrays: dict[str, Any]) -> None:
-    """Refuse CuPy arrays that do not lie on the current device."""
     devices = {name: x.device.id for name, x in arrays.items()}
     if len(set(devices.values())) > 1:
         where = ", ".join(f"{name} lies on device {i}" for name, i in devices.items())
@@ -307,7 +306,6 @@ def _meet(left: Any, right: Any) -> bool:
 
 
 def _find_mapping(x: Any) -> np.memmap[Any, Any] | None:
-    """Return the memory-mapped file that an array is a view of, if any."""
     if family_of(x) != "numpy":
         return None
     while isinstance(x.base, np.ndarray):

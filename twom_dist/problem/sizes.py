@@ -102,7 +102,6 @@ def check_known(shape: Iterable[Any]) -> None:
 
 
 def _broadcast_stacks(named: Iterable[tuple[Any, str]]) -> tuple[int, ...]:
-    """Broadcast the axes in front of matrices, as NumPy does."""
     stacks = [(x.shape[:-2], name) for x, name in named]
     try:
         return tuple(map(int, np.broadcast_shapes(*(stack for stack, _ in stacks))))
