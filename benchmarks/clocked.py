@@ -164,13 +164,12 @@ _installed = ExitStack()
 def report(name: Any = None) -> dict[str, Any]:
     own = clock() if name is None else _clocks.get(name, Clock())
     kept = _caches.get(_worker() if name is None else name)
-    counters = cache.CacheCounters() if kept is None else kept.counters
     return {
         "counts": dict(own.counts),
         "seconds": dict(own.seconds),
         "log": list(own.log),
         "transfers": list(own.link.log),
         "peak_bytes": own.peak_bytes,
-        "encoded": counters.encoded,
-        "reused": counters.reused,
+        "encoded": getattr(kept, "encoded", 0),
+        "reused": getattr(kept, "reused", 0),
     }

@@ -8,21 +8,12 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 
 from ..kernels.device_memory import on_full
 from ..kernels.protocol import Encoded
 from ..typing import Array
 
 _Owners = tuple[weakref.ref[Array], ...]
-
-
-@dataclass
-class CacheCounters:
-    """Numbers of tiles that were encoded, and that were found in the cache."""
-
-    encoded: int = 0
-    reused: int = 0
 
 
 class EncodedCache:
@@ -33,8 +24,9 @@ class EncodedCache:
         # Reentrant: a weak reference may die, and call back, while we hold it.
         self._lock = threading.RLock()
         self._making: dict[Hashable, threading.Lock] = {}
-        self.counters = CacheCounters()
         self.nbytes = 0
+        # Tiles that were encoded, and that were found here.
+        self.encoded = self.reused = 0
 
     def get(
         self,
@@ -62,7 +54,7 @@ class EncodedCache:
                     return found
                 encoded = encode()
                 with self._lock:
-                    self.counters.encoded += 1
+                    self.encoded += 1
                     self._store(full_key, owners, encoded, budget)
                 return encoded
         finally:
@@ -77,7 +69,7 @@ class EncodedCache:
             if any(r() is not x for r, x in zip(entry[0], owners, strict=True)):
                 return None
             self._entries.move_to_end(full_key)
-            self.counters.reused += 1
+            self.reused += 1
             return entry[1]
 
     def _store(
@@ -108,8 +100,7 @@ class EncodedCache:
         """Drop every entry and reset the counters."""
         with self._lock:
             self._entries.clear()
-            self.nbytes = 0
-            self.counters = CacheCounters()
+            self.nbytes = self.encoded = self.reused = 0
 
     def __len__(self) -> int:
         return len(self._entries)
