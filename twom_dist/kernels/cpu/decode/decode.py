@@ -70,10 +70,7 @@ def _reconstruct(d, digits, modulus, quotient, unit, hexagonal, count, v, compon
 
     digits and components: d and v with both parts as one line.
     """
-    given = d, modulus, quotient, unit, count, v[0]
-    if len(v) == 1 and not balance_digits(*given, False):
-        return
-    halves = balance_digits(*given, True)
+    halves = balance_digits(d, modulus, quotient, unit, count)
     if hexagonal and count_off_lattice(d, count) > 0:
         halves += lift_to_cell(d, modulus, quotient, unit, count)
     add_digits(digits, unit, components)

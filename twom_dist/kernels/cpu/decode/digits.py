@@ -7,7 +7,6 @@ Kernels without `_nrt` count the references to their arrays, by atomic operation
 60 for each piece of a row, which took as long as half of the arithmetic.
 """
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,18 +21,16 @@ from .sums import LANES, NUMBER, NUMBERS, STEP
 _ADDRESS = ir.IntType(64)
 
 
-def _balance(keep, builder, d, line, digits, modulus, unit, first, second, out):
-    """Balance the digits of 16 numbers modulo M: steps 1 and 2, or 1 to 3.
+@instructions(given=(*(types.intp,) * 4, *(types.float64,) * 3), result=types.int64)
+def _balance(builder, d, line, digits, modulus, unit, first, second):
+    """Balance the digits of 16 numbers modulo M: steps 1 and 2.
 
     d and `modulus`: addresses of the least of two or more digits, those of d `line`
-    bytes apart; `first`, `second`: the factors of the quotient. Where `keep`, the
-    digits stay at d; otherwise what they make is written. Tells whether a digit is
-    ``-2^(b-1)``.
+    bytes apart; `first`, `second`: the factors of the quotient. Tells whether a digit
+    is ``-2^(b-1)``.
     """
     write, here = Writer(builder, LANES), range(0, STEP, LANES)
-
-    def constant(x: float) -> Any:
-        return ir.Constant(NUMBERS, [x] * LANES)
+    half_one, zero = (ir.Constant(NUMBERS, [x] * LANES) for x in (0.5, 0.0))
 
     def round_by(name: str, x: Any) -> Any:
         kind = f"llvm.{name}.v{LANES}f64"
@@ -60,65 +57,42 @@ def _balance(keep, builder, d, line, digits, modulus, unit, first, second, out):
         x = write.subtract_exact(write.load(own, 8 * c, NUMBERS), q, multiple)
         return builder.fadd(x, carry)
 
-    def carry_on(step: Any, own: Any, digit: Any, scale: Any, *held: Any) -> Any:
+    def carry_on(step: Any, own: Any, digit: Any, *held: Any) -> Any:
         multiple, found = write.fill(write.load(digit, 0, NUMBER)), []
-        factor = write.fill(scale)
         for k, (c, q) in enumerate(zip(here, quotients, strict=True)):
-            carry, total, lowest = held[3 * k : 3 * k + 3]
+            carry, lowest = held[2 * k : 2 * k + 2]
             x = reduce(own, multiple, c, q, carry)
             # Half a unit more, in units.
-            shifted = write.add_exact(constant(0.5), x, inverse)
-            carry = round_by("floor", shifted)
+            carry = round_by("floor", write.add_exact(half_one, x, inverse))
             x = write.subtract_exact(x, carry, units)
-            if keep:
-                write.store(x, own, 8 * c)
-            total = write.add_exact(total, x, factor)
-            found += [carry, total, least(x, lowest)]
-        following = builder.add(own, line), builder.add(digit, ir.Constant(_ADDRESS, 8))
-        return [*following, builder.fmul(scale, unit), *found]
-
-    zero = constant(0.0)
-    given = [d, modulus, NUMBER(1.0), *(zero, zero, zero) * len(here)]
-    own, digit, scale, *held = write.repeat(last, given, carry_on)
-    multiple = write.fill(write.load(digit, 0, NUMBER))
-    factor, lowest = write.fill(scale), zero
-    for k, (c, q) in enumerate(zip(here, quotients, strict=True)):
-        carry, total, own_lowest = held[3 * k : 3 * k + 3]
-        x = reduce(own, multiple, c, q, carry)
-        if keep:
             write.store(x, own, 8 * c)
-        else:
-            write.store(write.add_exact(total, x, factor), out, 8 * c)
+            found += [carry, least(x, lowest)]
+        following = builder.add(own, line), builder.add(digit, ir.Constant(_ADDRESS, 8))
+        return [*following, *found]
+
+    given = [d, modulus, *(zero, zero) * len(here)]
+    own, digit, *held = write.repeat(last, given, carry_on)
+    multiple, lowest = write.fill(write.load(digit, 0, NUMBER)), zero
+    for k, (c, q) in enumerate(zip(here, quotients, strict=True)):
+        carry, own_lowest = held[2 * k : 2 * k + 2]
+        write.store(reduce(own, multiple, c, q, carry), own, 8 * c)
         lowest = least(own_lowest, lowest)
     halves = builder.fcmp_ordered("==", lowest, builder.fneg(half))
     return builder.zext(builder.bitcast(halves, ir.IntType(LANES)), _ADDRESS)
 
 
-_GIVEN = *(types.intp,) * 4, *(types.float64,) * 3, types.intp
-_add_balanced, _keep_balanced = (
-    instructions(partial(_balance, keep), given=_GIVEN, result=types.int64)
-    for keep in (False, True)
-)
-
-
 @inner(_nrt=False)
-def balance_digits(d, modulus, factors, unit, count, v, keep):
+def balance_digits(d, modulus, factors, unit, count):
     """Follow steps 1 and 2 of the contract on d[digit, part, piece].
 
-    Or leave d as it is, and write what its balanced digits make to v[part, piece].
-    Tells whether one of them is ``-2^(b-1)``.
+    Tells whether a balanced digit is ``-2^(b-1)``.
     """
     halves = np.int64(0)
     for part in range(d.shape[1]):
         own = d.ctypes.data + part * d.strides[1]
-        out = v.ctypes.data + part * v.strides[0]
         for c in range(0, count, STEP):
             digits = own + 8 * c, d.strides[0], len(d), modulus.ctypes.data
-            given = unit, factors[0], factors[1], out + 8 * c
-            if keep:
-                halves |= _keep_balanced(*digits, *given)
-            else:
-                halves |= _add_balanced(*digits, *given)
+            halves |= _balance(*digits, unit, factors[0], factors[1])
     return halves
 
 
