@@ -12,7 +12,7 @@ from tests.gpu.ways import engine_or_skip
 from tests.support.bits import same_bits
 from tests.support.jobs import HERE, addresses
 from tests.support.strategies import random_matrix
-from twom_dist.kernels.cuda.fill import CudaFill
+from twom_dist.kernels.cuda.decode import CudaFill
 from twom_dist.workers.client import ensure_plugins
 from twom_dist.workers.transport.device_accumulator import DeviceAccumulator
 from twom_dist.workers.transport.worker_plugin import TransportPlugin

@@ -26,7 +26,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..config import level_setting
-from ..typing import Array
 
 # In quarters 11, 12, 21, 22: the left and the right factor of each product; and the
 # quarters of C as sums of products.
@@ -86,39 +85,3 @@ def quarters_bytes(m: int, n: int, k: int) -> int:
     quarter of that.
     """
     return 4 * ((m + n) * k + 2 * m * n) // 3
-
-
-def multiply_by_seven(a: Array, b: Array, p: int, levels: int) -> Array:
-    """Multiply residues modulo p, as a yardstick: ``a b`` with symmetric residues.
-
-    Parameters
-    ----------
-    a, b : (m, k), (k, n) int64
-    p : int
-    levels : int
-        Halves of odd sides are padded with zeros.
-    """
-    if levels == 0:
-        return reduce_symmetric(a @ b, p)
-    sums = (
-        reduce_symmetric(np.einsum("tq,qij->tij", form, _quarters(x)), p)
-        for form, x in ((LEFT, a), (RIGHT, b))
-    )
-    products = [
-        multiply_by_seven(x, y, p, levels - 1) for x, y in zip(*sums, strict=True)
-    ]
-    c11, c12, c21, c22 = np.einsum("qt,tij->qij", RESULT, products)
-    whole = reduce_symmetric(np.block([[c11, c12], [c21, c22]]), p)
-    return whole[: len(a), : b.shape[1]]
-
-
-def reduce_symmetric(x: Array, p: int) -> Array:
-    """Return x modulo p, from -(p // 2) on."""
-    return (x + p // 2) % p - p // 2
-
-
-def _quarters(x: Array) -> Array:
-    rows, columns = (-(-size // 2) for size in x.shape)
-    padded = np.zeros((2 * rows, 2 * columns), x.dtype)
-    padded[: x.shape[0], : x.shape[1]] = x
-    return padded.reshape(2, rows, 2, columns).swapaxes(1, 2).reshape(4, rows, columns)

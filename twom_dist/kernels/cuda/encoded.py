@@ -1,10 +1,24 @@
-"""The int8 planes of one operand on a device."""
+"""The int8 planes of one operand on a device, and planes that threads share.
 
+Memory that is given back belongs to the stream that allocated it, at once: CuPy's pool
+does not know who reads it (cupy/cupy#8068). What a thread writes there next comes after
+what it has read itself, but not after what others read. So a thread that takes planes
+of another's waits on the device until they are made, and keeps them until it has waited
+on the host for what it has launched.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 from ...typing import Array
+from .device import CudaDevice
+
+# Planes of others that a task may keep before it waits: those of two products.
+MOST_KEPT = 4
 
 
 @dataclass(frozen=True)
@@ -55,3 +69,57 @@ class CudaEncoded:
         """(planes, ..., rows, k) int8 symmetric residues."""
         planes = self.by_matrix()[list(self.order), :, : self.rows, : self.k]
         return planes.reshape(len(self.order), *self.shape)
+
+
+class _Task(threading.local):
+    """Planes of others that the task of this thread reads; None outside of tasks."""
+
+    kept: list[Any] | None = None
+
+
+class SharedPlanes:
+    """Planes that the threads of a device share: tasks, as an engine has them."""
+
+    device: CudaDevice
+    _task = _Task()
+
+    def publish(self, encoded: Any) -> Any:
+        """Let other streams know when the planes are made."""
+        made = self.device.stream_id(), self.device.record()
+        return replace(encoded, made=made)
+
+    def retain(self, encoded: Any) -> Any:
+        """Wait on the device for planes of another stream, and keep them."""
+        stream, event = encoded.made or (None, None)
+        if encoded.made is None or stream == self.device.stream_id():
+            return encoded
+        self.device.wait_for(event)
+        kept = self._task.kept
+        if kept is not None:
+            if len(kept) >= MOST_KEPT:
+                self.device.synchronize()
+                kept.clear()
+            kept.append(encoded)
+        return encoded
+
+    @contextmanager
+    def task(self) -> Iterator[None]:
+        """Enter this thread's stream, and wait for it on exit.
+
+        dask takes a result that is there for done. What was kept is released.
+        """
+        outer, self._task.kept = self._task.kept, []
+        try:
+            with self.device.stream():
+                try:
+                    yield
+                except BaseException as error:
+                    try:
+                        self.device.synchronize()
+                    except Exception as later:  # of what the block launched before
+                        raise error from later
+                    raise
+                else:
+                    self.device.synchronize()
+        finally:
+            self._task.kept = outer

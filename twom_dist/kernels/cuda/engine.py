@@ -14,15 +14,13 @@ from ..family import Family
 from ..limits import Shape, TileLimits, Update
 from ..protocol import Defaults
 from . import tuning
-from .decode import CudaDecode
+from .cublas import align
+from .decode import CudaDecode, CudaFills
 from .device import CudaDevice, open_device
-from .encoded import CudaEncoded
-from .fill import CudaFills
+from .encoded import CudaEncoded, SharedPlanes
 from .finish import CudaFinish
 from .fused_gemm import CudaFusedGemm, fits
 from .hopper import LINE, ROW_GROUP
-from .int8_gemm import align
-from .kept import SharedPlanes
 from .launch import (
     BLOCK,
     LARGEST_STACK,
@@ -35,8 +33,8 @@ from .launch import (
     strides,
     strip_grid,
 )
+from .multiply import CudaResidues
 from .quarters import choose_levels
-from .residues import CudaResidues
 from .rows import CudaRows
 from .scripts import Scripts
 from .sources import module_for

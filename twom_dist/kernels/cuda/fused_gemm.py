@@ -13,12 +13,11 @@ from ...moduli import ResidueSystem, ScalingRule
 from ...typing import Array, Uplo
 from ..statistics import RowStatistics
 from . import tables, tuning
-from .decode import decode_and_close, decode_residues
+from .cublas import align
+from .decode import decode_and_close, decode_residues, fill_product
 from .device import CudaDevice
 from .encoded import CudaEncoded
-from .fill import fill_product
 from .hopper import LINE, ROW_GROUP
-from .int8_gemm import align
 from .launch import (
     LINE_BLOCK,
     count_matrices,
@@ -27,9 +26,9 @@ from .launch import (
     stack_stride,
     strides,
 )
+from .multiply import multiply_planes
 from .norms import rule_args
 from .products import multiply_fused
-from .residues import multiply_planes
 from .scripts import Scripts
 from .sources import module_for
 

@@ -1,17 +1,17 @@
-"""The products of a tile's planes: cuBLAS calls, each followed by a requantisation."""
+"""The residues of a tile: which products are multiplied, and by which kernels.
+
+Where no kernel of ours multiplies, by cuBLAS calls, each followed by a requantisation.
+"""
 
 from collections.abc import Sequence
-from functools import cache
 from math import prod
 
 import numpy as np
 
 from ...moduli import ResidueSystem
-from ...typing import Array
-from . import tables
-from .device import CudaDevice
-from .encoded import CudaEncoded
-from .int8_gemm import (
+from ...typing import Array, Uplo
+from . import tables, tuning
+from .cublas import (
     ALIGNMENT,
     Batch,
     align,
@@ -20,9 +20,100 @@ from .int8_gemm import (
     group_products,
     largest_k,
 )
-from .launch import tile_grid
+from .device import CudaDevice
+from .encoded import CudaEncoded
+from .launch import line_grid, square_grid, tile_grid, triangle_arg
+from .products import deriving_pays, multiply_fused
+from .quarters import choose_levels, multiply_in_quarters
 from .sources import module_for
 from .workspace import sums_bytes
+
+
+class CudaResidues:
+    """Launches that make residues, or add them."""
+
+    device: CudaDevice
+
+    def multiply(
+        self,
+        left: CudaEncoded,
+        right: CudaEncoded,
+        system: ResidueSystem,
+        before: Array | None = None,
+        *,
+        overwrite: bool = False,
+        hermitian: bool = False,
+        triangle: Uplo = "full",
+    ) -> Array:
+        """Multiply and reduce in one pass, or by cuBLAS and a second one."""
+        device, (m, n, k) = self.device, (left.rows, right.rows, left.k)
+        # Rows are padded to multiples of 16: no kernel meets a ragged one.
+        shape = (system.num_products, *left.stack, m, align(n))
+        shape = shape if before is None else before.shape
+        if 0 in (m, n, k, *left.stack):
+            return device.filled(shape, np.int8) if before is None else before
+        residues: Array = before if overwrite else device.empty(shape, np.int8)
+        levels = 0 if left.stack else choose_levels(device, system, (m, n, k))
+        planes = left, right, system, residues
+        multiply_planes(device, *planes, before, hermitian, triangle, levels)
+        return residues
+
+    def add_residues(self, x: Array, y: Array, system: ResidueSystem) -> Array:
+        """Add bytes, 16 a thread."""
+        out = self.device.empty(x.shape, np.int8)
+        if out.size:
+            lines = out[0].size // 16
+            table = self.device.constant(tables.addition_table(system))
+            grid, args = line_grid(lines, len(out)), (x, y, out, lines, table)
+            self.device.launch(module_for("combine"), "add_residues", *grid, args)
+        return out
+
+
+def multiply_planes(
+    device: CudaDevice,
+    left: CudaEncoded,
+    right: CudaEncoded,
+    system: ResidueSystem,
+    residues: Array,
+    before: Array | None,
+    hermitian: bool,
+    triangle: Uplo,
+    levels: int,
+) -> None:
+    """Write the residues of products, none of which is empty.
+
+    `residues`: (products, ..., m, n or more); `levels`: of Winograd's algorithm.
+    """
+    fused = tuning.tuning_for(device.capability()).fused
+    if fused and hermitian and triangle != "full":
+        # Nothing can be derived of sums that were made of one triangle.
+        hermitian = before is None and (
+            levels > 0 or deriving_pays(device, system, right.rows, left.k)
+        )
+    own = tables.own_products(system, hermitian)
+    args = (device, left, right, system, residues, own, before)
+    wanted = "full" if hermitian else triangle
+    if levels > 0 and wanted == "full":
+        multiply_in_quarters(*args, levels)
+    elif fused:
+        multiply_fused(*args, wanted)
+    else:
+        multiply_products(*args)
+    if hermitian:
+        _combine_mirrors(device, system, residues, triangle)
+
+
+def _combine_mirrors(
+    device: CudaDevice, system: ResidueSystem, residues: Array, triangle: Uplo
+) -> None:
+    """Derive a triangle of the products of ``X X^H`` that follow from others."""
+    (_, *stack, n, width), table = residues.shape, tables.mirror_table(system)
+    if len(table) == 0:  # real moduli have one product each
+        return
+    quarter = -(-n // 4)
+    grid = square_grid(quarter, quarter, prod(stack), len(table))
+    args = residues, n, width, device.constant(table), triangle_arg(triangle)
+    device.launch(module_for("combine"), "combine", *grid, args)
 
 
 def multiply_products(
@@ -91,7 +182,7 @@ def _requantise(
         *(sums, sums.shape[2], sums.strides[0] // 4, old, own),
         *(own.strides[2], own.strides[0], m),
         device.constant(tables.requantise_table(system)),
-        device.constant(product_indices(batch.products)),
+        device.constant(tables.product_indices(batch.products)),
         *(floats, count, own.strides[1]),
     )
     grid = tile_grid(m, width, 4, count * len(batch.products))
@@ -116,12 +207,6 @@ def _widen(device: CudaDevice, planes: Array, out: Array | None) -> Array:
 
 def _slices(length: int, step: int) -> list[slice]:
     return [slice(lo, min(length, lo + step)) for lo in range(0, length, step)]
-
-
-@cache
-def product_indices(products: tuple[int, ...]) -> Array:
-    """Tabulate products, or planes, as the kernels read them."""
-    return np.array(products, np.int32)
 
 
 def _list_planes(side: CudaEncoded, first: int, batch: Batch, matrices: slice) -> Array:

@@ -15,12 +15,11 @@ from .. import winograd
 from ..limits import Shape
 from ..winograd import LEFT, RESULT, RIGHT
 from . import tables, tuning
+from .cublas import align
 from .device import CudaDevice
 from .encoded import CudaEncoded
 from .hopper import LINE, ROW_GROUP
-from .int8_gemm import align
 from .launch import tile_grid
-from .multiply import product_indices
 from .products import launch_products
 from .sources import module_for
 from .workspace import available_bytes, working_bytes, workspace_bytes
@@ -113,7 +112,7 @@ def _spread(
     out = device.empty((len(own) * 7**levels, *quarter), np.int8)
     args = (
         *(operand.planes, *operand.planes.shape[1:]),
-        *(device.constant(product_indices(tuple(given))), out, *quarter),
+        *(device.constant(tables.product_indices(tuple(given))), out, *quarter),
         *(device.constant(_table(system, own, side, levels)), right),
     )
     grid, block = tile_grid(*quarter, 4 * _LANES[levels], len(own))
@@ -134,7 +133,7 @@ def _join(
     """Write the sums of products of quarters, and of what was there before."""
     _, height, width = products.shape
     args = (
-        *(products, height, width, device.constant(product_indices(own))),
+        *(products, height, width, device.constant(tables.product_indices(own))),
         *(before, residues, m, residues.strides[-2], residues.strides[0]),
         device.constant(_table(system, own, "result", levels)),
     )

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from ...errors import KernelError
 from ...moduli import Mirror, ResidueSystem, combined_weights
 
+Int32Array = npt.NDArray[np.int32]
 UInt32Array = npt.NDArray[np.uint32]
 Float64Array = npt.NDArray[np.float64]
 _Scalar = TypeVar("_Scalar", bound=np.generic)
@@ -93,6 +94,12 @@ def own_products(system: ResidueSystem, hermitian: bool) -> tuple[int, ...]:
     """List the products that are multiplied: of ``X X^H`` some follow from others."""
     given = enumerate(system.products)
     return tuple(q for q, x in given if not hermitian or x.mirror is None)
+
+
+@cache
+def product_indices(products: tuple[int, ...]) -> Int32Array:
+    """Tabulate products, or planes, as the kernels read them."""
+    return np.array(products, np.int32)
 
 
 # --- encode -----------------------------------------------------------------------

@@ -8,9 +8,9 @@ from ...moduli import ResidueSystem
 from ..device_memory import count_sharers, workspace_share
 from ..limits import Shape, TileLimits, Update
 from . import tuning
+from .cublas import align, choose_widened_k, cut_sums, widened_bytes
 from .device import CudaDevice
 from .hopper import LINE, ROW_GROUP
-from .int8_gemm import align, choose_widened_k, cut_sums, widened_bytes
 from .launch import remember
 
 _SMALLEST_TILE = 256

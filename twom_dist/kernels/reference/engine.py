@@ -19,7 +19,6 @@ from ..finish import (
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_nonfinite, find_nonfinite
 from ..protocol import Defaults
-from ..winograd import choose_levels, multiply_by_seven, reduce_symmetric
 from .rounding import half_root_of, lift_to_cell, nearest_point, quantise, shift_columns
 from .rows import ReferenceRows, parts_of
 
@@ -49,6 +48,11 @@ def _by_element(function: Callable[..., Any], *arrays: Array, results: int = 1) 
     """Apply an exact function elementwise, with broadcasting, to Python integers."""
     by_element: Callable[..., Any] = np.frompyfunc(function, len(arrays), results)
     return by_element(*arrays)
+
+
+def _reduce(x: Array, p: int) -> Array:
+    """Return x modulo p, from -(p // 2) on."""
+    return (x + p // 2) % p - p // 2
 
 
 class ReferenceEngine(ReferenceRows, Defaults):
@@ -87,7 +91,7 @@ class ReferenceEngine(ReferenceRows, Defaults):
         for index, plane in enumerate(system.planes):
             sign = -1 if conjugate else 1
             value = plane.re_weight * re + sign * plane.im_weight * im
-            planes[index] = reduce_symmetric(value, plane.p)
+            planes[index] = _reduce(value, plane.p)
         return ReferenceEncoded(planes)
 
     def multiply(
@@ -109,32 +113,25 @@ class ReferenceEngine(ReferenceRows, Defaults):
             return before
         old = np.zeros(shape, np.int8) if before is None else before
         residues = old if overwrite else np.empty_like(old)
-        levels = (
-            choose_levels((m, n, left.shape[-1]), (1, 1, 1), ()) if not stack else 0
-        )
         for q, product in enumerate(system.products):
             if hermitian and product.mirror is not None:
                 continue
             a = left.planes[product.left].astype(np.int64)
             b = right.planes[product.right].astype(np.int64)
-            y = b.swapaxes(-1, -2)
-            found = multiply_by_seven(a, y, product.p, levels)
-            residues[q] = reduce_symmetric(old[q] + found, product.p)
+            residues[q] = _reduce(old[q] + a @ b.swapaxes(-1, -2), product.p)
         for q, product in enumerate(system.products):
-            mirror = product.mirror
-            if hermitian and mirror is not None:
+            if hermitian and (mirror := product.mirror) is not None:
                 source = residues[mirror.source].astype(np.int64)
-                total = mirror.straight * source + mirror.transposed * source.swapaxes(
-                    -1, -2
-                )
+                total = mirror.straight * source
+                total += mirror.transposed * source.swapaxes(-1, -2)
                 if mirror.other is not None:
-                    total = total + mirror.other_weight * residues[mirror.other]
-                residues[q] = reduce_symmetric(total, product.p)
+                    total += mirror.other_weight * residues[mirror.other]
+                residues[q] = _reduce(total, product.p)
         return residues
 
     def add_residues(self, x: Array, y: Array, system: ResidueSystem) -> Array:
         products = zip(x.astype(np.int64), y, system.products, strict=True)
-        found = [reduce_symmetric(r + s, product.p) for r, s, product in products]
+        found = [_reduce(r + s, product.p) for r, s, product in products]
         return np.array(found, np.int8).reshape(x.shape)
 
     def decode(
