@@ -133,6 +133,7 @@ def multiply_panel(
             hermitian=hermitian,
             triangle=triangle,
         )
+        del x, y  # their memory serves the next ones
         if spec.exact:
             continue
         found = engine.find_nonfinite(
