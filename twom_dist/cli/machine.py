@@ -95,15 +95,6 @@ def scripts(folder: Path, overwrite: bool, as_json: bool) -> None:
     They start workers on all nodes of a Slurm, PBS or LSF job, or on one machine with
     GPUs, run one command on them, and stop them. DIR is made if it does not exist.
     """
-    names = write_scripts(folder, overwrite)
-    if as_json:
-        show(json.dumps({"folder": str(folder), "files": names}))
-        return
-    show(f"{folder}: {', '.join(names)}\nRead {folder / 'README.md'} first.")
-
-
-def write_scripts(folder: Path, overwrite: bool) -> list[str]:
-    """Copy the scripts into a folder, and return their names."""
     source = next(filter(Path.is_dir, _PLACES))
     names = sorted(path.name for path in source.iterdir() if path.is_file())
     for path in map(folder.joinpath, names):
@@ -122,4 +113,7 @@ def write_scripts(folder: Path, overwrite: bool) -> list[str]:
         problem = f"cannot write to {str(folder)!r}: {error.strerror}"
         remedy = "Name a folder that you can write to"
         raise StoreError(problem, remedy, "scripts-not-written") from error
-    return names
+    if as_json:
+        show(json.dumps({"folder": str(folder), "files": names}))
+        return
+    show(f"{folder}: {', '.join(names)}\nRead {folder / 'README.md'} first.")

@@ -51,20 +51,26 @@ def to_integers(C: Any, *, dtype: Any = "int64", pairs: Any = None) -> Any:
     >>> td.integers.to_integers(td.integers.herk(samples, pairs=True))
     array([[[30,  0]]])
     """
-    try:
-        found = np.dtype(dtype)
-    except (TypeError, ValueError):
-        found = np.dtype(object)
-    if found.kind not in "iu":
-        problem = f"dtype={shown(dtype)} is not one of integers"
-        raise ArgumentError(problem, "Use one such as int64 or int32", "dtype")
-    kind = found.name
+    kind = as_integer_dtype(dtype, "iu").name
     if is_labelled(C):
         return map_values(lambda x: _to_integers(x, kind), C, _name_parts(C, pairs))
     if pairs is not None:
         problem = f"pairs names a dimension of DataArrays, but C is {shown(type(C))}"
         raise ArgumentError(problem, "Leave it out", "not-labelled")
     return _to_integers(C, kind)
+
+
+def as_integer_dtype(dtype: Any, kinds: str) -> np.dtype[Any]:
+    """Return a dtype of one of these kinds: i, u, or O for Python integers."""
+    try:
+        found: np.dtype[Any] = np.dtype(dtype)
+    except (TypeError, ValueError):
+        found = np.dtype(bool)
+    if found.kind not in kinds:
+        problem = f"dtype={shown(dtype)} is not one of integers"
+        remedy = "Use one such as int64 or int32" + ", or object" * ("O" in kinds)
+        raise ArgumentError(problem, remedy, "dtype")
+    return found.newbyteorder("=")
 
 
 def _name_parts(C: Any, pairs: Any) -> tuple[Any, ...]:

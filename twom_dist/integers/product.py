@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ArgumentError, PlanError, portable_errors, shown
+from ..errors import ArgumentError, PlanError, portable_errors
 from ..interop.dlpack import adopt
 from ..kernels.family import Family, empty_block, family_of
 from ..problem.arguments import checked
@@ -24,7 +24,7 @@ from ..run.compute import compute
 from ..tiles.integers import largest_magnitude
 from ..tiles.routine import ROUTINES
 from ..typing import EngineName, as_flag
-from .floating import convert, with_imaginary
+from .floating import as_integer_dtype, convert, with_imaginary
 from .limbs import (
     BITS,
     LARGEST_SUM,
@@ -111,7 +111,7 @@ def matmul(
     >>> td.integers.matmul(A, A, dtype=object)[0, 0] == (2**40 + 1) ** 2 - 15
     True
     """
-    kind = _check_dtype(dtype)
+    kind = as_integer_dtype(np.int64 if dtype is None else dtype, "iuO")
     (A, B), give_back = adopt(A=A, B=B)
     family = common_family(A=A, B=B)
     if kind.hasobject and family == "cupy":
@@ -138,19 +138,6 @@ def matmul(
         found = finish(*components)
         return found if kind.hasobject else give_back(found)
     return _finish_lazily(finish, components, kind, pairs)
-
-
-def _check_dtype(dtype: Any) -> np.dtype[Any]:
-    """Return the dtype of the result: one of integers, or object."""
-    try:
-        found = np.dtype(np.int64 if dtype is None else dtype)
-    except (TypeError, ValueError):
-        found = None
-    if found is None or found.kind not in "iuO":
-        problem = f"there is no exact product in {shown(dtype)}"
-        remedy = "Use one of integers, such as int64, or object"
-        raise ArgumentError(problem, remedy, "gaussian-dtype")
-    return found.newbyteorder("=")
 
 
 def _take(pairs: bool, A: Any, B: Any) -> tuple[bool, _Integers, _Integers]:

@@ -20,20 +20,13 @@ Axes = dict[str, tuple[Dims, ...]]
 
 
 class Arranged(NamedTuple):
-    """Dimensions of DataArrays that are the axes of matrices.
+    """Dimensions of DataArrays that are the axes of matrices."""
 
-    Attributes
-    ----------
-    axes : dict of str to tuple of tuples
-        Axes of matrices; those of pairs have a last one of parts.
-    stack : tuple
-        Dimensions that all arrays share, along which matrices are stacked.
-    outer : (tuple, tuple)
-        Rows and columns of the result.
-    """
-
+    # Those of pairs have a last axis of parts.
     axes: Axes
+    # Dimensions that all arrays share, along which matrices are stacked.
     stack: Dims
+    # Rows and columns of the result.
     outer: tuple[Dims, Dims]
 
 

@@ -38,8 +38,6 @@ class Location:
 def parse_location(path: str | os.PathLike[str]) -> Location:
     """Split ``path::member`` and tell the format from the suffix of the path."""
     text = _FILE_URL.sub("", os.fsdecode(path))
-    if not text:
-        raise StoreError("the path is empty", "Name a file", "path-empty")
     file, member = text, None
     match = _MEMBER.fullmatch(text)
     if match is None and _find_format(text) not in _FORMATS:

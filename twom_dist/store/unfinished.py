@@ -15,11 +15,10 @@ from dask.utils import format_bytes
 from ..errors import StoreError
 from . import _tree as tree
 from ._errors import store_errors
-from ._export import export, publish
+from ._export import check_member, exclude_writers, export, publish
 from ._guards import exclude_runs, is_locked, open_own
 from ._location import Location, make_absolute, parse_location
 from ._matrix import matrix_class
-from ._members import check_member, exclude_writers
 from .output import Manifest, Output, open_output
 
 # Arrays of an output on its disk at a time: tiles, export, and an .npz's own .npy file.

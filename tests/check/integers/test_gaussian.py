@@ -132,7 +132,7 @@ i8, half = np.ones((3, 3), np.int8), np.full((3, 3), 0.5, object)
 REFUSALS = [
     (ArgumentError, "gaussian-dtype", [["1"] * 3] * 3, {}),
     (ArgumentError, "gaussian-dtype", half, {}),
-    (ArgumentError, "gaussian-dtype", i8, {"dtype": np.float64}),
+    (ArgumentError, "dtype", i8, {"dtype": np.float64}),
     (PlanError, "pairs-shape", i8, {"pairs": True}),
     (PlanError, "pairs", i8, {"pairs": 2}),
     (PlanError, "shapes", i8[:2], {}),

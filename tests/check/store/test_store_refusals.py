@@ -20,8 +20,7 @@ pytestmark = pytest.mark.usefixtures("here")
 
 # Names that are not UTF-8 are known to be none before a job has computed all.
 PATHS = {
-    "path-suffix": ["A.txt", "data.h5:g/B", "data.h5/g/B", "data.h5:/g/B"],
-    "path-empty": [""],
+    "path-suffix": ["", "A.txt", "data.h5:g/B", "data.h5/g/B", "data.h5:/g/B"],
     "url-format": ["s3://bucket/A.npy"],
     "path-zero": ["a::b/A\0.npy"],
     "path-member": [
