@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import twom_dist as td
+from tests.support.bits import same_bits
 from tests.support.oracle import exact
 from tests.support.strategies import gaussian_integers, operands, seeds
 
@@ -87,18 +88,19 @@ def test_what_changes_operands_changes_the_product_alike(change, pair, method, s
 
 @law
 @given(gaussian_integers(3), methods, st.sampled_from([1, -1, 0, -0.5]), st.booleans())
-def test_herk_has_the_bits_of_gemm(pair, method, alpha, tiny):
+def test_updates_have_the_bits_of_gemm(pair, method, alpha, tiny):
     """Zeros of integers that cancel, and of results below the smallest number."""
     A, _ = pair
     A = np.vstack([A, -A, 1j * A]) * (2.0**-538 if tiny else 1)
     options = {"method": method, "alpha": alpha}
-    expected = td.gemm(A, A, op_b="C", **options)
-    for tile in (4096, 2):
-        with dask.config.set({"twom-dist.largest-tile": tile}):
-            found = td.herk(A, **options)
-            assert found.tobytes() == expected.tobytes()
-            found = td.gemm(A, A, op_b="C", **options)
-            assert found.tobytes() == expected.tobytes()
+    for routine, op in ((td.herk, "C"), (td.syrk, "T")):
+        expected = td.gemm(A, A, op_b=op, **options)
+        columns = td.gemm(A, A, op_a=op, **options)
+        for tile in (4096, 2):
+            with dask.config.set({"twom-dist.largest-tile": tile}):
+                assert same_bits(routine(A, **options), expected)
+                assert same_bits(routine(A, op=op, **options), columns)
+                assert same_bits(td.gemm(A, A, op_b=op, **options), expected)
 
 
 @law

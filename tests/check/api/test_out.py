@@ -3,7 +3,6 @@
 import os
 from functools import partial
 
-import dask
 import numpy as np
 import pytest
 
@@ -15,39 +14,10 @@ from tests.support.strategies import random_matrix
 from twom_dist.errors import ArgumentError, PlanError
 
 N = 23
-CALLS = [
-    ("gemm", 2, {"op_b": "C"}),
-    *(("herk", 1, {"uplo": uplo}) for uplo in ("full", "lower", "upper")),
-    *((name, 2, {"uplo": "lower"}) for name in ("her2k", "syr2k")),
-    ("syrk", 1, {}),
-    ("gemm", 2, {"op_b": "C", "method": "blas"}),
-]
-# Parts of an array of 23 x 50 that are written to.
-PLACES = [np.s_[:, :23], np.s_[:, 2:48:2], np.s_[::-1, 22::-1]]
 
 
 def matrices(k=17):
     return [random_matrix(N, k, seed=seed) for seed in (1, 2)]
-
-
-@cases(("where", "order", "tile"), zip(PLACES, "CFC", (64, 10, 10), strict=True))
-@cases(("name", "count", "options"), CALLS)
-def test_a_result_is_written_over_c_and_nowhere_else(
-    name, count, options, tile, order, where
-):
-    given = matrices()[:count]
-    given[0][2, 3], given[-1][5, 1] = np.nan, np.inf
-    whole = np.repeat(random_matrix(N, 25, seed=3), 2, axis=1).copy(order)
-    C, kept = whole[where], whole.copy()
-    options = options | {"alpha": -1, "beta": 2.0}
-    routine = partial(getattr(td, name), **options)
-    with dask.config.set({"twom-dist.largest-tile": tile}):
-        expected = routine(*given, C=C.copy())
-        for c in (C.copy(), whole[where]):
-            assert routine(*given, C=c, out=C) is C
-            assert same_bits(C, expected)
-            C[...] = kept[where]
-    assert same_bits(whole, kept)
 
 
 def test_what_is_not_multiplied_is_written_as_well():

@@ -10,8 +10,6 @@ from tests.support.stages import count_stages
 from tests.support.strategies import random_matrix
 from twom_dist import her2k, herk, syr2k, syrk
 
-METHODS = ("2m", "3m", "4m", "hybrid", "eisenstein")
-DTYPES = ("float32", "float64", "complex64", "complex128", "complex128")
 N, K = 37, 23
 
 
@@ -25,21 +23,6 @@ def operands(routine):
 
 def transpose(x, routine):
     return x.conj().T if routine in (herk, her2k) else x.T
-
-
-@cases(("tile", "engine"), [(4096, "cpu"), (10, "cpu"), (10, "reference")])
-@cases(("method", "dtype"), zip(METHODS, DTYPES, strict=True))
-@cases("routine", [herk, syrk])
-def test_an_update_is_gemm_with_the_transpose(tile, routine, method, dtype, engine):
-    if routine is herk and dtype[0] != "c":
-        return
-    A, op = matrix(dtype=dtype), "C" if routine is herk else "T"
-    with dask.config.set({"twom-dist.largest-tile": tile}):
-        C = routine(A, method=method, engine=engine)
-        columns = routine(A, op=op, method=method, engine=engine)
-        assert (td.gemm(A, A, op_b=op, method=method) == C).all()
-        assert (columns == td.gemm(A, A, op_a=op, method=method)).all()
-    assert (transpose(C, routine) == C).all()
 
 
 @cases("tile", [4096, 10])

@@ -234,11 +234,6 @@ def test_an_accuracy_is_that_of_gemm(accuracy):
     expected = td.gemm(a, b, accuracy=accuracy)
     for contract, before, after in CONTRACTIONS:
         assert same_bits(contract(*before, a, b, *after, accuracy=accuracy), expected)
-    norms = np.outer(*(np.linalg.norm(x, axis=i) for x, i in ((a, 1), (b, 0))))
-    error = (abs(expected - a @ b) / norms).max()
-    # sqrt(k) eps; not that of another accuracy.
-    low, high = (1e-9, 3e-5) if accuracy == 1e-5 else (0, 1e-14)
-    assert low < error <= high
 
 
 A, B = random_matrix(3, 4), random_matrix(4, 5)
