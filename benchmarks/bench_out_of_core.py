@@ -21,7 +21,7 @@ from benchmarks.harness import Report, run
 from benchmarks.sampler import Sampler
 from twom_dist.jobs import begin, compute, open_job
 from twom_dist.plan import Cluster, Layout
-from twom_dist.plan.memory import INTERPRETER_BYTES
+from twom_dist.plan.cluster import INTERPRETER_BYTES
 from twom_dist.store import StoredMatrix
 from twom_dist.workers.client import current_cluster
 

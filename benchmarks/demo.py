@@ -20,7 +20,7 @@ from twom_dist.cli.progress import Bar
 from twom_dist.errors import PlanError
 from twom_dist.jobs.reports import count_operations
 from twom_dist.store import open_matrix
-from twom_dist.workers.cuda import count_gpus
+from twom_dist.workers.devices import count_gpus
 
 FOLDER = Path("demo-output")
 # There while the kernel's module for NVIDIA GPUs is loaded.

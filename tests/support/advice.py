@@ -5,7 +5,7 @@ import re
 import twom_dist as td
 from tests.support.expect import raises
 from twom_dist.errors import MemoryLimitError
-from twom_dist.plan.memory import MemoryBudget
+from twom_dist.plan.cluster import MemoryBudget
 
 MIB = 2**20
 SIDE = 3000

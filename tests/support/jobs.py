@@ -12,7 +12,7 @@ from distributed.utils import get_mp_context
 import twom_dist as td
 from twom_dist.jobs import begin, compute
 from twom_dist.plan import Cluster
-from twom_dist.plan.memory import INTERPRETER_BYTES, SPILL, MemoryBudget
+from twom_dist.plan.cluster import INTERPRETER_BYTES, SPILL, MemoryBudget
 from twom_dist.store import find_unfinished
 
 # Of A.zarr, B.npy and C0.h5; in tiles of 16.

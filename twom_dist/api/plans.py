@@ -21,8 +21,7 @@ from ..plan import (
     make_plan,
     tile_sizes,
 )
-from ..plan.cluster import DEVICE_THREADS
-from ..plan.memory import MemoryBudget
+from ..plan.cluster import DEVICE_THREADS, MemoryBudget
 from ..problem.call import Call
 from ..problem.matrices import Header, check_single, common_family, is_dask, outline
 from ..problem.pairs import as_pairs

@@ -10,8 +10,7 @@ import dask
 from ..errors import INSTALL_CUDA, EngineUnavailableError
 from ..kernels.cpu.buffers import kept_bytes
 from ..plan import Cluster
-from ..plan.cluster import DEVICE_THREADS
-from ..plan.memory import INTERPRETER_BYTES, PAUSE, MemoryBudget
+from ..plan.cluster import DEVICE_THREADS, INTERPRETER_BYTES, PAUSE, MemoryBudget
 from ..workers.devices import WorkerDevice, measure_device
 from .watchdog import ask
 

@@ -1,11 +1,13 @@
-"""The workers for which a plan is made."""
+"""The workers for which a plan is made, and the shares of their memory."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from math import ceil
+from typing import Any, Literal
 
+from ..config import bytes_setting
 from ..errors import PlanError
+from ..kernels.limits import CACHE_BYTES
 from ..typing import as_integer
-from .memory import MemoryBudget
 
 # Tasks of a worker that share its GPU: one launches, or reads, while another waits.
 DEVICE_THREADS = 2
@@ -13,6 +15,106 @@ DEVICE_THREADS = 2
 # No cluster has more; figures beyond would overflow a float.
 _MOST = 2**20
 _MOST_BYTES = 2**63
+
+# Defaults of dask's distributed.worker.memory.pause, spill and target: shares of a
+# worker's limit at which its process starts no further task, at which the process
+# writes tiles to disk, and at which the size of its tiles alone makes it do so.
+PAUSE, SPILL, TARGET = 0.8, 0.7, 0.6
+# Share of a worker's limit for the process and the tiles of a product of dask arrays:
+# above it dask pauses the worker. Without workers the rest of a machine is for others.
+PRODUCT_SHARE = PAUSE
+# Share of a small machine that tiles get at least: the process is there already.
+_LEAST_SHARE = 1 / 8
+# Share of a device's free memory, or of its pool: CuPy's pool rounds allocations up,
+# and there are gaps between blocks. By reasoning; not measured.
+DEVICE_SHARE = 0.8
+# Share of a pool that outputs of tasks take at most: plans take the share above, of
+# which the inside of tasks has at least a tenth.
+OUTPUT_SHARE = 0.72
+# All waves but the smallest possible one keep to this share; the smallest may use
+# memory at which dask starts to spill.
+WAVE_SHARE = 0.9
+# Share of the bytes for tiles that encoded tiles kept for reuse may take, and that the
+# input tiles of concurrent tasks may. Both give way to tiles that must be held.
+CACHE_SHARE = 0.3125
+# Input tiles that a task may hold if the setting does not say.
+PANEL_BYTES = 2**31
+# A worker of CPython 3.11 on x86-64 that has loaded NumPy, Numba, ONNX Runtime, zarr
+# and h5py and computed a small product takes 258 MiB; in the middle of a short job, up
+# to 265 in addition to the planned tiles. In one of 484 waves, in eight minutes, it
+# grew to 315 (benchmarks/results/out-of-core-cpu-zen4.jsonl, planned with 280). Just
+# installed, with more of the libraries' files in memory, it takes 298, and 337 while it
+# compiles kernels.
+INTERPRETER_BYTES = 352 * 2**20
+
+_MIB = 2**20
+
+
+@dataclass(frozen=True)
+class MemoryBudget:
+    """Budget that the memory of one worker leaves for a product.
+
+    It is for a product of dask arrays on workers, or without them on this machine, for
+    a job on files, or for any of these on GPUs.
+    """
+
+    # Bytes of the worker, or free bytes of its device; None means unlimited.
+    limit: int | None = None
+    kind: Literal["product", "machine", "job", "device"] = "product"
+    taken_bytes: int = INTERPRETER_BYTES  # by a worker's process, besides its tiles
+    # Share of the limit at which a worker of a job starts no further task.
+    pause: float = PAUSE
+    stretched: bool = False  # for the smallest possible wave of a job
+
+    @property
+    def tile_bytes(self) -> int | None:
+        """Bytes for inputs, results, encoded tiles and temporaries together."""
+        if self.limit is None:
+            return None
+        if self.kind == "job":
+            # All of dask's shares scale with the pause configured for its workers.
+            limit = self.limit * self.pause / PAUSE
+            tiles = min(SPILL * limit - self.taken_bytes, TARGET * limit)
+        elif self.kind == "device":
+            tiles = DEVICE_SHARE * self.limit
+        else:
+            tiles = PRODUCT_SHARE * self.limit - self.taken_bytes
+            if self.kind == "machine":
+                tiles = max(tiles, _LEAST_SHARE * self.limit)
+        return max(1, int(tiles / WAVE_SHARE if self.stretched else tiles))
+
+    @property
+    def most_bytes(self) -> int:
+        """Bytes of a process at which dask writes tiles to disk, or pauses a worker."""
+        share = SPILL * self.pause / PAUSE if self.kind == "job" else PRODUCT_SHARE
+        return int(share * (self.limit or 0))
+
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of encoded tiles that may be kept for reuse."""
+        return self._at_most("cache-bytes", CACHE_BYTES, 1)
+
+    def panel_bytes(self, threads: int) -> int:
+        """Return the bytes for a task's input tiles if `threads` tasks run at once."""
+        return self._at_most("panel-bytes", PANEL_BYTES, threads)
+
+    def _at_most(self, setting: str, default: int, parts: int) -> int:
+        most, tiles = bytes_setting(setting, default), self.tile_bytes
+        return most if tiles is None else min(most, int(tiles * CACHE_SHARE) // parts)
+
+    def least_limit(self, tile_bytes: int) -> int:
+        """Return the limit that leaves `tile_bytes` for tiles, rounded up to MiB."""
+        tiles = tile_bytes * (WAVE_SHARE if self.stretched else 1)
+        if self.kind == "job":
+            limit = max((tiles + self.taken_bytes) / SPILL, tiles / TARGET)
+            limit *= PAUSE / self.pause
+        elif self.kind == "device":
+            limit = tiles / DEVICE_SHARE
+        else:
+            limit = (tiles + self.taken_bytes) / PRODUCT_SHARE
+            if self.kind == "machine":
+                limit = min(limit, tiles / _LEAST_SHARE)
+        return ceil(limit / _MIB) * _MIB
 
 
 @dataclass(frozen=True)

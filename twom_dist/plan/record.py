@@ -13,7 +13,7 @@ from ..tiles.grid import Grid
 from ..tiles.spec import Spec
 from .cluster import Cluster
 from .count import Counts, count
-from .error_bounds import bound_error
+from .explanation import bound_error
 from .footprint import WorkerMemory
 from .show import Rows, as_html, as_text, name_count
 

@@ -12,7 +12,7 @@ from ..config import flag_setting
 from ..errors import MemoryLimitError, MemoryWarning, PlanError, warn_caller
 from ..kernels.family import empty_block, family_of
 from ..plan import LARGEST_TILE, Cluster, Plan, cut_evenly
-from ..plan.memory import MemoryBudget
+from ..plan.cluster import MemoryBudget
 from ..problem.matrices import Header, is_dask
 from ..problem.problem import Problem
 from ..problem.sizes import is_unknown, same_sizes

@@ -14,7 +14,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from ..errors import EngineUnavailableError
-from ..plan.memory import MemoryBudget
+from ..plan.cluster import MemoryBudget
 
 # For a scheduler to show that it is there, which takes milliseconds if it is.
 THERE_SECONDS = 0.25

@@ -10,7 +10,7 @@ from dask.system import CPU_COUNT
 from ..config import choice_setting, flag_setting
 from ..errors import ArgumentError, warn_caller
 from ..plan import Cluster
-from ..plan.memory import MemoryBudget
+from ..plan.cluster import MemoryBudget
 from .answers import (
     ANSWER_SECONDS,
     answers_of,

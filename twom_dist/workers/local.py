@@ -10,11 +10,10 @@ from dask.utils import format_bytes, parse_bytes
 
 from ..errors import ArgumentError, EngineUnavailableError, MemoryLimitError, PlanError
 from ..plan import Cluster
-from ..plan.cluster import DEVICE_THREADS
-from ..plan.memory import MemoryBudget
+from ..plan.cluster import DEVICE_THREADS, MemoryBudget
 from ..plan.show import name_count
 from ..typing import as_integer
-from .cuda import choose_pool, count_gpus
+from .devices import choose_pool, count_gpus
 from .machine import machine_memory
 
 LOOPBACK = "127.0.0.1"
