@@ -20,7 +20,6 @@ from .system import (
     form_of,
     make_system,
     residue_system,
-    shortest_system,
 )
 
 __all__ = [
@@ -39,7 +38,6 @@ __all__ = [
     "norm_bits",
     "residue_system",
     "scaling_rule",
-    "shortest_system",
     "smallest_num_moduli",
     "symmetric_residue",
 ]

@@ -50,17 +50,9 @@ def eisenstein_moduli() -> tuple[int, ...]:
 
 
 @cache
-def hybrid_moduli(two_m_count: int | None = None) -> tuple[tuple[int, str], ...]:
-    """List (modulus, kind): `two_m_count` 2M moduli, then 3M moduli coprime to them.
-
-    By default the 20 paying 2M moduli. At a given precision the cheapest of these lists
-    needs at most one int8 product more than the best possible choice of moduli
-    (compared with the optimum found by integer programming).
-    """
-    two = two_m_moduli()
-    if two_m_count is None:
-        two_m_count = sum(p >= SMALLEST_PAYING_2M for p in two)
-    two = two[:two_m_count]
+def hybrid_moduli() -> tuple[tuple[int, str], ...]:
+    """List (modulus, kind): the 20 paying 2M moduli, then 3M moduli coprime to them."""
+    two = tuple(p for p in two_m_moduli() if p >= SMALLEST_PAYING_2M)
     three = _greedy(lambda p: True, 2, kept=two)
     return tuple((p, "2m") for p in two) + tuple((p, "3m") for p in three)
 

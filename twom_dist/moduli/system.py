@@ -236,43 +236,14 @@ def residue_system(method: str, num_moduli: int) -> ResidueSystem:
     return make_system(method, choice[:num_moduli])
 
 
-def _prefix(choice: tuple[tuple[int, str], ...], bits: float) -> int | None:
-    """Count the leading moduli whose product reaches 2^bits."""
+def first_system(method: str, bits: float) -> ResidueSystem | None:
+    """Return the `residue_system` of the fewest moduli with M >= 2^bits, or None."""
     modulus_product = 1
-    for count, (p, _) in enumerate(choice, start=1):
+    for count, (p, _) in enumerate(available_moduli(method), start=1):
         modulus_product *= p
         if log2(modulus_product) >= bits:
-            return count
+            return residue_system(method, count)
     return None
-
-
-def first_system(method: str, bits: float) -> ResidueSystem | None:
-    """Return the `residue_system` of the fewest moduli with M >= 2^bits, or None.
-
-    Its number of moduli is its name, also of "hybrid", where `shortest_system` may need
-    up to 5 % less of products.
-    """
-    choice = available_moduli(method)
-    count = _prefix(choice, bits)
-    return None if count is None else make_system(method, choice[:count])
-
-
-@cache
-def shortest_system(method: str, bits: float) -> ResidueSystem | None:
-    """Return the cheapest system with M >= 2^bits, or None if the set is too short.
-
-    For "hybrid" the cheapest over all numbers of 2M moduli; if two cost the same, the
-    one with more 2M moduli.
-    """
-    if method != "hybrid":
-        return first_system(method, bits)
-    systems = []
-    for two_m_count in reversed(range(len(two_m_moduli()) + 1)):
-        choice = hybrid_moduli(two_m_count)
-        count = _prefix(choice, bits)
-        if count is not None:
-            systems.append(make_system(method, choice[:count]))
-    return min(systems, key=lambda system: system.num_products, default=None)
 
 
 # Form of a kind's planes and products -> the number of these, and the one from which

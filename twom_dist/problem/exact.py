@@ -9,13 +9,13 @@ result that fits 53 bits becomes a double without rounding.
 """
 
 from dataclasses import dataclass
-from math import isqrt, log2
+from math import isqrt
 from typing import Any, Self
 
 import numpy as np
 
 from ..errors import AccuracyError, ArgumentError
-from ..moduli import ResidueSystem, available_moduli, residue_system, shortest_system
+from ..moduli import ResidueSystem, available_moduli, residue_system
 from ..tiles.integers import largest_magnitude, pair_dtype, working_dtype
 from ..tiles.routine import Routine
 from .choice import Choice, Exact
@@ -165,16 +165,9 @@ def shortest_exact(
     """
     needed = max(bound, *(x * x for x in largest))
     kind = method if is_complex else "real"
-    if kind != "hybrid":
-        for count in range(1, len(available_moduli(kind)) + 1):
-            system = residue_system(kind, count)
+    for name in (kind, "hybrid") if kind == "2m" else (kind,):
+        for count in range(1, len(available_moduli(name)) + 1):
+            system = residue_system(name, count)
             if system.capacity >= needed:
                 return system
-        if kind != "2m":
-            return None
-    bits = log2(max(needed, 1)) + 1
-    found = shortest_system("hybrid", bits)
-    while found is not None and found.capacity < needed:
-        bits += 2.0**-16
-        found = shortest_system("hybrid", bits)
-    return found
+    return None

@@ -1,6 +1,5 @@
 """Moduli, CRT and residue systems, against recorded numbers and exact integers."""
 
-import json
 from fractions import Fraction
 from math import gcd, prod
 
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.oracle import reconstruct
-from tests.support.places import DATA
 from tests.support.strategies import seeds
 from twom_dist.errors import AccuracyError
 from twom_dist.moduli import available_moduli, make_system, residue_system
@@ -30,23 +28,15 @@ from twom_dist.moduli.selection import (
     real_moduli,
     two_m_moduli,
 )
-from twom_dist.moduli.system import combined_weights, shortest_system
+from twom_dist.moduli.system import combined_weights, first_system
 
 # Int8 products of a modulus of each kind.
 PRODUCTS = {"2m": 2, "3m": 3, "4m": 4, "eisenstein": 2, "real": 1}
 KINDS = (*PRODUCTS, "hybrid")
 
-HYBRID_COSTS = json.loads((DATA / "hybrid_costs.json").read_text())
-
 
 def all_systems(kind):
     return [residue_system(kind, n + 1) for n in range(len(available_moduli(kind)))]
-
-
-def chosen_systems(kind):
-    """All systems, and those that are the cheapest for some precision."""
-    chosen = (shortest_system(kind, row["T"]) for row in HYBRID_COSTS)
-    return all_systems(kind) + [system for system in chosen if system]
 
 
 def greedily(fits):
@@ -86,7 +76,7 @@ def test_systems_are_coprime_and_count_their_products(kind):
     moduli = [p for p, _ in available]
     assert all(gcd(p, q) == 1 for i, p in enumerate(moduli) for q in moduli[:i])
     assert all(2 <= p <= 256 for p in moduli)
-    for system in chosen_systems(kind):
+    for system in all_systems(kind):
         assert system.num_products == sum(PRODUCTS[k] for _, k in system.choice)
         assert system.parts == (1 if kind == "real" else 2)
         assert 0 < 2 * system.capacity + 1 <= system.modulus_product
@@ -98,23 +88,12 @@ def test_systems_are_coprime_and_count_their_products(kind):
             make_system(kind, ((239, kind),))
 
 
-@cases("row", HYBRID_COSTS)
-def test_hybrid_is_within_one_int8_gemm_of_the_optimum(row):
-    system = shortest_system("hybrid", row["T"])
-    assert row["cost"] <= system.num_products <= row["cost"] + 1
-    for kind, best in (("2m", row["g2"]), ("3m", row["g3"])):
-        alone = shortest_system(kind, row["T"])
-        assert (alone and alone.num_products) == best
-
-
-def test_shortest_system_is_the_shortest():
-    assert shortest_system("2m", 153) is None
+def test_the_first_system_is_the_shortest():
+    assert first_system("2m", 153) is None
     for kind in KINDS:
         for longer in all_systems(kind)[1::5]:
-            found = shortest_system(kind, log2_product(longer.moduli) - 1e-9)
-            assert log2_product(found.moduli) >= log2_product(longer.moduli) - 1e-9
-            assert found.num_products <= longer.num_products
-            assert kind == "hybrid" or found.moduli == longer.moduli
+            found = first_system(kind, log2_product(longer.moduli) - 1e-9)
+            assert found.moduli == longer.moduli
 
 
 @given(*map(st.integers, (-(2**400), 2, 1, 1), (2**400, 256, 60, 12)))
@@ -159,7 +138,7 @@ def multiply_in_residues(system, a, b, modulo):
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data(), seed=seeds)
 def test_decode_multiply_encode_is_the_exact_product(kind, data, seed):
-    system = data.draw(st.sampled_from(chosen_systems(kind)))
+    system = data.draw(st.sampled_from(all_systems(kind)))
     k = 3
     # |Re c|, |Im c| <= 2 k limit^2 <= capacity; |g|, |h| as well
     limit = int((system.capacity // (2 * k)) ** 0.5 * (1 - 1e-9))
@@ -203,7 +182,7 @@ def test_products_of_updates_follow_from_their_mirrors(kind):
 
 @cases("kind", KINDS)
 def test_weights_of_a_modulus_are_multiples_of_one(kind):
-    for system in chosen_systems(kind):
+    for system in all_systems(kind):
         m, weights = system.modulus_product, combined_weights(system)
         own = [i for i, x in enumerate(system.kinds) for _ in range(PRODUCTS[x])]
         for part, row in enumerate(system.weights):
@@ -213,7 +192,7 @@ def test_weights_of_a_modulus_are_multiples_of_one(kind):
 
 @cases("kind", KINDS)
 def test_digit_sums_are_exact_in_float64_and_the_quotient_is_right(kind):
-    for system in chosen_systems(kind):
+    for system in all_systems(kind):
         b, count = system.digit_bits, system.num_digits
         m = system.modulus_product
         modulus = system.digits(m)
