@@ -9,13 +9,11 @@ from typing import (
     Concatenate,
     ParamSpec,
     Protocol,
-    Unpack,
     cast,
     overload,
 )
 
 from ..problem.call import Call
-from ..problem.options import OptionsDict
 from ..typing import (
     CuPyLike,
     DLPackLike,
@@ -135,43 +133,6 @@ class Contraction(Protocol[P]):
     ) -> Lazy: ...
 
 
-class EinsumOptions(OptionsDict, total=False):
-    """The options of einsum: a specification carries none over past *operands."""
-
-    out: Any
-    optimize: Any
-
-
-class Einsum(Protocol):
-    """The signature of einsum."""
-
-    @overload
-    def __call__(
-        self,
-        subscripts: str,
-        /,
-        *operands: TensorLike,
-        **options: Unpack[EinsumOptions],
-    ) -> NumPyArray: ...
-    @overload
-    def __call__(
-        self, subscripts: str, /, *operands: OnDevice, **options: Unpack[EinsumOptions]
-    ) -> OnDevice: ...
-    @overload
-    def __call__(
-        self, subscripts: str, /, *operands: Lazy, **options: Unpack[EinsumOptions]
-    ) -> Lazy: ...
-    @overload
-    def __call__(
-        self, subscripts: str, /, *operands: Any, **options: Unpack[EinsumOptions]
-    ) -> Any: ...
-
-
 def as_contraction(function: Callable[Concatenate[Any, Any, P], Any]) -> Contraction[P]:
     """Show a type checker that the result is of the operands' family."""
     return cast(Contraction[P], function)
-
-
-def as_einsum(function: Callable[..., Any]) -> Einsum:
-    """Show a type checker the signature of einsum."""
-    return cast(Einsum, function)

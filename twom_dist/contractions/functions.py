@@ -6,7 +6,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from ..api.types import as_contraction, as_einsum
+from ..api.types import as_contraction
 from ..auto.choose import is_small
 from ..errors import PlanError
 from ..interop.traced import compute_or_trace
@@ -170,7 +170,6 @@ def _tensordot(choice: Choice, a: Any, b: Any, axes: Any) -> Any:
     return give_back(np.asarray(found) if isinstance(found, np.generic) else found)
 
 
-@as_einsum
 @contraction
 def einsum(
     subscripts: Any,

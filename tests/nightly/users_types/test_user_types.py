@@ -60,8 +60,7 @@ TYPES = {
     "td.matmul(a, [1, 2], method='auto')": NUMPY,
     "td.matmul(d, a, accuracy=1e-9)": DASK,
     "td.tensordot(g, g, axes=([0], [1]))": DEVICE,
-    "td.einsum('ij,jk,kl', a, a, a, optimize='greedy')": NUMPY,
-    "td.einsum('ij,jk', g, g, method='2m')": DEVICE,
+    "td.einsum('ij,jk,kl', a, a, a, optimize='greedy', method='2m')": "Any",
     "(td.herk if a.size else td.syrk)(a, uplo='lower')": NUMPY,
     "td.gemm(t, a, out=t)": "user.Tensor",
     "td.zherk(t, uplo='lower')": "user.Tensor",
@@ -72,7 +71,7 @@ TYPES = {
 MISTAKES = [
     "td.matmul(a, a, alpha=2)",
     "td.tensordot(g, a)",
-    "td.einsum(a, a)",
+    "td.einsum('ij,jk', a, a, method='5m')",
     "td.gemm(a, 'a')",
     "td.gemm(a)",
     "td.gemm(g, a)",
