@@ -40,18 +40,14 @@ def exclude_runs(folder: str, output: str, surely: bool) -> Iterator[None]:
         raise StoreError(problem, "Run them there; in Windows, under WSL", "no-locks")
     around = os.path.dirname(folder)
     if not (os.path.isdir(around) and os.access(around, _ALL_RIGHTS)):
-        problem = f"there is no folder {around!r}"
-        remedy = "Create it or choose another"
-        if os.path.lexists(around):
-            problem = f"{around!r} is not a folder that can be read and written to"
-            remedy = "Change its permissions or choose another"
-        raise StoreError(problem, remedy, "no-folder")
+        problem = f"there is no folder {around!r} that can be read and written to"
+        raise StoreError(problem, "Create it or choose another", "no-folder")
     path = os.path.join(folder, "lock")
     with store_errors(folder, "written"):
         _make_own_folder(folder)
-        # Closing the file releases the lock.
-        descriptor = open_own(path, os.O_RDWR | os.O_CREAT)
-    with open(descriptor, "ab") as stream:
+        stream = open(path, "ab")  # noqa: SIM115
+    # Closing the file releases the lock.
+    with stream:
         busy = StoreError(
             f"{output!r} is being written by another run",
             "Let it finish, or choose another name",
@@ -148,25 +144,6 @@ def _make_own_folder(path: str) -> None:
         raise _refuse(path, "belongs to another user")
     if _look(found) != expected:
         raise _refuse(path, "can be written to by others")
-
-
-def open_own(path: str, flags: int = os.O_RDONLY) -> int:
-    """Open or make a file in such a folder; return its descriptor.
-
-    Links, pipes and files that belong to others are refused.
-    """
-    flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    try:
-        descriptor = os.open(path, flags, 0o600)
-    except OSError as error:
-        if error.errno != errno.ELOOP:
-            raise
-        raise _refuse(path, "is a link") from None
-    found, folder = os.fstat(descriptor), os.stat(os.path.dirname(path))
-    if stat.S_ISREG(found.st_mode) and found.st_uid == folder.st_uid:
-        return descriptor
-    os.close(descriptor)
-    raise _refuse(path, "is not a file, or belongs to another user")
 
 
 def _look(status: os.stat_result) -> tuple[int, int]:

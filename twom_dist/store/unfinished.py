@@ -16,7 +16,7 @@ from ..errors import StoreError
 from . import _tree as tree
 from ._errors import store_errors
 from ._export import check_member, exclude_writers, export, publish
-from ._guards import exclude_runs, is_locked, open_own
+from ._guards import exclude_runs, is_locked
 from ._location import Location, make_absolute, parse_location
 from ._matrix import matrix_class
 from .output import Manifest, Output, open_output
@@ -82,12 +82,9 @@ class Unfinished:
             stores = sorted(Path(self.folder).glob("*.zarr"))
         for store in stores:
             try:
-                os.close(open_own(os.path.join(store, self._member, "zarr.json")))
                 output, manifest = open_output(str(store), self._member)
                 if output.id != store.stem:
                     raise ValueError("it is the output of another run")
-            except StoreError:
-                raise
             # A damaged file makes zarr raise errors of every kind.
             except Exception as error:
                 # After a finished run the folder holds what its output replaced.
@@ -117,7 +114,7 @@ class Unfinished:
         with (
             store_errors(self.folder, "read"),
             suppress(FileNotFoundError),
-            open(open_own(self._look), "rb") as file,
+            open(self._look, "rb") as file,
         ):
             return file.read()
         return None
@@ -201,7 +198,7 @@ class Unfinished:
         with (
             store_errors(self.folder, "read"),
             suppress(FileNotFoundError),
-            open(open_own(self.lock_path), "rb") as stream,
+            open(self.lock_path, "rb") as stream,
         ):
             return Signs(is_locked(stream), os.fstat(stream.fileno()).st_mtime)
         return Signs(False)

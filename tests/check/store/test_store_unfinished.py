@@ -163,39 +163,31 @@ def hide(kind):
     """Turn what a job has left into what somebody else may have put there."""
     with begun("C.npy", np.eye(4)):
         pass
-    (metadata,) = FOLDER.glob("*.zarr/zarr.json")
-    target, lock = Path("target"), FOLDER / "lock"
     if kind.startswith("open"):
         FOLDER.chmod(0o777 if kind == "open" else 0o770)
-    elif kind.endswith("as lock"):
-        lock.unlink()
-        os.mkfifo(lock) if "pipe" in kind else lock.symlink_to(target.absolute())
-    elif kind.startswith("link"):
-        moved = metadata if "manifest" in kind else FOLDER
-        moved.rename(target)
-        moved.symlink_to(target.absolute())
+    elif kind == "link":
+        FOLDER.rename("target")
+        FOLDER.symlink_to(Path("target").absolute())
     else:
-        owned = {"folder": FOLDER, "lock": lock, "manifest": metadata}
-        os.chown(owned[kind], 4711, 4711)
+        os.chown(FOLDER, 4711, 4711)
 
 
 ROOT_ALONE = pytest.mark.skipif(os.geteuid() != 0, reason="root alone gives files away")
-OPEN = ["open", "open to a group", "link"]
-INSIDE = ["link as lock", "pipe as lock", "link as manifest"]
-GIVEN = [pytest.param(x, marks=ROOT_ALONE) for x in ("folder", "lock", "manifest")]
+GIVEN = pytest.param("folder", marks=ROOT_ALONE)
 
 
-@pytest.mark.parametrize("kind", [*OPEN, *INSIDE, *GIVEN])
-def test_what_others_may_have_written_is_not_continued(here, call, kind):
+@pytest.mark.parametrize("kind", ["open", "open to a group", "link", GIVEN])
+def test_what_others_may_have_written_is_neither_continued_nor_removed(
+    here, call, kind
+):
+    """Nobody else can write to what a folder of its own holds."""
     hide(kind)
     place, before = find_unfinished("C.npy"), sorted(here.rglob("*"))
     with raises(StoreError, "not-own"), place.lock():
         place.find()
     assert sorted(here.rglob("*")) == before
-    # Nor removed, but for what is in a folder of ours.
-    if "manifest" not in kind:
-        call("clean", here, "--yes")
-        assert sorted(here.rglob("*")) == before
+    call("clean", here, "--yes")
+    assert sorted(here.rglob("*")) == before
 
 
 def test_what_is_unfinished_is_for_its_user_alone():
