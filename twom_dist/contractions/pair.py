@@ -26,7 +26,7 @@ from .same_operand import Update, find_update
 from .subscripts import Term, reduce_each
 
 
-class Weigh(NamedTuple):
+class Weights(NamedTuple):
     """Weights of the contracted axis.
 
     Attributes
@@ -48,12 +48,12 @@ def contract_pair(
     output: Term,
     choice: Choice,
     native: Native | None = None,
-    weigh: Weigh | None = None,
+    weights: Weights | None = None,
 ) -> Any:
     """Sum the products of the entries of two operands.
 
-    `native`: what computes the same by dask, if it is one of its functions. `weigh`:
-    for weights of the contracted axis, where `is_weighed` allows them.
+    `native`: what computes the same by dask, if it is one of its functions. `weights`:
+    of the contracted axis, where `is_weighed` allows any.
     """
     a, b, terms, layout = _reduce(a, b, terms, output)
     if not layout.inner:
@@ -63,11 +63,11 @@ def contract_pair(
     if lazy != is_dask(b):
         a, b = make_lazy(a, b, terms, layout)
         lazy = True
-    small = weigh is None and _is_surely_native(a, b, layout, choice)
-    among = None if weigh is None else weigh.updates
+    small = weights is None and _is_surely_native(a, b, layout, choice)
+    among = None if weights is None else weights.updates
     update = None if small else find_update(a, b, layout, choice, among)
     routine = update or "gemm"
-    if small or (weigh is None and is_native(a, b, routine, layout.shape, choice)):
+    if small or (weights is None and is_native(a, b, routine, layout.shape, choice)):
         if lazy:
             return contract_by_dask(*given, terms, output, native)
         return multiply_natively(a, b, layout)
@@ -75,8 +75,8 @@ def contract_pair(
         return make_zeros(a, b, layout)
     a, b, chunks = fuse(a, b, layout)
     call = _make_call(a, b, layout, update, choice)
-    if weigh is not None:
-        call = call._replace(A=weigh.operand(call.A))
+    if weights is not None:
+        call = call._replace(A=weights.operand(call.A))
     return split(compute_call(call), layout, chunks)
 
 

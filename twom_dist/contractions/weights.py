@@ -14,7 +14,7 @@ import numpy as np
 
 from ..problem.choice import Choice
 from ..tiles.scaled import Scaled
-from .pair import Weigh, contract_pair, is_weighed
+from .pair import Weights, contract_pair, is_weighed
 from .same_operand import UPDATES
 from .subscripts import Term
 
@@ -79,8 +79,8 @@ def join(a: Factor, b: Factor, kept: Term, output: Term, choice: Choice) -> Fact
         if is_weighed(*pair, weights[0].letter):
             # A w A^H is Hermitian for real weights alone.
             updates = UPDATES[1:] if vector.dtype.kind == "c" else UPDATES
-            weigh = Weigh(partial(Scaled, diag=vector), updates)
-            return Factor(contract_pair(*pair, weigh=weigh), kept)
+            made = Weights(partial(Scaled, diag=vector), updates)
+            return Factor(contract_pair(*pair, weights=made), kept)
     x, y = a.multiplied(), b.multiplied()
     return Factor(contract_pair(x, y, (a.term, b.term), kept, choice), kept)
 
