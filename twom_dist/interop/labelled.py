@@ -87,13 +87,8 @@ def as_plain(call: Call, *, single: bool) -> Call:
     _check_aligned(*given.values())
     if single and arranged.stack:
         one = ", ".join(f"{x}=0" for x in arranged.stack)
-        raise PlanError(
-            f"these are stacks along {show(arranged.stack)}, but only one matrix is "
-            "taken here",
-            "Give one of the stack, such as "
-            + " and ".join(f"{x}.isel({one})" for x in given),
-            "stack",
-        )
+        problem = f"one matrix is taken here, no stack along {show(arranged.stack)}"
+        raise PlanError(problem, f"Give one of each, as by A.isel({one})", "stack")
     plain = {
         name: _merge(given[name].transpose(*arranged.stack, *sum(x, ())).data, x)
         for name, x in arranged.axes.items()

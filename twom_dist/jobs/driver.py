@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Any
 
 from ..errors import ArgumentError, shown
-from ..plan import Cluster, Layout
+from ..plan import Cluster
 from ..tiles.interpreter import Findings
 from ..typing import Cell
 from ..workers.answers import require_answer
@@ -82,7 +82,7 @@ def compute(
         compute_wave(tasks, kept, client, run.cluster.threads, lambda *_: None)
     earlier = run.finished()
     damaged = len(kept) - len(run.output.finished())
-    count = _Count(run.job, run.layout, progress, len(earlier))
+    count = _Count(run, progress, len(earlier))
     with nullcontext() if client is None else client.as_current():
         ensure_plugins()
         run, found = _multiply(run, client, earlier, count, enter)
@@ -114,8 +114,7 @@ def compute(
 class _Count:
     """The tiles that are written, each of which is reported."""
 
-    job: Job
-    layout: Layout
+    run: Run
     report: Report | None
     done: int
     operations: int = 0
@@ -123,15 +122,14 @@ class _Count:
     begun: float = 0
 
     def add(self, i: int, j: int) -> None:
-        job, grid = self.job, self.layout.grid
+        job, layout = self.run.job, self.run.layout
         # An off-diagonal tile of an update counts in both triangles.
         tiles = 2 if job.spec.routine.triangle and i != j else 1
-        k, dtype = job.shape[2], job.dtype
-        each = count_operations(grid.m[i], grid.n[j], k, dtype, job.routine)
-        self.operations += tiles * each
+        shape = layout.grid.m[i], layout.grid.n[j], job.shape[2]
+        self.operations += tiles * count_operations(*shape, job.dtype, job.routine)
         self.done += 1
         if self.report is not None:
-            total, seconds = self.layout.num_computed, perf_counter() - self.begun
+            total, seconds = layout.num_computed, perf_counter() - self.begun
             self.report(Progress(self.done, total, self.operations, seconds))
 
 

@@ -86,11 +86,8 @@ def is_own(name: str) -> bool:
 def check_there(path: str) -> None:
     """Raise FileNotFoundError, or another error that prevents reading the store."""
     if not is_url(path):
-        os.stat(path)
         # Without permission to list a folder nothing is found there.
-        if os.path.isdir(path) and not os.access(path, os.R_OK | os.X_OK):
-            problem = f"{path!r} is a folder that may not be looked into"
-            raise StoreError(problem, "Change its permissions", "no-permission")
+        os.scandir(path).close() if os.path.isdir(path) else os.stat(path)
     elif not exists(path):
         raise FileNotFoundError("there is nothing under this address")
 

@@ -1,5 +1,6 @@
 """What is no matrix is refused by its code: not waited for, loaded, or read as one."""
 
+import errno
 import os
 import pickle
 from functools import partial
@@ -11,6 +12,7 @@ import zarr
 from numpy.lib import format as npy_format
 
 import twom_dist as td
+from tests.support.disk import failing
 from tests.support.expect import raises
 from tests.support.stored import NAMES, assert_same_bits, make_matrix, save
 from twom_dist.errors import ArgumentError, PlanError, StoreError
@@ -210,9 +212,9 @@ def test_what_is_compressed_and_large_is_not_unpacked_for_each_tile():
     assert os.listdir() == ["A.npz"]
 
 
-def test_a_store_that_may_not_be_looked_into_is_not_taken_for_none(monkeypatch):
+def test_a_store_that_may_not_be_looked_into_is_not_taken_for_none():
     save("A.zarr", np.eye(2))
-    monkeypatch.setattr(os, "access", lambda *_: False)  # root may do anything
-    for find in (open_matrix, read_vector):
-        with raises(StoreError, "no-permission"):
-            find("A.zarr")
+    with failing("scandir", number=errno.EACCES):  # root may do anything
+        for find in (open_matrix, read_vector):
+            with raises(StoreError, "no-permission"):
+                find("A.zarr")
