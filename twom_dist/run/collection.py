@@ -25,41 +25,29 @@ def product_array(
     spec: Spec,
     cells: Sequence[Cell] | None = None,
     found: Findings | None = None,
+    sources: tuple[Chunks, Chunks] | None = None,
 ) -> Any:
     """Make the lazy result, of A's class, of matrices chunked as the grid says.
 
     `cells`: tiles of the result that are wanted; the array has no others. `found`:
-    findings of an earlier look.
+    findings of an earlier look. `sources`: of A and B, whose chunks the tasks make
+    themselves.
     """
     a, b, c = operands[:3]
     if hasattr(a, "expr"):
         from .expression import product_expression
 
         return product_expression(operands, grid, spec)
-    named = operands.named()
-    name = result_name(spec, a.name, b.name, *named[2:], grid, cells, found)
-    layer = build_layer(name, named, grid, spec, cells, found)
-    inputs = (c,) if spec.empty else operands
-    return _as_array(name, layer, inputs, a, grid, spec)
-
-
-def remade_array(
-    operands: Operands, sources: tuple[Chunks, Chunks], grid: Grid, spec: Spec
-) -> Any:
-    """Make the same of matrices whose chunks the tasks make themselves."""
-    a, b, *inputs = operands
-    rest = operands.named()[2:]
-    name = result_name(spec, a.name, b.name, *rest, grid, "remade")
-    layer = build_layer(name, Operands(*sources, *rest), grid, spec, kind=StreamedGraph)
-    return _as_array(name, layer, inputs, a, grid, spec)
-
-
-def _as_array(
-    name: str, layer: dict[Any, Any], inputs: Any, a: Any, grid: Grid, spec: Spec
-) -> Any:
-    given = [x for x in inputs if hasattr(x, "dask")]
-    tasks = TileLayer(name, layer)
-    graph = HighLevelGraph.from_collections(name, tasks, dependencies=given)
+    named, inputs = operands.named(), [c] if spec.empty else [*operands]
+    kind: type[Graph] = Graph
+    if sources is not None:
+        named, inputs = named._replace(a=sources[0], b=sources[1]), inputs[2:]
+        kind = StreamedGraph
+    parts = a.name, b.name, named[2:], grid, cells, found, kind.__name__
+    name = result_name(spec, parts)
+    tasks = TileLayer(name, build_layer(name, named, grid, spec, cells, found, kind))
+    arrays = [x for x in inputs if hasattr(x, "dask")]
+    graph = HighLevelGraph.from_collections(name, tasks, dependencies=arrays)
     return type(a)(graph, name, (grid.m, grid.n), meta=result_meta(a._meta, spec))
 
 

@@ -22,7 +22,7 @@ from ..tiles.grid import Chunks
 from ..tiles.spec import SIDES, Spec, is_straight
 from ..typing import Op
 from ..workers.client import current_cluster, ensure_plugins, warn_of_idle_gpus
-from .collection import product_array, remade_array
+from .collection import product_array
 from .locality import follow_holders
 from .sources import Inputs, plan_inputs
 
@@ -47,10 +47,8 @@ def compute(problem: Problem) -> Any:
     # Sizes that are unknown, not as they were estimated.
     (m, _), n = op_chunks(a, plan.spec.op_a), op_chunks(b, plan.spec.op_b)[1]
     grid = follow_holders(replace(plan.grid, m=m, n=n), plan.spec, a, b)
-    if plan.streams and inputs.sources is not None:
-        out = remade_array(operands, inputs.sources, grid, plan.spec)
-    else:
-        out = product_array(operands, grid, plan.spec)
+    sources = inputs.sources if plan.streams else None
+    out = product_array(operands, grid, plan.spec, sources=sources)
     if plan.spec.components == 1:
         return out
     # Blocks are (2, m, n), whatever the array says of them.
