@@ -5,7 +5,6 @@ import pytest
 
 import twom_dist as td
 from tests.gpu.ways import WAYS, engine_or_skip, matches, take
-from tests.support.cuda.host_device import small_pieces
 from tests.support.strategies import random_matrix
 from twom_dist.errors import MemoryLimitError
 from twom_dist.kernels import get_engine
@@ -29,19 +28,6 @@ def engine():
 @pytest.fixture(scope="module")
 def cp(engine):
     return pytest.importorskip("cupy")
-
-
-@pytest.mark.parametrize("uplo", ["full", "upper"])
-@pytest.mark.parametrize("method", ["2m", "3m"])
-def test_small_pieces_give_the_bits_of_large_ones(cp, method, uplo):
-    """Tiles of 16 a side, and launches of a wave."""
-    A, B = (random_matrix(333, 129, "complex128", 1.0, s) for s in (0, 1))
-    a, b, options = cp.asarray(A), cp.asarray(B), {"method": method}
-    with small_pieces():
-        found = td.gemm(a, b, op_b="T", **options)
-        updated = td.syr2k(a, b, uplo=uplo, **options)
-    assert matches(cp, found, td.gemm(A, B, op_b="T", **options))
-    assert matches(cp, updated, td.syr2k(A, B, uplo=uplo, **options))
 
 
 # Ten squares of 256 a side: two bands of products.cu, both with their diagonal. Of long

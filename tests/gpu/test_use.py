@@ -1,6 +1,5 @@
 """Blocks in which CuPy's products are ours, on a device."""
 
-import dask
 import numpy as np
 import pytest
 
@@ -26,16 +25,3 @@ def test_products_have_the_bits_of_ours():
     assert (used.ours, used.left) == (8, 0)
     assert all((one == expected).all() for one in found)
     assert not (x @ y == expected).all()
-
-
-def test_tasks_in_a_block_are_dasks_own():
-    cp = pytest.importorskip("cupy")
-    da = pytest.importorskip("dask.array")
-    x = da.from_array(cp.asarray(random_matrix(60, 60)), chunks=30, asarray=False)
-    outside = x @ x, td.matmul(x, x, method="blas")
-    with dask.config.set(scheduler="sync"):
-        expected = [one.compute() for one in outside]
-        with td.use(method="2m", num_moduli=3) as used:
-            found = [one.compute() for one in outside]
-    assert used.ours == used.left == 0
-    assert all((a == b).all() for a, b in zip(expected, found, strict=True))

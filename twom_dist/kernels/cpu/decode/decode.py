@@ -143,23 +143,14 @@ def decode_rows(
     components, matrices = out.shape[0], columns.size // n
     columns = columns.reshape(matrices, n)
     m, length = len(rows) // matrices, residues.shape[1] // len(rows)
-    parts, moduli, turn = d.shape[1], len(forms), 0
-    unit, together = 2.0**digit_bits, max(1, width // length)
-    shape = hi, m, n, length, together, side
+    parts, together = d.shape[1], max(1, width // length)
+    unit, shape = 2.0**digit_bits, (hi, m, n, length, together, side)
     i, (start, right) = lo, _range_places(lo, *shape)
-    count = min(width, right - start)
-    whole = residues, i * length + start, count, forms, small[turn]
-    combine_residues(*whole, np.int64(0), 0, moduli)
     while i < hi:
-        own_rows, next_i, following = min(together, hi - i), i, start + count
-        if following >= right:
-            next_i = i + together
-            following, right = _range_places(next_i, *shape)
-        next_count = min(width, right - following) if next_i < hi else 0
-        ahead = residues, next_i * length + following, next_count, forms
+        own_rows, count = min(together, hi - i), min(width, right - start)
+        combine_residues(residues, i * length + start, count, forms, small)
         result = out.ctypes.data + i * out.strides[1] + start * parts * out.itemsize
-        beside = small[1 - turn], result, out.itemsize
-        sum_residues(small[turn], count, weights, d, *ahead, *beside)
+        sum_residues(small, count, weights, d, result, out.itemsize)
         sums = d, digits, modulus, quotient, unit, hexagonal, count
         _reconstruct(*sums, v, both_parts)
         end, largest = min(n, start + count), np.int64(0)
@@ -183,7 +174,10 @@ def decode_rows(
             for r in range(own_rows):
                 target = out[component, i + r, first:last]
                 write(v[component], r * length, target)
-        i, start, count, turn = next_i, following, next_count, 1 - turn
+        start += count
+        if start >= right:
+            i += together
+            start, right = _range_places(i, *shape)
 
 
 def piece_width(n: int, length: int, side: int) -> int:
@@ -208,7 +202,7 @@ def scratch_lines(
 ) -> tuple[Array, ...]:
     """Return this thread's arrays as `decode_rows` takes them, aligned to cache lines.
 
-    Two times int32 of the moduli, and numbers of the digits and of the components, of
+    int32 of the moduli, and numbers of the digits and of the components, of
     shape (count, *shape): the second and the third are followed by themselves with
     both parts as one line.
 
@@ -222,14 +216,14 @@ def scratch_lines(
         parts, width = shape
         row = parts, (-(-width // _ROOM) + 1) * _ROOM
         halves = -(-moduli // 2)
-        size = 2 * halves + digits + components, *row
+        size = halves + digits + components, *row
         block = empty_lines(8 * prod(size)).view(np.float64).reshape(size)
         block.fill(0)
-        small, d, v = np.split(block, np.cumsum((2 * halves, digits)))
+        small, d, v = np.split(block, np.cumsum((halves, digits)))
         both = (t.reshape(len(t), -1) for t in (d, v))
         _local.key = key
         _local.arrays = (
-            small.view(np.int32).reshape(2, 2 * halves, *row),
+            small.view(np.int32).reshape(2 * halves, *row),
             *(x for pair in zip((d, v), both, strict=True) for x in pair),
         )
     arrays: tuple[Array, ...] = _local.arrays

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 
 from ..compiled import inner, instructions
@@ -30,10 +29,6 @@ COMBINED = 32
 # Products ahead of those that are combined whose residues are fetched: a CPU sees no
 # pattern. All of a piece would displace each other.
 _AHEAD = 6
-# Moduli whose residues are combined one after the other: at each change from sums to
-# these and back some branches are mispredicted. One by one, an entry of 16 2M moduli
-# took 12.8 ns, not 12.3 (Zen 2, 1 thread).
-_TOGETHER = 4
 _LINE = 64  # bytes of a line of the cache
 _ADDRESS, _WORD = ir.IntType(64), ir.IntType(32)
 _ONE = ir.Constant(_ADDRESS, 1)
@@ -136,15 +131,14 @@ _sum_two, _sum_three, _sum_four = (
 
 
 @inner(_nrt=False)
-def combine_residues(r, first, count, forms, small, q, modulus, end):
-    """Combine residues of some moduli: to small[modulus, part, piece].
+def combine_residues(r, first, count, forms, small):
+    """Combine residues: to small[modulus, part, piece].
 
-    r[product, piece], from `first` on, of `count` entries; q: the first product of the
-    first of the moduli, up to `end`. Returns that of the next.
+    r[product, piece], from `first` on, of `count` entries.
     """
-    distance, line = r.strides[0], small.strides[1]
+    distance, line, q = r.strides[0], small.strides[1], 0
     base = r.ctypes.data + first
-    while modulus < end:
+    for modulus in range(len(forms)):
         form = forms[modulus]
         ahead = _AHEAD * distance
         if q + _AHEAD >= len(r):
@@ -157,36 +151,22 @@ def combine_residues(r, first, count, forms, small, q, modulus, end):
         else:
             _combine_many(*entries, out, line)
         q += _PRODUCTS[form]
-        modulus += 1
-    return q
 
 
 @inner(_nrt=False)
-def sum_residues(
-    small, count, weights, d, r, first, next_count, forms, other, result, size
-):
+def sum_residues(small, count, weights, d, result, size):
     """Sum the digits of the weights times residues: to d[digit, part, piece].
 
     small[modulus, part, piece], `count` entries of it; weights[part, modulus, digit].
-    Meanwhile the residues of the next piece, r[product, `first` and on], are combined,
-    to `other`, and lines are fetched for what will be written, numbers of `size` bytes
-    at `result`: so the memory takes little time of its own.
+    Meanwhile lines are fetched for what will be written, numbers of `size` bytes at
+    `result`.
     """
-    line, moduli = small.strides[1], len(forms)
+    line, moduli = small.strides[1], weights.shape[1]
     digits, parts = d.shape[0], d.shape[1]
-    q, combined, all_moduli = np.int64(0), 0, moduli if next_count > 0 else 0
-    interval = max(1, parts * -(-count // STEP) * _TOGETHER // moduli)
-    steps = interval
-    residues = r, first, next_count, forms, other
     for part in range(parts):
         factors = weights.ctypes.data + part * weights.strides[0]
         x, sums = small.ctypes.data + part * line, d.ctypes.data + part * d.strides[1]
         for c in range(0, count, STEP):
-            steps -= 1
-            if steps == 0:
-                end = min(combined + _TOGETHER, all_moduli)
-                q = combine_residues(*residues, q, combined, end)
-                combined, steps = end, interval
             for k in range(0, STEP * size, _LINE):
                 _fetch_result(result + (c * parts + part * STEP) * size + k)
             t = 0
@@ -204,4 +184,3 @@ def sum_residues(
                 else:
                     _sum_three(*numbers, *own, *target)
                     t += 3
-    combine_residues(*residues, q, combined, all_moduli)
