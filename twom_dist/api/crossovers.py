@@ -103,7 +103,11 @@ def tune(engine: EngineName = "auto") -> Crossovers:
     """
     name = choose("engine", engine, tuple(x for x in ENGINES if x != "reference"))
     if name == "auto":
-        name = "cuda" if _has_gpu() else "cpu"
+        name = "cuda"
+        try:
+            get_engine(name)
+        except EngineUnavailableError:
+            name = "cpu"
     get_engine(name)
     chip = chip_of(name)
     kept.check_folder(chip)
@@ -125,14 +129,6 @@ def tune(engine: EngineName = "auto") -> Crossovers:
     path = kept.write(chip, date.today().isoformat(), sizes, measured)
     forget()
     return Crossovers(chip.name, sizes, str(path))
-
-
-def _has_gpu() -> bool:
-    try:
-        get_engine("cuda")
-    except EngineUnavailableError:
-        return False
-    return True
 
 
 def _library(engine: str) -> tuple[Any, Callable[[], object]]:

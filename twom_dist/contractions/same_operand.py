@@ -51,7 +51,7 @@ def find_update(
 def _compare(a: Any, b: Any, left: Axes, right: Axes, *, waits: bool) -> Update | None:
     """Compare operands; `waits`: whether the host waits for a device anyway."""
     if is_dask(a):
-        return compare_names(a, b, left, right)
+        return _compare_names(a, b, left, right)
     x, y = a.transpose(left), b.transpose(right)
     if x.strides == y.strides and address_of(x) == address_of(y):
         return "syrk"
@@ -79,7 +79,7 @@ def _is_conjugate(x: Any, y: Any) -> bool:
     return bool(equal(x, y.conj()))
 
 
-def compare_names(a: Any, b: Any, left: Axes, right: Axes) -> Update | None:
+def _compare_names(a: Any, b: Any, left: Axes, right: Axes) -> Update | None:
     """Name the update that two dask matrices make, by the names of their arrays."""
     # Axis right[i] of b is axis left[i] of a.
     turn = tuple(left[right.index(axis)] for axis in range(len(right)))

@@ -6,7 +6,7 @@ otherwise ``A * w``.
 Several vectors on one letter are multiplied first.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from ..problem.choice import Choice
 from ..tiles.scaled import Scaled
+from .native import multiply_entries
 from .pair import Weights, contract_pair, is_weighed
 from .same_operand import UPDATES
 from .subscripts import Term
@@ -28,13 +29,13 @@ class Weight(NamedTuple):
         The axis of the operand that it weighs.
     vector : array
         Of real numbers, if they are: gemm tells these from complex ones.
-    apply : callable
-        Returns the operand, multiplied.
+    arrays : tuple of arrays
+        The vectors that it is the product of, in the dtype of the result.
     """
 
     letter: str
     vector: Any
-    apply: Callable[[], Any]
+    arrays: tuple[Any, ...]
 
 
 class Factor(NamedTuple):
@@ -56,7 +57,12 @@ class Factor(NamedTuple):
 
     def multiplied(self) -> Any:
         """Return the array, multiplied by its weight."""
-        return self.array if self.weight is None else self.weight.apply()
+        found = self.array
+        if self.weight is not None:
+            terms = self.term, (self.weight.letter,)
+            for vector in self.weight.arrays:
+                found = multiply_entries(found, vector, terms, self.term)
+        return found
 
 
 def join(a: Factor, b: Factor, kept: Term, output: Term, choice: Choice) -> Factor:
@@ -69,7 +75,7 @@ def join(a: Factor, b: Factor, kept: Term, output: Term, choice: Choice) -> Fact
         return _join_two(a, b)
     for x, vector in ((a, b), (b, a)):
         if _is_weight(vector, x, kept, output):
-            return _attach(x, vector, (a, b), choice)
+            return _attach(x, vector)
     weights = [x.weight for x in (a, b) if x.weight is not None]
     if len({x.letter for x in weights}) == 1:
         vectors = (x.vector for x in weights)
@@ -118,19 +124,12 @@ def _is_turned(a: Term, b: Term, output: Term) -> bool:
     return bool(alone) and not alone[0]
 
 
-def _attach(
-    x: Factor, vector: Factor, pair: tuple[Factor, Factor], choice: Choice
-) -> Factor:
-    a, b = pair
-
-    def apply() -> Any:
-        terms = a.term, b.term
-        return contract_pair(a.multiplied(), b.multiplied(), terms, x.term, choice)
-
-    weights = vector.vector
+def _attach(x: Factor, vector: Factor) -> Factor:
+    weights, arrays = vector.vector, (vector.array,)
     if x.weight is not None:
         weights = _multiply(x.weight.vector, weights, x=x)
-    return Factor(x.array, x.term, weight=Weight(vector.term[0], weights, apply))
+        arrays = (*x.weight.arrays, *arrays)
+    return Factor(x.array, x.term, weight=Weight(vector.term[0], weights, arrays))
 
 
 def _multiply(v: Any, w: Any, *, x: Factor) -> Any:
