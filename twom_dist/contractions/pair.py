@@ -58,8 +58,7 @@ def contract_pair(
     a, b, terms, layout = _reduce(a, b, terms, output)
     if not layout.inner:
         return multiply_entries(a, b, terms, output)
-    given = a, b
-    lazy = is_dask(a)
+    x, y, lazy = a, b, is_dask(a)
     if lazy != is_dask(b):
         a, b = make_lazy(a, b, terms, layout)
         lazy = True
@@ -69,7 +68,7 @@ def contract_pair(
     routine = update or "gemm"
     if small or (weights is None and is_native(a, b, routine, layout.shape, choice)):
         if lazy:
-            return contract_by_dask(*given, terms, output, native)
+            return contract_by_dask(x, y, terms, output, native)
         return multiply_natively(a, b, layout)
     if lazy and 0 in (*layout.shape, *layout.split):
         return make_zeros(a, b, layout)

@@ -39,9 +39,9 @@ def find_update(
         wanted = [routine for routine in wanted if routine in among]
     elif not is_dask(a):
         # All entries are compared only where that may save int8 products.
-        native = partial(choice.is_native, engine_for(a, choice), tell=False)
-        about = a.dtype, layout.shape
-        wanted = [routine for routine in wanted if not native(routine, *about)]
+        engine, shape = engine_for(a, choice), layout.shape
+        native = partial(choice.is_native, engine, dtype=a.dtype, shape=shape)
+        wanted = [x for x in wanted if not native(x, tell=False)]
     if not wanted:
         return None
     found = _compare(a, b, *layout.mirror, waits=choice.data_driven)

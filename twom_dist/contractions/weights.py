@@ -80,15 +80,16 @@ def join(a: Factor, b: Factor, kept: Term, output: Term, choice: Choice) -> Fact
     if len({x.letter for x in weights}) == 1:
         vectors = (x.vector for x in weights)
         vector = reduce(partial(_multiply, x=a), vectors)
-        first, second = (b, a) if _is_turned(a.term, b.term, output) else (a, b)
-        pair = first.array, second.array, (first.term, second.term), kept, choice
-        if is_weighed(*pair, weights[0].letter):
+        x, y = (b, a) if _is_turned(a.term, b.term, output) else (a, b)
+        letter, terms = weights[0].letter, (x.term, y.term)
+        if is_weighed(x.array, y.array, terms, kept, choice, letter):
             # A w A^H is Hermitian for real weights alone.
             updates = UPDATES[1:] if vector.dtype.kind == "c" else UPDATES
             made = Weights(partial(Scaled, diag=vector), updates)
-            return Factor(contract_pair(*pair, weights=made), kept)
-    x, y = a.multiplied(), b.multiplied()
-    return Factor(contract_pair(x, y, (a.term, b.term), kept, choice), kept)
+            found = contract_pair(x.array, y.array, terms, kept, choice, weights=made)
+            return Factor(found, kept)
+    left, right, terms = a.multiplied(), b.multiplied(), (a.term, b.term)
+    return Factor(contract_pair(left, right, terms, kept, choice), kept)
 
 
 def join_vectors(factors: Sequence[Factor]) -> list[Factor]:

@@ -15,7 +15,7 @@ WEIGHT = ROOT / "tests" / "data" / "weight.json"
 KINDS = ("py", "cu", "cuh")
 # Tuples that are made to be unpacked into a call some lines below: name the arguments.
 # Kernels apart, whose arguments are as many as those of the BLAS.
-MOST_UNPACKED = 6
+MOST_UNPACKED = 3
 
 
 def rooms():
