@@ -21,33 +21,20 @@ _LOOK_SECONDS = 0.1
 
 @contextmanager
 def find_workers(
-    engine: str,
-    n_workers: int | None,
-    threads_per_worker: int | None,
-    memory_limit: str | None,
-    dashboard: bool,
-    insecure: bool,
-    **of_scheduler: Any,
+    engine: str, n_workers: int | None, dashboard: bool, insecure: bool, **options: Any
 ) -> Iterator[tuple[Any, Cluster]]:
     """Yield a client of a scheduler, or of new workers, and what they have.
 
     With 0 workers the client is None: threads of this process compute.
     """
-    limits: dict[str, Any] = {
-        "threads_per_worker": threads_per_worker,
-        "memory_limit": memory_limit,
-    }
-    own: dict[str, Any] = {
-        "n_workers": n_workers,
-        "dashboard": dashboard,
-        "insecure": insecure,
-    }
+    limits = {x: options[x] for x in ("threads_per_worker", "memory_limit")}
+    options |= {"n_workers": n_workers, "dashboard": dashboard, "insecure": insecure}
     if n_workers == 0 and dashboard:
         problem = "--n-workers 0 and --dashboard exclude each other"
         remedy = "Give one of them: threads of this process have no dashboard"
         raise TwomError(problem, remedy, "dashboard-of-threads")
     with ExitStack() as stack:
-        client = stack.enter_context(connect(**of_scheduler, **own, **limits))
+        client = stack.enter_context(connect(**options))
         if client is None and n_workers == 0:
             yield None, choose_workers(1, **limits)
             return

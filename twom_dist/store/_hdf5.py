@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Container
 from contextlib import suppress
 from functools import partial
 from typing import Any, Self
@@ -14,15 +13,7 @@ from numpy.typing import NDArray
 from ..errors import StoreError
 from ._errors import store_errors
 from ._location import DEFAULT_MEMBER, Location
-from ._matrix import (
-    MATRIX_AXES,
-    VECTOR_AXES,
-    Region,
-    StoredMatrix,
-    name_member,
-    no_such_member,
-    refuse_empty,
-)
+from ._matrix import Region, StoredMatrix, name_member, no_such_member, refuse_empty
 from ._tree import Stamp, stamp_file
 from .output import MANIFEST, read_notes
 
@@ -42,7 +33,7 @@ class Hdf5Matrix(StoredMatrix):
     @staticmethod
     def read_array(location: Location) -> Any:
         with h5py.File(location.path, "r") as file:
-            dataset = _dataset(file, location, VECTOR_AXES)
+            dataset = _dataset(file, location)
             refuse_empty(location, *count_parts(dataset))
             return dataset[()]
 
@@ -80,10 +71,10 @@ class Hdf5Matrix(StoredMatrix):
         return {}
 
 
-def _dataset(file: Any, location: Location, axes: Container[int] = MATRIX_AXES) -> Any:
+def _dataset(file: Any, location: Location) -> Any:
     found = None if location.member is None else file.get(location.member)
     if not isinstance(found, h5py.Dataset):
-        raise no_such_member(location, _find_arrays(file, axes))
+        raise no_such_member(location, _find_arrays(file))
     if found.is_virtual or found.external:
         # HDF5 would read zeros where one of the others is missing, or too short.
         raise StoreError(
@@ -95,11 +86,12 @@ def _dataset(file: Any, location: Location, axes: Container[int] = MATRIX_AXES) 
     return found
 
 
-def _find_arrays(file: Any, axes: Container[int] = MATRIX_AXES) -> list[str]:
+def _find_arrays(file: Any, axes: int | None = None) -> list[str]:
     found: list[str] = []
 
     def visit(name: str, node: Any) -> None:
-        if isinstance(node, h5py.Dataset) and len(node.shape or ()) in axes:
+        dataset = isinstance(node, h5py.Dataset)
+        if dataset and axes in (None, len(node.shape or ())):
             found.append(name)
 
     file.visititems(visit)

@@ -50,8 +50,6 @@ def _split_axis(entry: Any, extent: int) -> tuple[slice, slice | int]:
 # Codes of the allowed dtypes, without their byte order.
 _DTYPE = re.compile(r"b1|[iu][1248]|f[48]|c8|c16")
 _MAX_LISTED = 10
-# Numbers of axes of arrays that containers list; a vector may be a matrix of one row.
-MATRIX_AXES, VECTOR_AXES, ALL_AXES = (2,), (1, 2), range(65)
 
 
 @dataclass(frozen=True)
@@ -191,13 +189,13 @@ def list_names(names: Sequence[str]) -> str:
 def name_member(location: Location, find_arrays: Callable[..., list[str]]) -> Location:
     """Fill in the name of a container's only 2-D array if the user names none.
 
-    `find_arrays`: names matrices, or the arrays of other numbers of axes.
+    `find_arrays`: names the arrays of a number of axes, or all.
     """
     if location.member is not None:
         return location
-    found, name = find_arrays(), repr(str(location))
+    found, name = find_arrays(2), repr(str(location))
     if not found:
-        others = list_names(find_arrays(ALL_AXES)) or "nothing"
+        others = list_names(find_arrays()) or "nothing"
         problem = f"{name} holds no 2-D array, but {others}"
         raise StoreError(problem, "", "no-matrix")
     if len(found) > 1:

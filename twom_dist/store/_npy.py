@@ -2,7 +2,6 @@
 
 import math
 import os
-from collections.abc import Container
 from functools import partial
 from io import BufferedIOBase
 from threading import Lock
@@ -15,14 +14,7 @@ from numpy.typing import NDArray
 
 from ..errors import StoreError
 from ._location import DEFAULT_MEMBER, Location
-from ._matrix import (
-    MATRIX_AXES,
-    VECTOR_AXES,
-    Region,
-    StoredMatrix,
-    name_member,
-    no_such_member,
-)
+from ._matrix import Region, StoredMatrix, name_member, no_such_member
 from ._tree import stamp_file
 
 # NumPy parses a header as Python, and CPython 3.11 may fail when two threads do so at
@@ -142,7 +134,7 @@ class NpzMatrix(StoredMatrix):
             if location.member in archive:
                 return archive[location.member]
         with ZipFile(location.path) as archive:
-            raise no_such_member(location, _find_arrays(archive, VECTOR_AXES))
+            raise no_such_member(location, _find_arrays(archive))
 
     @staticmethod
     def list_others(path: str) -> list[str]:
@@ -181,11 +173,11 @@ def _read_member(
         return read_header(stream), archive.getinfo(name), start
 
 
-def _find_arrays(archive: ZipFile, axes: Container[int] = MATRIX_AXES) -> list[str]:
+def _find_arrays(archive: ZipFile, axes: int | None = None) -> list[str]:
     found = []
     for name in archive.namelist():
         if name.endswith(".npy"):
             with archive.open(name) as stream:
-                if len(read_header(stream).shape) in axes:
+                if axes in (None, len(read_header(stream).shape)):
                     found.append(name.removesuffix(".npy"))
     return found

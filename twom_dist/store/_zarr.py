@@ -4,7 +4,7 @@ import math
 import os
 import re
 import warnings
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from functools import lru_cache, partial
 from hashlib import sha256
 from itertools import islice, product
@@ -18,15 +18,7 @@ from ..errors import StoreError
 from . import _tree as tree
 from ._errors import store_errors
 from ._location import Location
-from ._matrix import (
-    MATRIX_AXES,
-    VECTOR_AXES,
-    Region,
-    StoredMatrix,
-    name_member,
-    no_such_member,
-    refuse_empty,
-)
+from ._matrix import Region, StoredMatrix, name_member, no_such_member, refuse_empty
 from .output import read_notes
 
 
@@ -61,7 +53,7 @@ class ZarrMatrix(StoredMatrix):
         tree.check_there(location.path)
         array = _open_node(_folder(location))
         if not isinstance(array, zarr.Array):
-            raise no_such_member(location, _find_arrays(location.path, VECTOR_AXES))
+            raise no_such_member(location, _find_arrays(location.path))
         refuse_empty(location, *_count_chunks(location, array))
         _check_chunks(location, array, [slice(0, n) for n in array.shape])
         return array[...]
@@ -140,7 +132,7 @@ def _count_chunks(location: Location, array: Any) -> tuple[int, int]:
     return sum(there), math.prod(counts)
 
 
-def _find_arrays(path: str, axes: Container[int] = MATRIX_AXES) -> list[str]:
+def _find_arrays(path: str, axes: int | None = None) -> list[str]:
     """Name the arrays of a store; one that is the store itself has no name."""
     with warnings.catch_warnings():
         # zarr warns of files that are not part of the store.
@@ -150,5 +142,5 @@ def _find_arrays(path: str, axes: Container[int] = MATRIX_AXES) -> list[str]:
             return []
         nodes = root.members(None)
         return sorted(
-            x for x, y in nodes if isinstance(y, zarr.Array) and y.ndim in axes
+            x for x, y in nodes if isinstance(y, zarr.Array) and axes in (None, y.ndim)
         )
