@@ -113,10 +113,8 @@ class _Passes(Graph):
 
     def _hold(self) -> dict[Line, Any]:
         """Make tasks of what has been found, for those that come after."""
-        for s, x in enumerate(self._shifts or ()):
-            self.constant("shifts", (s,), x)
-        measured = self._measured or {}
-        return {x: self.constant("sums", x, y) for x, y in measured.items()}
+        found = self.hold(Findings(self.spec, self._shifts, self._measured))
+        return dict(found.measured or {})
 
     def _compute_all(self, refs: list[Any]) -> list[Any]:
         """Compute values, and begin a graph that takes the tiles again."""

@@ -63,11 +63,6 @@ class TriangleMap:
         }
 
     @cached_property
-    def held_fraction(self) -> float:
-        """Largest share of the rows that a slot holds."""
-        return max(map(len, self._rows.values()), default=0) / max(1, self.count)
-
-    @cached_property
     def balance(self) -> float:
         """Work of the busiest slot over the mean of all."""
         work: Counter[int] = Counter()
@@ -89,8 +84,8 @@ def triangle_map(count: int, workers: int) -> TriangleMap:
     Examples
     --------
     >>> found = triangle_map(8, 6)
-    >>> found.held_fraction, found.slot(7, 2) == found.slot(2, 7)
-    (0.5, True)
+    >>> len(found.rows_of(0)), found.slot(7, 2) == found.slot(2, 7)
+    (4, True)
     """
     maps = [
         TriangleMap(count, workers, MappingProxyType(place_triangle(period, workers)))
