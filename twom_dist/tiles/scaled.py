@@ -25,6 +25,16 @@ class Scaled(NamedTuple):
     matrix: Any
     diag: Any
 
+    @property
+    def shape(self) -> Any:
+        """Shape of A, if it has one."""
+        return self.matrix.shape
+
+    @property
+    def dtype(self) -> Any:
+        """Dtype of A, if it has one."""
+        return self.matrix.dtype
+
 
 def named(x: Any) -> dict[str, Any]:
     """Return the arrays of A by their names in errors."""

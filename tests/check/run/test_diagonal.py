@@ -152,6 +152,7 @@ def test_plans_and_explanations_are_those_of_scaled_columns():
 
 
 A, SINGLE, MEMORY = np.ones((2, 3)), np.ones((2, 3), "f4"), np.ones(7)
+STACK = np.ones((2, 3, 2), "i1")
 UNKNOWN = cut(np.ones(4), 2)[cut(np.arange(4), 2) > 0]
 SHORT = cut(np.ones(6), 3).map_blocks(lambda x: x[:1], dtype=float)
 LIES = td.gemm(cut(np.ones((4, 6)), 2, 3), cut(np.ones((6, 4)), 3, 2), diag=SHORT)
@@ -172,6 +173,11 @@ def multiply(diag, **options):
         (ArgumentError, "diag-complex", lambda: td.herk(A, diag=np.ones(3, "c16"))),
         (ArgumentError, "dtype-unsafe", lambda: td.sgemm(SINGLE, SINGLE.T, diag=A[0])),
         (ArgumentError, "unknown-option", lambda: td.her2k(A, A, diag=A[0])),
+        (
+            ArgumentError,
+            "pairs",
+            lambda: td.syrk(STACK, diag=[1, 2]),
+        ),
         (KernelError, "block-shape", lambda: LIES.compute(scheduler="sync")),
     ],
 )
