@@ -3,6 +3,8 @@
 import numpy as np
 from hypothesis import strategies as st
 
+from twom_dist import testing
+
 # The engines that need no GPU.
 ENGINE_NAMES = ("reference", "cpu")
 DTYPES = ("float32", "float64", "complex64", "complex128")
@@ -13,16 +15,10 @@ SHAPES = ((1, 1, 1), (3, 5, 7), (2, 3, 13), (17, 2, 3), (2, 17, 1), (2, 1, 131))
 
 
 def random_matrix(rows, columns, dtype="complex128", phi=1.0, seed=0):
-    """Draw entries (U - 1/2) exp(phi N(0,1)), part by part."""
-    rng = np.random.default_rng(seed)
-
-    def part():
-        uniform = rng.random((rows, columns)) - 0.5
-        return uniform * np.exp(phi * rng.standard_normal((rows, columns)))
-
-    if np.dtype(dtype).kind == "c":
-        return (part() + 1j * part()).astype(dtype)
-    return part().astype(dtype)
+    """Draw entries (U - 1/2) exp(phi N(0,1)), part by part, of any dtype."""
+    wide = "complex128" if np.dtype(dtype).kind == "c" else "float64"
+    drawn = testing.random_matrix(rows, columns, phi=phi, dtype=wide, seed=seed)
+    return drawn.astype(dtype)
 
 
 def spread_pair(m, n, k, decades, dtype="complex128", seed=0):

@@ -25,18 +25,14 @@ REFUSED = {
     AccuracyError: [
         ("method", lambda: td.gemm(A, A, method=[])),
         ("method", lambda: td.twofold.gemm(A, A, method="blas")),
-        ("accuracy", lambda: td.explain(td.gemm, SHAPE, SHAPE, accuracy="best")),
     ],
     PlanError: [
         ("engine", lambda: td.gemm(A, A, engine=np.ones(2))),
         ("equilibrate", lambda: td.gemm(A, A, equilibrate=True, method="blas")),
         ("equilibrate", lambda: td.plan(td.herk, A, equilibrate=True)),
-        ("op_a", lambda: td.gemm(A, A, op_a="")),
-        ("cluster", lambda: td.plan(td.herk, A, n_workers=np.ones(2))),
         ("overwrite", lambda: files(overwrite="no")),
         ("stack-shapes", lambda: td.gemm(np.ones((2, 3, 3)), np.ones((3, 3, 3)))),
         ("twofold-dtype", lambda: td.twofold.gemm(SINGLE, SINGLE)),
-        ("num-moduli", lambda: td.gemm(A, A, num_moduli=99)),
         ("shapes-do-not-fit", lambda: td.testing.residual(A, 3, A)),
         ("shapes-do-not-fit", lambda: td.testing.residual(A, A, A[:2])),
         ("shapes-do-not-fit", lambda: td.testing.sampled_errors(A, A, A[:2])),
