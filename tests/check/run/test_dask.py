@@ -41,6 +41,20 @@ def test_results_are_ordinary_dask_arrays(a, b):
     assert same_bits(found.persist().compute(), expected)
 
 
+@cases("panel_bytes", [1, "1 GiB"])
+def test_infinities_of_every_tile_along_k_count(panel_bytes):
+    a, b, c = (x.copy() for x in (A, B, C))
+    a[3, 2], a[3, 30], a[4, 9], a[22, 17] = np.inf, -np.inf, np.inf, np.nan
+    b[0, 5], b[16, 18], c[7, 7] = complex(0, np.inf), np.nan, np.nan
+    expected = td.gemm(a, b, c, beta=1)
+    bad = np.zeros((M, N), bool)
+    bad[[3, 4, 22]], bad[:, [5, 18]], bad[7, 7] = True, True, True
+    assert (np.isfinite(expected) == ~bad).all()
+    with dask.config.set({"twom-dist.panel-bytes": panel_bytes}):
+        found = td.gemm(*lazily(a, b, c), beta=1).compute(scheduler="sync")
+    assert np.array_equal(found, expected, equal_nan=True)
+
+
 def test_nothing_is_computed_while_the_graph_is_built():
     def fail(*args, **kwargs):
         raise RuntimeError("this was computed")
