@@ -238,9 +238,6 @@ class HostDevice:
         """Give what is tuned: products are exact here."""
         return tuning.tuning_for(self._capability).element
 
-    def exact_element(self):
-        return self.element()
-
     def stream(self):
         return nullcontext()
 

@@ -56,20 +56,16 @@ class CpuEncoded:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(..., rows, k)."""
         return *self.stack, self.rows, self.k
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
         return int(self.planes.nbytes)
 
     def reordered(self, planes: tuple[int, ...]) -> "CpuEncoded":
-        """Take the planes in another order; the memory is the same."""
         return replace(self, order=tuple(self.order[plane] for plane in planes))
 
     def residues(self) -> Array:
-        """(planes, ..., rows, k) int8 symmetric residues."""
         own = self.planes[list(self.order)].swapaxes(2, 3)
         count, groups = len(own), -(-self.rows // GROUP)
         shape = count, *self.stack, groups * GROUP, own.shape[3] * DEPTH

@@ -52,13 +52,10 @@ class CudaDecode:
         components: int = 1,
         out: Array | None = None,
     ) -> Array:
-        """Reconstruct the tile by one kernel."""
         front = () if components == 1 else (components,)
         if out is None:
             shape = *rows.shape, columns.shape[-1]
-            out = self.device.empty(
-                shape if components == 1 else (components, *shape), dtype
-            )
+            out = self.device.empty((*front, *shape), dtype)
         if out.size:
             c = None if c is None else listed(c)
             x = residues.reshape(len(residues), -1, *residues.shape[-2:])
@@ -175,7 +172,6 @@ class CudaFills:
         columns: Array,
         conjugate: tuple[bool, bool],
     ) -> CudaFill:
-        """Mark the elements of ``X Y^T`` that a NaN or an Inf reaches."""
         (*stack, m, k), n = x.shape, y.shape[-2]
         marks = self.device.empty((*stack, m, n), np.uint8)
         if marks.size:
@@ -185,15 +181,13 @@ class CudaFills:
                 *(stack_stride(x), stack_stride(y)),
             )
             grid = fill_grid(m, n, count_matrices(x))
-            self.device.launch(
-                module_for("fill", x.dtype), "mark_nonfinite", *grid, args
-            )
+            module = module_for("fill", x.dtype)
+            self.device.launch(module, "mark_nonfinite", *grid, args)
         return CudaFill(marks, rows, columns)
 
     def apply_nonfinite(
         self, fill: CudaFill, out: Array, alpha: complex, beta: complex, c: Array | None
     ) -> None:
-        """Overwrite the marked elements of ``alpha X Y^T + beta c``."""
         m, n = fill.marks.shape[-2:]
         if fill.marks.size == 0:
             return

@@ -244,15 +244,13 @@ class CudaDevice(Streams):
         return 10 * int(properties["major"]) + int(properties["minor"])
 
     def element(self) -> Element:
-        """Choose what a kernel of ours multiplies, or else `exact_element`."""
+        """Choose what a kernel of ours multiplies, or cuBLAS, which is checked once."""
         tuned = tuning_for(self.capability())
-        return tuned.element if tuned.fused else self.exact_element()
-
-    def exact_element(self) -> Element:
-        """Choose what cuBLAS multiplies on the current device, checked once."""
-        key = current_device(), tuning_for(self.capability()).element
+        if tuned.fused:
+            return tuned.element
+        key = current_device(), tuned.element
         if key not in self._elements:
-            self._elements[key] = choose_exact(self, key[1])
+            self._elements[key] = choose_exact(self, tuned.element)
         return self._elements[key]
 
 

@@ -47,7 +47,6 @@ class CudaEncoded:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(..., rows, k)."""
         return *self.stack, self.rows, self.k
 
     def by_matrix(self) -> Array:
@@ -58,15 +57,12 @@ class CudaEncoded:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
         return int(self.planes.nbytes)
 
     def reordered(self, planes: tuple[int, ...]) -> "CudaEncoded":
-        """Take the planes in another order; the memory is the same."""
         return replace(self, order=tuple(self.order[plane] for plane in planes))
 
     def residues(self) -> Array:
-        """(planes, ..., rows, k) int8 symmetric residues."""
         planes = self.by_matrix()[list(self.order), :, : self.rows, : self.k]
         return planes.reshape(len(self.order), *self.shape)
 

@@ -126,7 +126,6 @@ class CudaEngine(
         conjugate: bool = False,
         shifts: Array | None = None,
     ) -> CudaEncoded:
-        """Quantise and write the planes, alike for both sides."""
         (*stack, rows, k), count = x.shape, len(system.planes)
         x, padded = listed(x), (align(rows, ROW_GROUP), align(k, LINE))
         matrices = count_matrices(x)

@@ -53,7 +53,6 @@ class CudaFinish:
     def mirror_tile(
         self, tile: Array, *, conjugate: bool, out: Array | None = None
     ) -> Array:
-        """Conjugate-transpose, or transpose, by one kernel."""
         *stack, m, n = tile.shape
         out = self.device.empty((*stack, n, m), tile.dtype) if out is None else out
         if out.size:
@@ -66,7 +65,6 @@ class CudaFinish:
     def symmetrise_diagonal_tile(
         self, tile: Array, *, conjugate: bool, uplo: Uplo
     ) -> Array:
-        """Mirror or clear the triangle that is not computed, in place."""
         n = tile.shape[-1]
         if tile.size:
             args = tile, n, conjugate, uplo == "upper", uplo == "full"

@@ -79,12 +79,6 @@ def may_take_quarters(shape: tuple[int, int, int]) -> bool:
     return available_cores() <= MOST_CORES and select_tiles() is None
 
 
-def _choose_levels(shape: tuple[int, int, int], count: int) -> int:
-    """Choose levels of Winograd's algorithm for `count` products."""
-    pays = count >= 2 * num_threads() and may_take_quarters(shape)
-    return choose_levels(shape, (GROUP, GROUP, DEPTH), CROSSOVERS if pays else ())
-
-
 def multiply_planes(
     left: CpuEncoded,
     right: CpuEncoded,
@@ -103,7 +97,10 @@ def multiply_planes(
     # What follows from a product needs all of it.
     side, levels, tiles = 0 if hermitian else SIDES[triangle], 0, select_tiles()
     if side == 0 and not left.stack:
-        levels = _choose_levels((left.rows, right.rows, left.k), len(own))
+        shape = left.rows, right.rows, left.k
+        pays = len(own) >= 2 * num_threads() and may_take_quarters(shape)
+        crossovers = CROSSOVERS if pays else ()
+        levels = choose_levels(shape, (GROUP, GROUP, DEPTH), crossovers)
     if levels > 0:
         old = None if before is None else before[:, 0]
         where = residues[:, 0], old, own, tiles, levels
