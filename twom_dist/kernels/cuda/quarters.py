@@ -82,7 +82,13 @@ def multiply_in_quarters(
         products = device.empty((len(x), h, w), np.int8)
         jobs = _tabulate(few, levels)
         launch_products(device, x, y, jobs, system, (h, w), products, None, "full")
-        _join(device, products, system, few, residues, left.rows, before, levels)
+        args = (
+            *(products, h, w, device.constant(tables.product_indices(few))),
+            *(before, residues, left.rows, residues.strides[-2], residues.strides[0]),
+            device.constant(_table(system, few, "result", levels)),
+        )
+        grid = tile_grid(h, w, 4 * _LANES[levels], len(few))
+        device.launch(module_for("winograd", levels=levels), "join", *grid, args)
 
 
 @cache
@@ -118,27 +124,6 @@ def _spread(
     grid, block = tile_grid(*quarter, 4 * _LANES[levels], len(own))
     device.launch(module_for("winograd", levels=levels), "spread", grid, block, args)
     return out
-
-
-def _join(
-    device: CudaDevice,
-    products: Array,
-    system: ResidueSystem,
-    own: tuple[int, ...],
-    residues: Array,
-    m: int,
-    before: Array | None,
-    levels: int,
-) -> None:
-    """Write the sums of products of quarters, and of what was there before."""
-    _, height, width = products.shape
-    args = (
-        *(products, height, width, device.constant(tables.product_indices(own))),
-        *(before, residues, m, residues.strides[-2], residues.strides[0]),
-        device.constant(_table(system, own, "result", levels)),
-    )
-    grid, block = tile_grid(height, width, 4 * _LANES[levels], len(own))
-    device.launch(module_for("winograd", levels=levels), "join", grid, block, args)
 
 
 @cache

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from struct import pack_into
 from threading import Lock
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,13 +96,6 @@ class _Planes:
     shape: tuple[int, int, int]
 
 
-@dataclass
-class _Nowhere:
-    """The header of an array that has no memory."""
-
-    __array_interface__: dict[str, Any]
-
-
 class Recorder:
     """A stand-in for a device, that writes a script: nothing is launched.
 
@@ -128,7 +122,8 @@ class Recorder:
         self._names.append(name)
         address, kind = len(self._names) * _APART, np.dtype(dtype).str
         header = {"shape": shape, "typestr": kind, "strides": strides, "version": 3}
-        return np.asarray(_Nowhere({**header, "data": (address, False)}))
+        header["data"] = address, False
+        return np.asarray(SimpleNamespace(__array_interface__=header))
 
     def allocate(self, parts: Parts, fill: int | None = None) -> list[Array]:
         """View the slab; a script has one."""

@@ -79,7 +79,6 @@ def _combine(lanes, builder, form, x, distance, count, ahead, out, line):
 
 @instructions
 def _fetch_result(builder, address):
-    """Fetch a line of the cache that will be written."""
     Writer(builder, LANES).fetch(address)
 
 

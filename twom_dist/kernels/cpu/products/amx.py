@@ -85,7 +85,6 @@ def _reduce_row(builder, row, sums, groups, out, row_bytes, old, entry):
 
 @inner
 def _reduce_rows(lo, hi, sums, groups, out, row_bytes, old, entry):
-    """Reduce rows lo..hi."""
     for row in range(lo, hi):
         _reduce_row(row, sums, groups, out, row_bytes, old, entry)
 
