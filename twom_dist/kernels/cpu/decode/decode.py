@@ -119,9 +119,7 @@ def decode_rows(
     quotient,
     digit_bits,
     hexagonal,
-    alpha_mode,
     alpha,
-    beta_mode,
     beta,
     c_in,
     side,
@@ -130,9 +128,7 @@ def decode_rows(
     out,
     small,
     d,
-    digits,
     v,
-    both_parts,
 ):
     """Write rows lo..hi of out[component, matrices * m, n * parts], up to the diagonal.
 
@@ -142,6 +138,9 @@ def decode_rows(
     """
     components, matrices = out.shape[0], columns.size // n
     columns = columns.reshape(matrices, n)
+    alpha_mode, beta_mode = scalar_mode(alpha), scalar_mode(beta)
+    # Both parts as one line.
+    digits, both_parts = d.reshape(len(d), -1), v.reshape(len(v), -1)
     m, length = len(rows) // matrices, residues.shape[1] // len(rows)
     parts, together = d.shape[1], max(1, width // length)
     unit, shape = 2.0**digit_bits, (hi, m, n, length, together, side)
@@ -203,8 +202,7 @@ def scratch_lines(
     """Return this thread's arrays as `decode_rows` takes them, aligned to cache lines.
 
     int32 of the moduli, and numbers of the digits and of the components, of
-    shape (count, *shape): the second and the third are followed by themselves with
-    both parts as one line.
+    shape (count, *shape).
 
     All lie in one block, and rows are longer than `shape` says: where the rows of 4 KB
     of arrays from anywhere displaced each other, some processes took 33 ns for an entry
@@ -220,12 +218,8 @@ def scratch_lines(
         block = empty_lines(8 * prod(size)).view(np.float64).reshape(size)
         block.fill(0)
         small, d, v = np.split(block, np.cumsum((halves, digits)))
-        both = (t.reshape(len(t), -1) for t in (d, v))
-        _local.key = key
-        _local.arrays = (
-            small.view(np.int32).reshape(2 * halves, *row),
-            *(x for pair in zip((d, v), both, strict=True) for x in pair),
-        )
+        small = small.view(np.int32).reshape(2 * halves, *row)
+        _local.key, _local.arrays = key, (small, d, v)
     arrays: tuple[Array, ...] = _local.arrays
     return arrays
 
@@ -254,7 +248,6 @@ def decode_tile(
     band = BAND if before or after else 1
     plan = _plan_tile(*sizes, side, band, system, out.dtype, num_threads())
     scratch, tables, own_shape, real, c_parts, pieces = plan
-    scaling = scalar_mode(alpha), complex(alpha), scalar_mode(beta), complex(beta)
     flat = flat_rows(out, own_shape, real)
     if beta != 0:
         assert c is not None
@@ -264,8 +257,8 @@ def decode_tile(
     def decode(piece: tuple[int, int]) -> None:
         if before:
             before(*piece)
-        given = line, rows, columns, n, *tables, *scaling, c_parts, side, *piece, flat
-        decode_rows(*given, *scratch_lines(*scratch))
+        given = line, rows, columns, n, *tables, complex(alpha), complex(beta), c_parts
+        decode_rows(*given, side, *piece, flat, *scratch_lines(*scratch))
         if after:
             after(*piece)
 

@@ -16,13 +16,14 @@ _SECOND_LOW = -1022
 ONE, REAL, COMPLEX, NONE = 1, 2, 3, 0
 
 
-def scalar_mode(factor: complex) -> int:
-    """Say how a scalar multiplies: not at all, by 1, by parts, or as a complex."""
+@inner(_nrt=False)
+def scalar_mode(factor):
+    """Say how a complex scalar multiplies: not at all, by 1, by parts, or as it is."""
     if factor == 0:
         return NONE
     if factor == 1:
         return ONE
-    return REAL if complex(factor).imag == 0 else COMPLEX
+    return REAL if factor.imag == 0 else COMPLEX
 
 
 @instructions(result=types.float64)
