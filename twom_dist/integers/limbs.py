@@ -61,14 +61,8 @@ def combine_products(
 ) -> Array:
     """Add up products of limbs as int64, or as Python integers.
 
-    Parameters
-    ----------
-    components : sequence of float64 arrays
-        One or two of each product, large ones first.
-    places : sequence of (int, int)
-        Of each product: the sum of its limbs' indices, and its number of components.
-    dtype : dtype
-        Of integers, where a sum that does not fit is refused, or object.
+    `components`: one or two doubles of each product, large ones first; `places`: the
+    sum of its limbs' indices, and their number. A sum that does not fit is refused.
     """
     sums: dict[int, list[Array]] = {}
     given = iter(components)

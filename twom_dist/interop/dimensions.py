@@ -99,14 +99,11 @@ def _find_dim(names: Any, operands: Mapping[str, Any]) -> Dims:
                 "Name one or several that every matrix has, each once",
                 "dim",
             )
-    cuts = {y: max(_count_chunks(x, y) for x in operands.values()) for y in dim}
+    # Those of coordinates may differ.
+    chunks = [x.variable.chunksizes for x in operands.values()]
+    cuts = {y: max(len(x.get(y, ())) for x in chunks) for y in dim}
     dim = tuple(y for y in operands["A"].dims if y in dim)
     return tuple(sorted(dim, key=lambda y: -cuts[y]))
-
-
-def _count_chunks(x: Any, dim: Hashable) -> int:
-    # Those of coordinates may differ.
-    return len(x.variable.chunksizes.get(dim, ()))
 
 
 def _find_parts(pairs: Any, named: Dims, operands: Mapping[str, Any]) -> Dims:

@@ -22,7 +22,6 @@ _OURS = {np.ndarray, NoneType}
 # Devices of DLPack, by its DLDeviceType. Memory of the host, of whatever origin:
 _HOST = (1, 3, 11)
 _CUDA = (2, 13)
-_OTHERS = {8: "Metal", 10: "ROCm", 14: "oneAPI"}
 
 # Flags that PyTorch sets on a tensor instead of computing: NumPy would miss a minus.
 _NOTES = (
@@ -148,9 +147,15 @@ def _take_dlpack(x: Any, name: str) -> Any:
         if device in _HOST:
             return np.from_dlpack(x)
         if device in _CUDA:
-            return _import_cupy(name).from_dlpack(x)
-    except EngineUnavailableError:
-        raise
+            import cupy
+
+            return cupy.from_dlpack(x)
+    except ImportError as error:
+        raise EngineUnavailableError(
+            f"{name} lies on a CUDA device, and CuPy is not installed",
+            f"Install it with {INSTALL_CUDA}",
+            "no-cupy",
+        ) from error
     except Exception as error:  # the other library raises what it likes
         kind, reason = type(x), f"{type(error).__name__}: {error}".splitlines()[0]
         raise ArgumentError(
@@ -160,23 +165,10 @@ def _take_dlpack(x: Any, name: str) -> Any:
             "not-a-matrix",
         ) from None
     raise ArgumentError(
-        f"{name} lies on a device of {_OTHERS.get(device, f'type {device}')}, where no "
-        "engine multiplies",
+        f"{name} lies on a device of type {device}, where no engine multiplies",
         "Copy it to the host",
         "device-kind",
     )
-
-
-def _import_cupy(name: str) -> Any:
-    try:
-        import cupy
-    except ImportError as error:
-        raise EngineUnavailableError(
-            f"{name} lies on a CUDA device, and CuPy is not installed",
-            f"Install it with {INSTALL_CUDA}",
-            "no-cupy",
-        ) from error
-    return cupy
 
 
 def _writable(x: Any, view: Any) -> Any:

@@ -63,22 +63,24 @@ def is_on_disk(x: Any) -> bool:
 
 
 def find_path(x: Any, name: str) -> str:
-    """Return the path or the URL by which other processes open an array of these.
-
-    Raises
-    ------
-    ArgumentError
-        If it lies in memory, or its file is open for writing.
-    """
+    """Return the path or the URL by which other processes open an array of these."""
     _check(x, name)
     if type(x).__module__.startswith("h5py"):
-        if x.file.mode == "r" and x.file.driver not in _IN_MEMORY:
+        if _is_shared(x.file):
             return f"{make_absolute(x.file.filename)}::{x.name.lstrip('/')}"
     elif (root := getattr(x.store, "root", None)) is not None:
         return str(os.path.join(make_absolute(root), x.path)).rstrip("/")
     elif (fs := getattr(x.store, "fs", None)) is not None:
         return str(os.path.join(fs.unstrip_protocol(x.store.path), x.path)).rstrip("/")
-    raise ArgumentError(
+    raise _refuse_open(name)
+
+
+def _is_shared(file: Any) -> bool:
+    return file.mode == "r" and file.driver not in _IN_MEMORY
+
+
+def _refuse_open(name: str) -> ArgumentError:
+    return ArgumentError(
         f"{name} is an array in memory or of a file that is open for writing, which "
         "other processes cannot read",
         "Open it on disk with mode 'r', or give the path of a closed file",
@@ -138,14 +140,8 @@ def _check(x: Any, name: str) -> None:
             remedy = "Open the file again, and keep it open, or give its path to a job"
         problem = f"{name} is a dataset of HDF5 that {state}"
         raise ArgumentError(problem, remedy, "not-a-matrix")
-    file = x.file
-    if current_client() is not None and (file.mode != "r" or file.driver in _IN_MEMORY):
-        raise ArgumentError(
-            f"{name} is a dataset of a file that is open for writing or in memory, so "
-            "the workers of the current client cannot read it",
-            "Open the file on disk with mode 'r'",
-            "open-file",
-        )
+    if current_client() is not None and not _is_shared(x.file):
+        raise _refuse_open(name)
 
 
 def _choose_chunks(x: Any) -> tuple[int, ...]:

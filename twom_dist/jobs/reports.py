@@ -246,17 +246,22 @@ def _describe(
     routine = made.get("routine", "")
     written = output.find_times()
     cells, tiles = _pair(written, output, routine, made.get("uplo", "full"))
-    begun = output.find_recorded()
+    # The manifest is written just before the first tile of a run.
+    begun = os.stat(os.path.join(output.array, "zarr.json")).st_mtime
     last, speed = max(cells.values(), default=None), None
     if last is not None and last > begun:
         speed = sum(x >= begun for x in cells.values()) / (last - begun)
     left = None if speed is None else (tiles - len(cells)) / speed
     host, command = run.get("host", ""), run.get("command", "")
+    # The system of a host knows the locks of all of its processes.
+    elsewhere = signs.locked is None or host != gethostname()
+    fresh = abs(time.time() - signs.beat) < _FRESH_SECONDS
+    running = signs.locked or (elsewhere and fresh)
     if command and run.get("output") != name:
         command += "  # as typed before the output was moved"
     return Status(
         path=name,
-        state=_judge(signs, host),
+        state="running" if running else "stopped",
         done=len(cells),
         tiles=tiles,
         host=host,
@@ -289,12 +294,3 @@ def _pair(
     return {
         (i, j): x for (i, j), x in written.items() if i <= j and (j, i) in written
     }, total
-
-
-def _judge(signs: Signs, host: str) -> str:
-    if signs.locked:
-        return "running"
-    # The system of a host knows the locks of all of its processes.
-    elsewhere = signs.locked is None or host != gethostname()
-    fresh = abs(time.time() - signs.beat) < _FRESH_SECONDS
-    return "running" if elsewhere and fresh else "stopped"

@@ -45,15 +45,7 @@ def root_of_unity_cube(p: int) -> int | None:
 def crt_weights(moduli: tuple[int, ...]) -> tuple[int, ...]:
     """Weights W with x = sum(W_l * (x mod p_l)) mod M, in the symmetric range.
 
-    Parameters
-    ----------
-    moduli : tuple of int
-        Pairwise coprime.
-
-    Returns
-    -------
-    tuple of int
-        ``W_l = (M/p_l) ((M/p_l)^-1 mod p_l)`` reduced to [-(M//2), (M-1)//2].
+    ``W_l = (M/p_l) ((M/p_l)^-1 mod p_l)``; the moduli are pairwise coprime.
     """
     product = prod(moduli)
     return tuple(

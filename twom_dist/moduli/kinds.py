@@ -1,8 +1,6 @@
 """Kinds of moduli: planes, products, post step, and products that X X^H saves.
 
-References
-----------
-.. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices", section 2.
+See P. Caday, "The 2M Multiplication Algorithm for Complex Matrices", section 2.
 """
 
 from dataclasses import dataclass
@@ -73,8 +71,8 @@ def _two_m(p: int) -> Kind:
 def _eisenstein(p: int) -> Kind:
     """C± = A± B±;  g = 4^-1 (C- + C+),  h = -(4s)^-1 (C- - C+)  with s^2 = -3.
 
-    A± = g ± s h is twice a + t b of [1]_, with t^2 + t + 1 = 0 and s = 2t + 1, or with
-    the other root. In X X^H: C- = C+^T.
+    A± = g ± s h is twice the paper's a + t b, with t^2 + t + 1 = 0 and s = 2t + 1, or
+    with the other root. In X X^H: C- = C+^T.
     """
     t = root_of_unity_cube(p)
     if t is None or p % 3 == 0:

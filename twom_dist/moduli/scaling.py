@@ -28,21 +28,13 @@ _FRACTION_BITS = 32
 # Compared by identity, since `scaling_rule` makes each rule once.
 @dataclass(frozen=True, eq=False)
 class ScalingRule:
-    """Largest u with ``S 4^u <= T^2``, T = R - h, for a square sum S.
+    """Largest u with ``S 4^u <= T^2``, T = R - h, for a square sum S."""
 
-    Attributes
-    ----------
-    k : int
-        Length of the rows, all tiles together.
-    norm_bits : int
-        Bits of the magnitudes whose squares are summed: S < 2^63.
-    power, leading : int
-        ``T^2`` rounded down to ``leading * 4^(power - 31)`` with ``leading`` in
-        [4^31, 4^32).
-    """
-
+    # Length of the rows, all tiles together.
     k: int
+    # Bits of the magnitudes whose squares are summed: S < 2^63.
     norm_bits: int
+    # T^2 rounded down to leading * 4^(power - 31), with leading in [4^31, 4^32).
     power: int
     leading: int
 

@@ -220,11 +220,7 @@ def make_system(method: str, choice: tuple[tuple[int, str], ...]) -> ResidueSyst
 def residue_system(method: str, num_moduli: int) -> ResidueSystem:
     """Build the residue system of a method from its first `num_moduli` moduli.
 
-    Parameters
-    ----------
-    method : {"2m", "3m", "4m", "hybrid", "eisenstein", "real"}
-    num_moduli : int
-        From 1 to ``len(available_moduli(method))``.
+    The methods are those of `METHODS`, and "real".
     """
     choice = available_moduli(method)
     if not 1 <= num_moduli <= len(choice):

@@ -109,9 +109,6 @@ def publish(finished: str, target: str) -> None:
     sync(os.path.dirname(target))
 
 
-# --- members of HDF5 files that exist: others in the file stay as they are ---------
-
-
 def check_member(location: Location, overwrite: bool) -> None:
     """Refuse a member that would take more from its file than its own dataset."""
     path, member = location.path, str(location.member)

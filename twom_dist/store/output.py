@@ -182,10 +182,6 @@ class Output:
             if x and not os.path.islink(os.path.join(self.array, "c", x[0]))
         }
 
-    def find_recorded(self) -> float:
-        """Return when the manifest was last written: before the first tile of a run."""
-        return os.stat(os.path.join(self.array, "zarr.json")).st_mtime
-
     def complete(self) -> None:
         """Remove files that killed processes left among the chunks; sync the others."""
         with store_errors(self.store, "written"):
