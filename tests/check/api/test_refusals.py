@@ -2,6 +2,7 @@
 
 import pickle
 from functools import partial
+from inspect import signature
 
 import dask.array as da
 import numpy as np
@@ -127,3 +128,29 @@ def test_an_error_is_its_problem_remedy_and_code_wherever_it_is_sent(kind):
     except errors.TwomError as caught:
         found = loads(error_message(caught)["exception"].data)
     assert (type(found), found.code) == (kind, "no-folder")
+
+
+SPACES = td.integers, td.numpy, td.testing, td.twofold, td.xarray
+
+
+def list_functions():
+    """List all that is public and called, but the classes of results."""
+    for module in (td, *SPACES):
+        for name in module.__all__:
+            function = getattr(module, name)
+            if callable(function) and not isinstance(function, type):
+                yield name, function
+
+
+@cases(("name", "function"), list_functions())
+def test_every_function_refuses_a_misspelt_option_in_its_name(name, function):
+    # Routines of others have their options.
+    first = {td.plan: td.gemm, td.explain: td.gemm, td.update_files: td.herk}
+    files = ("a", "b", "c")[: 2 if function is td.update_files else 3]
+    given = files if "files" in name else ()
+    given = (*([first[function]] if function in first else ()), *given)
+    with raises(ArgumentError, "unknown-option") as caught:
+        function(*given, accurac=1e-3)
+    assert " takes no 'accurac'" in caught.value.problem
+    if "accuracy" in signature(function).parameters or given:
+        assert caught.value.remedy.startswith("Give accuracy, if that is meant. ")

@@ -3,9 +3,7 @@
 import dask
 import dask.array as da
 import numpy as np
-import opt_einsum as oe
 import pytest
-from opt_einsum.testing import rand_equation
 
 import twom_dist as td
 from tests.support.bits import same_bits
@@ -101,16 +99,3 @@ def test_axes_are_fused_without_merging_blocks():
     arrays = [x for x in found.dask.values() if isinstance(x, np.ndarray)]
     assert all(block.size <= np.prod(x.chunksize) for block in arrays)
     assert (found.compute() == 24).all()
-
-
-def test_a_network_stays_lazy():
-    expression, shapes = rand_equation(30, 2, d_min=2, d_max=3, seed=5)
-    rng = np.random.default_rng(0)
-    operands = [rng.integers(-2, 3, x) * 1.0 for x in shapes]
-    lazy = [da.from_array(x, chunks=2) for x in operands]
-    expected = oe.contract(expression, *operands)
-    for found in (
-        lazily(oe.contract, expression, *lazy, backend="twom_dist"),
-        lazily(td.einsum, expression, *lazy),
-    ):
-        assert np.allclose(found.compute(), expected, rtol=1e-12)
