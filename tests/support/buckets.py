@@ -10,8 +10,6 @@ import pytest
 import zarr
 from fsspec.core import url_to_fs
 
-from tests.support.command import make
-
 SERVER = """if True:
     import logging
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
@@ -53,15 +51,6 @@ def serve_bucket(name):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()
-
-
-@contextmanager
-def serve_matrices():
-    a, b = make(80, 32, 1), make(32, 64, 2)
-    with serve_bucket("bucket") as url:
-        save(f"{url}/A.zarr", a)
-        save(f"{url}/B.zarr", b, name="g/B")
-        yield a, b
 
 
 def save(url, values, name=None):

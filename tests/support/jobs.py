@@ -18,7 +18,6 @@ from twom_dist.store import find_unfinished
 # Of A.zarr, B.npy and C0.h5; in tiles of 16.
 M, K, N = 70, 30, 90
 TILES = 5 * 6
-OUTPUTS = ["C.zarr", "C.npy", "C.h5::g/C", "C.npz"]
 
 
 # How dask starts the processes of workers.

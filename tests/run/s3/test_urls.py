@@ -9,7 +9,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 import twom_dist as td
 from tests.support.bits import same_bits
-from tests.support.buckets import save, serve_matrices
+from tests.support.buckets import save, serve_bucket
 from tests.support.cases import cases
 from tests.support.command import CommandLine, make
 from tests.support.expect import raises
@@ -26,8 +26,11 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def matrices():
-    with serve_matrices() as stored:
-        yield stored
+    a, b = make(80, 32, 1), make(32, 64, 2)
+    with serve_bucket("bucket") as url:
+        save(f"{url}/A.zarr", a)
+        save(f"{url}/B.zarr", b, name="g/B")
+        yield a, b
 
 
 @pytest.fixture
