@@ -1,11 +1,7 @@
 """Plans for GPUs: sweeps of tiles that fit, panels worth a task, and short looks."""
 
-import dask
-
 import twom_dist as td
 from tests.support.cases import cases
-from tests.support.expect import first_number, raises
-from twom_dist.errors import MemoryLimitError
 
 GIB = 2**30
 
@@ -42,11 +38,3 @@ def test_a_turn_has_all_tiles_of_a_worker_where_they_fit():
     # One of two workers has more than half of nine.
     rows, columns = plan("gemm", 3 * 8192, 2, 8192).spec.sweep
     assert 2 * rows * columns >= 9
-
-
-def test_what_no_device_can_hold_is_refused_with_what_would_do():
-    with dask.config.set({"twom-dist.inputs": "hold"}):
-        with raises(MemoryLimitError, "memory") as caught:
-            plan("gemm", 65536, 1, 8192, 71)
-        enough = first_number(caught.value.remedy) / 1024
-        assert plan("gemm", 65536, 1, 8192, enough).memory.total > 71 * GIB
