@@ -12,6 +12,7 @@ from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.oracle import exact
+from tests.support.splits import split_along_k
 from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.errors import ArgumentError, KernelError, PlanError
 
@@ -109,6 +110,15 @@ def test_nothing_is_read_of_what_is_empty_or_multiplied_by_zero(m, n, k, chunks)
     found = np.asarray(td.gemm(a, b, alpha=0 if m * n * k else 1, diag=w))
     assert found.shape == (m, n)
     assert not found.any()
+
+
+@cases("chunks", [None, 9])
+def test_weights_go_with_tiles_that_are_taken_in_another_order(chunks):
+    a, b, w = random_matrix(M, K), random_matrix(K, N), weights("float64")
+    with split_along_k(2, 1, seed=1):
+        diag = w if chunks is None else cut(w, chunks)
+        found = td.gemm(cut(a, 10, 9), cut(b, 9, 10), diag=diag)
+    assert same_bits(found.compute(scheduler="sync"), td.gemm(a, b, diag=w))
 
 
 def test_no_scaled_copy_is_made():
