@@ -82,6 +82,7 @@ def make_absolute(path: str) -> str:
     What stands before ".." may be a link, and ".." is then above where it leads.
     """
     folder, name = os.path.split(path)
+    folder, name = (path, "") if name == ".." else (folder, name)
     try:
         if ".." in Path(folder).parts:
             folder = os.path.realpath(folder)

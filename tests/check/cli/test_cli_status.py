@@ -166,9 +166,12 @@ def listed(call, *flags):
 
 
 def test_what_is_left_is_listed_and_removed_and_nothing_else(call, left):
-    before = contents(Path())
     code, found = listed(call)
     assert (code, sorted(found)) == (0, ["C.npy", "H.zarr"])
+    os.makedirs("far/sub")
+    os.symlink("far/sub", "link")
+    assert json.loads(call("clean", "link/..", "--json")[1]) == {"leftovers": []}
+    before = contents(Path())
     assert all(x["bytes"] > 0 and 0 <= x["idle_seconds"] < 300 for x in found.values())
     code, out, err = call("clean", ".")
     assert (code, err, contents(Path())) == (0, "", before)
