@@ -12,11 +12,7 @@ from tests.support.contract.products import triangle_of
 from tests.support.pipeline import REFERENCE, add_both_ways, dtype_for, run_stages
 from tests.support.places import DATA
 from tests.support.stacks import random_stack
-from tests.support.strategies import (
-    SHAPES,
-    random_matrix,
-    turned,
-)
+from tests.support.strategies import SHAPES, random_matrix, turned
 from twom_dist.kernels import get_engine
 from twom_dist.moduli import residue_system
 

@@ -72,12 +72,7 @@ def _spread(instructions: Sequence[str]) -> str:
     return "\n".join(right + lines)
 
 
-_OPERANDS = {
-    4: "($0,$5,1)",
-    5: f"{TILE}($0,$5,1)",
-    6: "($1,$5,1)",
-    7: "($2,$5,1)",
-}
+_OPERANDS = {4: "($0,$5,1)", 5: f"{TILE}($0,$5,1)", 6: "($1,$5,1)", 7: "($2,$5,1)"}
 _LOADS = {t: f"tileloadd {place}, %tmm{t}" for t, place in _OPERANDS.items()}
 _PRODUCTS = [
     f"tdpbssd %tmm{right}, %tmm{left}, %tmm{t}"
