@@ -100,9 +100,7 @@ class CudaDevice(Streams):
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """Allocate from CuPy's current allocator, or say what would make room."""
-        import cupy
-
-        return device_memory.empty(cupy, shape, dtype)
+        return device_memory.empty(self._cupy, shape, dtype)
 
     def filled(self, shape: tuple[int, ...], dtype: Any, byte: int = 0) -> Array:
         """Allocate, every byte alike."""
@@ -122,32 +120,26 @@ class CudaDevice(Streams):
 
     def split(self, whole: Array, parts: Parts) -> list[Array]:
         """View the arrays of one allocation, from its beginning on."""
-        import cupy
-
         offsets, _ = part_offsets(parts)
         return [
-            cupy.ndarray(shape, dtype, whole.data + offset)
+            self._cupy.ndarray(shape, dtype, whole.data + offset)
             for (shape, dtype), offset in zip(parts, offsets, strict=True)
         ]
 
     def send(self, x: Array) -> Array:
         """Copy a small array of the host; what launches next finds it."""
-        import cupy
-
         # By pinned memory, so that nothing waits, and x need not be kept.
-        return cupy.asarray(x)
+        return self._cupy.asarray(x)
 
     def fetch(
         self, arrays: Sequence[Array], meanwhile: Callable[[], object] | None = None
     ) -> list[Array]:
         """Copy arrays of one allocation by one call, and wait; `meanwhile` before."""
-        import cupy
-
         starts = [x.data.ptr for x in arrays]
         begin = min(starts)
         size = max(at + x.nbytes for at, x in zip(starts, arrays, strict=True)) - begin
         # Pinned, or the copy would go through the driver's own memory.
-        pinned = cupy.cuda.alloc_pinned_memory(size)
+        pinned = self._cupy.cuda.alloc_pinned_memory(size)
         first = arrays[starts.index(begin)].data
         first.copy_to_host_async(pinned.ptr, size)
         copied = self.record()
@@ -165,14 +157,12 @@ class CudaDevice(Streams):
 
     def constant(self, table: Array) -> Array:
         """Copy a table of the host, once for each device; both stay."""
-        import cupy
-
         key = (current_device(), id(table))
         if key not in self._constants:
             # Any stream may use it next, and the current one may be captured, which
             # refuses to be waited for.
-            with cupy.cuda.Stream(non_blocking=True) as own:
-                copied = cupy.asarray(table)
+            with self._cupy.cuda.Stream(non_blocking=True) as own:
+                copied = self._cupy.asarray(table)
                 own.synchronize()
             self._constants.setdefault(key, (table, copied))
         return self._constants[key][1]
@@ -222,9 +212,7 @@ class CudaDevice(Streams):
 
     def free_bytes(self) -> int | None:
         """Count what CuPy's pool can still give, if it is the allocator."""
-        import cupy
-
-        return device_memory.free_bytes(cupy)
+        return device_memory.free_bytes(self._cupy)
 
     def shared_bytes(self) -> int:
         """Shared memory that a block of the current device can have."""

@@ -15,6 +15,9 @@ class Streams:
     """The streams of this process's threads, by device."""
 
     def __init__(self) -> None:
+        import cupy
+
+        self._cupy: Any = cupy
         self._own = _Own(defaultdict(list))
 
     def stream(self) -> AbstractContextManager[Any]:
@@ -23,33 +26,25 @@ class Streams:
         It is one that the default stream waits for, and that waits for the default one:
         programs of users launch there, and dask takes what they return for done.
         """
-        import cupy
-
-        if cupy.cuda.get_current_stream() != cupy.cuda.Stream.null:
+        if self._cupy.cuda.get_current_stream() != self._cupy.cuda.Stream.null:
             return nullcontext()
         return self._own.streams[current_device()]
 
     def stream_id(self) -> tuple[int, int, int]:
         """Name the stream that this thread launches on, and its device."""
-        import cupy
-
-        stream = int(cupy.cuda.get_current_stream().ptr)
+        stream = int(self._cupy.cuda.get_current_stream().ptr)
         # One address stands for the default streams of all threads.
-        shared = stream == cupy.cuda.runtime.streamPerThread
+        shared = stream == self._cupy.cuda.runtime.streamPerThread
         return current_device(), stream, self._own.number if shared else 0
 
     def record(self) -> Any:
         """Record an event on the current stream."""
-        import cupy
-
-        event = cupy.cuda.Event(disable_timing=True)
-        return cupy.cuda.get_current_stream().record(event)
+        event = self._cupy.cuda.Event(disable_timing=True)
+        return self._cupy.cuda.get_current_stream().record(event)
 
     def wait_for(self, event: Any) -> None:
         """Have the current stream wait for an event."""
-        import cupy
-
-        cupy.cuda.get_current_stream().wait_event(event)
+        self._cupy.cuda.get_current_stream().wait_event(event)
 
     def synchronize(self) -> None:
         """Wait for what the current stream has now."""
