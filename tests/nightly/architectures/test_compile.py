@@ -32,7 +32,6 @@ def every_module():
                 if module.system.num_products >= other.system.num_products:
                     largest[key] = module
     usual = [m for choice in SYSTEMS for m in nvrtc.modules_of_tables(*choice)]
-    usual.append(module_for("winograd", levels=2))
     return list(
         dict.fromkeys(
             [*nvrtc.usual_modules(*nvrtc.PRECISIONS), *usual, *largest.values()]

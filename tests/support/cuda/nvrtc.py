@@ -36,8 +36,8 @@ PRECISIONS = {"complex64": 8, "complex128": 16, "float32": 8, "float64": 15}
 
 
 # Registers of a thread: 128 leave room for two blocks of 256 threads. These have fewer
-# threads, one block beside the tensor cores, or loads enough to keep the memory busy.
-MOST_REGISTERS = {"products_mma": 255, "products": 168, "winograd": 176}
+# threads, or one block beside the tensor cores.
+MOST_REGISTERS = {"products_mma": 255, "products": 168}
 
 
 def compile_modules(kept, modules, architecture=MAIN):

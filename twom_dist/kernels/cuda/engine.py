@@ -34,7 +34,7 @@ from .launch import (
     strip_grid,
 )
 from .multiply import CudaResidues
-from .quarters import choose_levels
+from .quarters import takes_quarters
 from .rows import CudaRows
 from .scripts import Scripts
 from .sources import module_for
@@ -99,7 +99,7 @@ class CudaEngine(
         whole = not two and tile == shape
         whole = whole and needed + 16 * limits.mb * limits.nb <= limit
         whole = whole and fits(self.device, system, limits.kb)
-        if whole and choose_levels(self.device, system, shape) == 0:
+        if whole and not takes_quarters(self.device, system, shape):
             steady = needed <= unasked_bytes(self.device)
             own = self.gemm_fused
             return TileLimits(*tile, limits.cache_bytes, own, steady)

@@ -93,7 +93,7 @@ class CudaFusedGemm:
                 multiply_fused(device, *planes, products, None, "full")
             else:
                 triangle = "lower" if uplo == "full" else uplo or "full"
-                multiply_planes(device, *planes, None, hermitian, triangle, 0)
+                multiply_planes(device, *planes, None, hermitian, triangle, False)
             out = device.empty((*stack, m, n), dtype) if out is None else out
             decoded = residues, rows, columns, system, out, alpha, beta, c
             if uplo is None:

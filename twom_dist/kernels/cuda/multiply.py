@@ -24,7 +24,7 @@ from .device import CudaDevice
 from .encoded import CudaEncoded
 from .launch import line_grid, square_grid, tile_grid, triangle_arg
 from .products import deriving_pays, multiply_fused
-from .quarters import choose_levels, multiply_in_quarters
+from .quarters import multiply_in_quarters, takes_quarters
 from .sources import module_for
 from .workspace import sums_bytes
 
@@ -53,9 +53,9 @@ class CudaResidues:
         if 0 in (m, n, k, *left.stack):
             return device.filled(shape, np.int8) if before is None else before
         residues: Array = before if overwrite else device.empty(shape, np.int8)
-        levels = 0 if left.stack else choose_levels(device, system, (m, n, k))
+        quarters = not left.stack and takes_quarters(device, system, (m, n, k))
         planes = left, right, system, residues
-        multiply_planes(device, *planes, before, hermitian, triangle, levels)
+        multiply_planes(device, *planes, before, hermitian, triangle, quarters)
         return residues
 
     def add_residues(self, x: Array, y: Array, system: ResidueSystem) -> Array:
@@ -78,23 +78,23 @@ def multiply_planes(
     before: Array | None,
     hermitian: bool,
     triangle: Uplo,
-    levels: int,
+    quarters: bool,
 ) -> None:
     """Write the residues of products, none of which is empty.
 
-    `residues`: (products, ..., m, n or more); `levels`: of Winograd's algorithm.
+    `residues`: (products, ..., m, n or more); `quarters`: by Winograd's algorithm.
     """
     fused = tuning.tuning_for(device.capability()).fused
     if fused and hermitian and triangle != "full":
         # Nothing can be derived of sums that were made of one triangle.
         hermitian = before is None and (
-            levels > 0 or deriving_pays(device, system, right.rows, left.k)
+            quarters or deriving_pays(device, system, right.rows, left.k)
         )
     own = tables.own_products(system, hermitian)
     args = (device, left, right, system, residues, own, before)
     wanted = "full" if hermitian else triangle
-    if levels > 0 and wanted == "full":
-        multiply_in_quarters(*args, levels)
+    if quarters and wanted == "full":
+        multiply_in_quarters(*args)
     elif fused:
         multiply_fused(*args, wanted)
     else:

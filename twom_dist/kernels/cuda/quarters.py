@@ -11,9 +11,8 @@ import numpy as np
 
 from ...moduli import ResidueSystem
 from ...typing import Array
-from .. import winograd
 from ..limits import Shape
-from ..winograd import LEFT, RESULT, RIGHT
+from ..winograd import LEFT, RESULT, RIGHT, choose_levels
 from . import tables, tuning
 from .cublas import align
 from .device import CudaDevice
@@ -24,41 +23,38 @@ from .products import launch_products
 from .sources import module_for
 from .workspace import available_bytes, working_bytes, workspace_bytes
 
-# Biases of a byte that became unsigned, and of sums of four of them: subtracting from
-# these leaves nothing negative.
-_BIAS, _FIELDS = 128, (255, 1023)
-# Words of a thread of winograd.cu, for one level and two.
-_LANES = {1: 4, 2: 1}
+# Bias of a byte that became unsigned.
+_BIAS = 128
+# Neighbours of a thread of winograd.cu.
+_LANES = 16
 
 
-def quarter_shape(shape: Shape, levels: int) -> Shape:
-    """Sides of the quarters, or of quarters of those, as planes are padded."""
-    m, n, k = (-(-size // (1 << levels)) for size in shape)
+def quarter_shape(shape: Shape) -> Shape:
+    """Sides of the quarters, as planes are padded."""
+    m, n, k = (-(-size // 2) for size in shape)
     return align(m, ROW_GROUP), align(n, ROW_GROUP), align(k, LINE)
 
 
-def _take_products(shape: Shape, levels: int) -> tuple[int, int]:
+def _take_products(shape: Shape) -> tuple[int, int]:
     """Bytes of the quarters of one product, and how many are multiplied at once."""
-    h, w, d = quarter_shape(shape, levels)
-    each = 7**levels * (h * d + w * d + h * w)
+    h, w, d = quarter_shape(shape)
+    each = 7 * (h * d + w * d + h * w)
     return each, max(1, tuning.QUARTERS_BYTES // each)
 
 
-def choose_levels(device: CudaDevice, system: ResidueSystem, shape: Shape) -> int:
-    """Choose levels of Winograd's algorithm whose quarters fit the workspace."""
+def takes_quarters(device: CudaDevice, system: ResidueSystem, shape: Shape) -> bool:
+    """Tell whether a level of Winograd's algorithm pays and fits the workspace."""
     tuned = tuning.tuning_for(device.capability())
     if not tuned.fused:
-        return 0
+        return False
     crossovers = tuning.CROSSOVERS[tuned.products[0]]
-    grain = (ROW_GROUP, ROW_GROUP, LINE)
-    for levels in range(winograd.choose_levels(shape, grain, crossovers), 0, -1):
-        each, most = _take_products(shape, levels)
-        quarters = each * min(most, system.num_products)
-        rest = workspace_bytes(device.total_bytes()) - working_bytes(system, shape, 0)
-        # Planes and residues lie there already, beside what is free.
-        if quarters <= min(rest, available_bytes(device, quarters)):
-            return levels
-    return 0
+    if choose_levels(shape, (ROW_GROUP, ROW_GROUP, LINE), crossovers) == 0:
+        return False
+    each, most = _take_products(shape)
+    quarters = each * min(most, system.num_products)
+    rest = workspace_bytes(device.total_bytes()) - working_bytes(system, shape, 0)
+    # Planes and residues lie there already, beside what is free.
+    return quarters <= min(rest, available_bytes(device, quarters))
 
 
 def multiply_in_quarters(
@@ -69,37 +65,31 @@ def multiply_in_quarters(
     residues: Array,
     own: tuple[int, ...],
     before: Array | None,
-    levels: int,
 ) -> None:
     """Multiply the products `own` by halves, and add residues of their shape."""
     whole = left.rows, right.rows, left.k
-    h, w, d = quarter_shape(whole, levels)
-    _, most = _take_products(whole, levels)
+    h, w, d = quarter_shape(whole)
+    _, most = _take_products(whole)
     for first in range(0, len(own), most):
         few = own[first : first + most]
-        x = _spread(device, left, system, few, (h, d), levels, False)
-        y = _spread(device, right, system, few, (w, d), levels, True)
+        x = _spread(device, left, system, few, (h, d), False)
+        y = _spread(device, right, system, few, (w, d), True)
         products = device.empty((len(x), h, w), np.int8)
-        jobs = _tabulate(few, levels)
+        jobs = _tabulate(few)
         launch_products(device, x, y, jobs, system, (h, w), products, None, "full")
         args = (
             *(products, h, w, device.constant(tables.product_indices(few))),
             *(before, residues, left.rows, residues.strides[-2], residues.strides[0]),
-            device.constant(_table(system, few, "result", levels)),
+            device.constant(_table(system, few, "result")),
         )
-        grid = tile_grid(h, w, 4 * _LANES[levels], len(few))
-        device.launch(module_for("winograd", levels=levels), "join", *grid, args)
+        grid = tile_grid(h, w, _LANES, len(few))
+        device.launch(module_for("winograd"), "join", *grid, args)
 
 
 @cache
-def _tabulate(own: tuple[int, ...], levels: int) -> Array:
+def _tabulate(own: tuple[int, ...]) -> Array:
     """Tabulate the jobs: planes, product of quarters, and its modulus."""
-    count = 7**levels
-    jobs = [
-        (t, t, t, q)
-        for s, q in enumerate(own)
-        for t in range(s * count, (s + 1) * count)
-    ]
+    jobs = [(t, t, t, own[t // 7]) for t in range(7 * len(own))]
     return np.array(jobs, np.int32)
 
 
@@ -109,37 +99,30 @@ def _spread(
     system: ResidueSystem,
     own: tuple[int, ...],
     quarter: tuple[int, int],
-    levels: int,
     right: bool,
 ) -> Array:
     """Write the sums of quarters of the planes that products take, in their order."""
     side = "right" if right else "left"
     given = [operand.order[getattr(system.products[q], side)] for q in own]
-    out = device.empty((len(own) * 7**levels, *quarter), np.int8)
+    out = device.empty((7 * len(own), *quarter), np.int8)
     args = (
         *(operand.planes, *operand.planes.shape[1:]),
         *(device.constant(tables.product_indices(tuple(given))), out, *quarter),
-        *(device.constant(_table(system, own, side, levels)), right),
+        *(device.constant(_table(system, own, side)), right),
     )
-    grid, block = tile_grid(*quarter, 4 * _LANES[levels], len(own))
-    device.launch(module_for("winograd", levels=levels), "spread", grid, block, args)
+    grid, block = tile_grid(*quarter, _LANES, len(own))
+    device.launch(module_for("winograd"), "spread", grid, block, args)
     return out
 
 
 @cache
-def _table(
-    system: ResidueSystem, own: tuple[int, ...], side: str, levels: int
-) -> Array:
+def _table(system: ResidueSystem, own: tuple[int, ...], side: str) -> Array:
     """Tabulate {inverse, -p, lifts} of each product: the lifts take biases back."""
     form: Any = {"left": LEFT, "right": RIGHT}.get(side, RESULT)
-    biases = [_BIAS]
-    for top in _FIELDS[:levels]:
-        # The outer form's rows go first.
-        biases = [
-            int((row > 0).sum()) * bias + int((row < 0).sum()) * (top - bias)
-            for row in form
-            for bias in biases
-        ]
+    # What is subtracted is 255 less a byte.
+    biases = [
+        int(_BIAS * (row > 0).sum() + (255 - _BIAS) * (row < 0).sum()) for row in form
+    ]
     # What was there before, or a zero, is biased, too.
     old = _BIAS if side == "result" else 0
     entries = [

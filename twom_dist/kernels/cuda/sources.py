@@ -74,7 +74,6 @@ def module_for(
     dtype: Any = None,
     system: ResidueSystem | None = None,
     components: int = 1,
-    levels: int = 1,
     side: int = 128,
     integer: bool = False,
     shifted: bool = False,
@@ -83,8 +82,7 @@ def module_for(
 
     `dtype`: of the operand, or of what is decoded; unused by `INTEGER_FAMILIES`.
     `system`: of `_CONSTANTS`. `components` of a result and `integer` digits: of decode.
-    `levels`: of winograd. `side` of squares: of products_mma. `shifted` columns: of
-    `SHIFTED_FAMILIES`.
+    `side` of squares: of products_mma. `shifted` columns: of `SHIFTED_FAMILIES`.
 
     Examples
     --------
@@ -94,7 +92,7 @@ def module_for(
     if family in INTEGER_FAMILIES:
         return Module(family)
     if family == "winograd":
-        return Module(family, tuple(_winograd_macros(levels).items()))
+        return Module(family, tuple(_winograd_macros().items()))
     if family == "products_mma":
         return Module(family, (("SIDE", str(side)),))
     given = np.dtype(dtype)
@@ -119,9 +117,9 @@ def module_for(
     return Module(family, tuple(macros.items()), system)
 
 
-def _winograd_macros(levels: int) -> dict[str, str]:
+def _winograd_macros() -> dict[str, str]:
     """Write the forms' signs, a bit each."""
-    macros = {"LEVELS": str(levels)}
+    macros = {}
     of_rows = RIGHT[:, [0, 2, 1, 3]]  # planes are those of B^T
     for name, form in {"LEFT": LEFT, "RIGHT": of_rows, "RESULT": RESULT}.items():
         for sign, wanted in {"PLUS": form > 0, "MINUS": form < 0}.items():

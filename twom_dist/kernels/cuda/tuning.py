@@ -123,13 +123,11 @@ ROWS_ALONG, ROWS_ACROSS = 4, 8
 # while others write: what the registers allow. Not measured.
 BLOCKS_AT_ONCE = 4
 
-# Sizes 1 / (1/m + 1/n + 1/k) from which one level and two levels of Winograd's
-# algorithm pay, and bytes of quarters that are made before the next products' take
-# their place. Products of 16 moduli on two H200 took, with one level and with two, 1.19
-# and 1.27 to 1.29 of the time at 8192, 0.98 to 1.06 and 1.00 to 1.02 at 12288 (a size
-# of 4096), 0.89 and 0.88 to 0.91 at 16384 (5461), 0.85 and 0.83 at 20480 (6827): one
-# level with 2^29 bytes, which were 0.98 to 1.10 times as fast as 2^28 and 2^30. Of
-# products by mma.sync the quarters' bytes take as long as they spare even at 16384, by
-# arithmetic for an RTX 5080.
-CROSSOVERS: dict[Products, tuple[float, ...]] = {"wgmma": (4600.0, 6000.0), "mma": ()}
+# Sizes 1 / (1/m + 1/n + 1/k) from which a level of Winograd's algorithm pays, and bytes
+# of quarters that are made before the next products' take their place. Products of 16
+# moduli on two H200 took 1.19 of the time at 8192, 0.98 to 1.06 at 12288 (a size of
+# 4096), 0.89 at 16384 (5461), 0.85 at 20480 (6827), with 2^29 bytes, which were 0.98 to
+# 1.10 times as fast as 2^28 and 2^30. Of products by mma.sync the quarters' bytes take
+# as long as they spare even at 16384, by arithmetic for an RTX 5080.
+CROSSOVERS: dict[Products, tuple[float, ...]] = {"wgmma": (4600.0,), "mma": ()}
 QUARTERS_BYTES = 1 << 29

@@ -1,38 +1,18 @@
 // Winograd's form in quarters: sums of quarters of planes, and of products' residues.
 //
-// `spread` must read a byte and write 7/4 an entry a plane, 49/16 with two levels;
-// `join` reads those and writes one. Bytes, biased to unsigned, are summed in pairs of
-// 16-bit fields: -x is `mask` - x, one exclusive or, below 2^8 at first, and below 2^10
-// where four such are the parts of a second sum. `lift` takes the biases back modulo p.
+// `spread` must read a byte and write 7/4 an entry a plane; `join` reads those and
+// writes one. Bytes, biased to unsigned, are summed in pairs of 16-bit fields; -x is
+// 255 - x, whose bits are those of ~x. `lift` takes the biases back modulo p.
 #include "arithmetic.cuh"
 
-// A thread takes LANES words of each quarter: with four of them addresses cost little,
-// and 49 products of one fill its registers.
-#if LEVELS == 1
+// With four words of each quarter a thread's addresses cost little.
 #define QUARTERS 4
 #define PRODUCTS 7
 #define LANES 4
-#else
-#define QUARTERS 16
-#define PRODUCTS 49
-#define LANES 1
-#endif
 
 struct alignas(4 * LANES) Words {
   uint32 word[LANES];
 };
-
-// Bit i of `plus` and `minus`: whether x[i step] is added, or subtracted.
-__device__ __forceinline__ uint32 add_signed(const uint32* x, int32 count, int32 step,
-                                             uint32 plus, uint32 minus, uint32 mask) {
-  uint32 sum = 0;
-#pragma unroll
-  for (int32 i = 0; i < count; ++i) {
-    if (plus >> i & 1) sum += x[i * step];
-    if (minus >> i & 1) sum += x[i * step] ^ mask;
-  }
-  return sum;
-}
 
 // The reduction of a plane or a product: {inverse, -p, lifts}.
 __device__ __forceinline__ uint32 reduce_pairs(uint32 even, uint32 odd, uint32 lift,
@@ -43,107 +23,33 @@ __device__ __forceinline__ uint32 reduce_pairs(uint32 even, uint32 odd, uint32 l
                     residue_bits((odd >> 16) + lift, inverse, minus_p));
 }
 
-// Sums of `given` words to `made`, by the rows of a form, of `given` bits each: the
-// words of an inner form with the same row are the parts of the outer one.
-struct Sums {
-  uint32 even, odd;
-};
-
 #define FIELDS 0x00FF00FFu
-#define WIDE_FIELDS 0x03FF03FFu
 
-__device__ __forceinline__ Sums sum_words(const uint32* even, const uint32* odd,
-                                          int32 given, int32 step, uint32 plus,
-                                          uint32 minus, uint32 mask) {
-  Sums sums = {add_signed(even, given, step, plus, minus, mask),
-               add_signed(odd, given, step, plus, minus, mask)};
-  return sums;
-}
-
-// Whether it adds one word and nothing else: a quarter as it is, and at which place.
-__device__ __forceinline__ bool is_plain(uint32 plus, uint32 minus) {
-  return minus == 0 && (plus & (plus - 1)) == 0;
-}
-
-__device__ __forceinline__ int32 place_of(uint32 bit) {
-  int32 place = 0;
-  for (; bit > 1; bit >>= 1) ++place;
-  return place;
-}
-
-// Row `row` of a form whose rows have `given` bits.
-__device__ __forceinline__ uint32 row_of(uint32 bits, int32 row, int32 given) {
-  return bits >> row * given & ((1u << given) - 1);
-}
-
-// out[t] for t < made^LEVELS, of words[given^LEVELS], bytes biased to unsigned.
+// The sums of words, bytes biased to unsigned, by the `made` rows of a form: of `given`
+// bits each, which say what is added, and what is subtracted. A row that adds one word
+// and nothing else copies it.
 template <int32 given, int32 made, typename Write, typename Copy>
 __device__ __forceinline__ void apply_form(const uint32* words, uint32 plus,
                                            uint32 minus, Write write, Copy copy) {
-#if LEVELS == 1
-  uint32 even[given], odd[given];
-#pragma unroll
-  for (int32 i = 0; i < given; ++i) {
-    even[i] = words[i] & FIELDS;
-    odd[i] = words[i] >> 8 & FIELDS;
-  }
 #pragma unroll
   for (int32 t = 0; t < made; ++t) {
-    uint32 own_plus = row_of(plus, t, given), own_minus = row_of(minus, t, given);
-    if (is_plain(own_plus, own_minus)) {
-      copy(t, words[place_of(own_plus)]);
+    uint32 even = 0, odd = 0, count = 0, last = 0;
+#pragma unroll
+    for (int32 i = 0; i < given; ++i) {
+      bool added = plus >> (t * given + i) & 1, taken = minus >> (t * given + i) & 1;
+      if (!added && !taken) continue;
+      uint32 word = taken ? ~words[i] : words[i];
+      even += word & FIELDS;
+      odd += word >> 8 & FIELDS;
+      count += taken ? 2 : 1;
+      last = word;
+    }
+    if (count == 1) {
+      copy(t, last);
     } else {
-      write(t, sum_words(even, odd, given, 1, own_plus, own_minus, FIELDS));
+      write(t, even, odd);
     }
   }
-#else
-#pragma unroll
-  for (int32 inner = 0; inner < made; ++inner) {
-    uint32 even[given], odd[given];
-    uint32 own_plus = row_of(plus, inner, given), own_minus = row_of(minus, inner, given);
-#pragma unroll
-    for (int32 outer = 0; outer < given; ++outer) {
-      uint32 first[given], second[given];
-#pragma unroll
-      for (int32 i = 0; i < given; ++i) {
-        first[i] = words[given * outer + i] & FIELDS;
-        second[i] = words[given * outer + i] >> 8 & FIELDS;
-      }
-      Sums sums = sum_words(first, second, given, 1, own_plus, own_minus, FIELDS);
-      even[outer] = sums.even;
-      odd[outer] = sums.odd;
-    }
-#pragma unroll
-    for (int32 outer = 0; outer < made; ++outer) {
-      uint32 outer_plus = row_of(plus, outer, given);
-      uint32 outer_minus = row_of(minus, outer, given);
-      if (is_plain(own_plus, own_minus) && is_plain(outer_plus, outer_minus)) {
-        copy(made * outer + inner,
-             words[given * place_of(outer_plus) + place_of(own_plus)]);
-      } else {
-        write(made * outer + inner, sum_words(even, odd, given, 1, outer_plus,
-                                              outer_minus, WIDE_FIELDS));
-      }
-    }
-  }
-#endif
-}
-
-// Where a quarter, or a quarter of one, begins: its row and column among SIDE x SIDE.
-__device__ __forceinline__ int32 row_of_quarter(int32 q) {
-#if LEVELS == 1
-  return q >> 1;
-#else
-  return 2 * (q >> 3) + (q >> 1 & 1);
-#endif
-}
-
-__device__ __forceinline__ int32 column_of_quarter(int32 q) {
-#if LEVELS == 1
-  return q & 1;
-#else
-  return 2 * (q >> 2 & 1) + (q & 1);
-#endif
 }
 
 #define BIAS 0x80808080u
@@ -167,8 +73,8 @@ spread(const int8* planes, int64 rows, int64 columns, const int32* list, int8* o
     Words given[QUARTERS], made[PRODUCTS];
 #pragma unroll
     for (int32 q = 0; q < QUARTERS; ++q) {
-      int64 row = row_of_quarter(q) * height + i;
-      int64 column = column_of_quarter(q) * width + j;
+      int64 row = (q >> 1) * height + i;
+      int64 column = (q & 1) * width + j;
       given[q] = Words{};
       if (row < rows && column < columns) {
         given[q] = *reinterpret_cast<const Words*>(plane + row * columns + column);
@@ -179,9 +85,9 @@ spread(const int8* planes, int64 rows, int64 columns, const int32* list, int8* o
       uint32 words[QUARTERS];
 #pragma unroll
       for (int32 q = 0; q < QUARTERS; ++q) words[q] = given[q].word[lane] ^ BIAS;
-      auto write = [&](int32 t, Sums sums) {
+      auto write = [&](int32 t, uint32 even, uint32 odd) {
         uint32 lift = __ldg(entry + 2 + t);
-        made[t].word[lane] = reduce_pairs(sums.even, sums.odd, lift, inverse, minus_p);
+        made[t].word[lane] = reduce_pairs(even, odd, lift, inverse, minus_p);
       };
       auto copy = [&](int32 t, uint32 word) { made[t].word[lane] = word ^ BIAS; };
       if (right) {
@@ -224,8 +130,8 @@ join(const int8* products, int64 height, int64 width, const int32* list,
     }
 #pragma unroll
     for (int32 q = 0; q < QUARTERS; ++q) {
-      int64 row = row_of_quarter(q) * height + i;
-      int64 column = column_of_quarter(q) * width + j;
+      int64 row = (q >> 1) * height + i;
+      int64 column = (q & 1) * width + j;
       made[q] = Words{};
       if (old && row < m && column < row_stride) {
         const int8* place = old + own + row * row_stride + column;
@@ -237,19 +143,19 @@ join(const int8* products, int64 height, int64 width, const int32* list,
       uint32 words[PRODUCTS];
 #pragma unroll
       for (int32 t = 0; t < PRODUCTS; ++t) words[t] = given[t].word[lane] ^ BIAS;
-      auto write = [&](int32 q, Sums sums) {
+      auto write = [&](int32 q, uint32 even, uint32 odd) {
         uint32 lift = __ldg(entry + 2 + q), word = made[q].word[lane] ^ BIAS;
-        made[q].word[lane] =
-            reduce_pairs(sums.even + (word & FIELDS), sums.odd + (word >> 8 & FIELDS),
-                         lift, inverse, minus_p);
+        made[q].word[lane] = reduce_pairs(even + (word & FIELDS),
+                                          odd + (word >> 8 & FIELDS), lift, inverse,
+                                          minus_p);
       };
       auto copy = [](int32, uint32) {};  // every quarter is a sum
       apply_form<7, 4>(words, RESULT_PLUS, RESULT_MINUS, write, copy);
     }
 #pragma unroll
     for (int32 q = 0; q < QUARTERS; ++q) {
-      int64 row = row_of_quarter(q) * height + i;
-      int64 column = column_of_quarter(q) * width + j;
+      int64 row = (q >> 1) * height + i;
+      int64 column = (q & 1) * width + j;
       if (row < m && column < row_stride) {
         int8* place = residues + own + row * row_stride + column;
         *reinterpret_cast<Words*>(place) = made[q];
