@@ -72,12 +72,12 @@ def test_updates_are_symmetric_and_as_exact_as_products(routine):
         assert all(map(same_bits, part, map(kept, found)))
     turned = given[-1].conj().T if sign < 0 else given[-1].T
     truth, sizes = exact(a) @ exact(turned), abs(a) @ abs(turned)
-    difference = truth - exact(found[0]) - exact(found[1])
+    high, low = found
+    difference = truth - exact(high) - exact(low)
     if "2k" in routine:
         other = exact(b) @ exact(a.conj().T if sign < 0 else a.T)
         difference, sizes = difference - (exact(0 * a[:, :9]) - other), sizes + sizes.T
     assert (abs(difference.rounded()) <= (np.sqrt(12) + 4) * U * sizes).all()
-    high, low = found
     assert same_bits(high + low, high)
 
 

@@ -21,7 +21,6 @@ BAD += [[complex(0, np.inf), complex(np.nan, 1), complex(1, -np.inf)]]
 
 
 def families(x):
-    """A matrix in memory, and the same one in chunks."""
     return x, da.from_array(x, chunks=2)
 
 
@@ -54,9 +53,6 @@ def test_inputs_are_neither_written_to_nor_returned():
             out[...] = np.nan
             for x, copy in zip((A, B, C), copies, strict=True):
                 assert x.tobytes() == copy.tobytes()
-
-
-# --- alpha, beta and C ------------------------------------------------------------
 
 
 @cases("alpha", [1, -1, 2.5, 1 - 2j, 0])
@@ -112,9 +108,6 @@ def test_numbers_of_every_type_are_taken():
         assert found.error_bound == expected.error_bound
     for infinite in (np.inf, Decimal("-Infinity"), complex(np.inf, np.nan)):
         assert not np.isfinite(td.gemm(a + 0j, a, alpha=infinite)[0, 0])
-
-
-# --- NaN and Inf ------------------------------------------------------------------
 
 
 @cases("value", BAD)

@@ -124,16 +124,5 @@ def test_integers_are_exact(pair, method):
     assert (exact(C) - truth).magnitudes().re.tolist() == np.zeros(C.shape).tolist()
     assert_equal(td.gemm(A.real, B.real), (A.real @ B.real))
     A, B = (np.rint(x / 2**14).astype("complex64") for x in pair)
-    assert_equal(
-        td.gemm(A, B, method=method), (exact(A) @ exact(B)).rounded().astype("c8")
-    )
-
-
-@law
-@given(operands())
-def test_methods_agree_where_the_integers_do(pair):
-    """Enough moduli to hold every bit: each method rounds the same exact product."""
-    A, B = (np.rint(x * 2**20) for x in pair)
-    expected = td.gemm(A, B, num_moduli=22)
-    for method in ("3m", "4m", "hybrid"):
-        assert_equal(td.gemm(A, B, method=method, num_moduli=24), expected)
+    truth = (exact(A) @ exact(B)).rounded().astype("complex64")
+    assert_equal(td.gemm(A, B, method=method), truth)
