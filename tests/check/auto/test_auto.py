@@ -104,9 +104,6 @@ def test_every_routine_takes_auto_and_chunks_change_nothing(below):
             method_of(2)
 
 
-# --- measured here --------------------------------------------------------------------
-
-
 @pytest.fixture
 def folder(tmp_path):
     """Keep what is measured in a folder of the test's own."""

@@ -129,9 +129,6 @@ def test_a_plan_is_that_of_the_job(call, a, b, command, threads):
         assert found[name] == expected[name], name
 
 
-# --- failures while running -----------------------------------------------------------
-
-
 @pytest.mark.parametrize("debug", [False, True])
 def test_a_failure_leaves_what_was_there(call, tmp_path, b, debug):
     save("A.zarr", make(M, K, 9))
@@ -175,9 +172,6 @@ def test_every_end_has_its_code(call, tmp_path, a, b, monkeypatch):
         assert ("--chunks" in said["remedy"]) == ("--overwrite" in said["remedy"])
         assert err.splitlines()[-1].startswith("twom-dist: error: ")
         assert contents(tmp_path) == before
-
-
-# --- scripts --------------------------------------------------------------------------
 
 
 def test_the_scripts_are_written_and_what_is_there_is_kept(call, here):

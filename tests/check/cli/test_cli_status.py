@@ -112,8 +112,6 @@ def test_other_files_and_damaged_notes(call, files, status):
     assert read("C.npy").shape == (2, 2)
 
 
-# --- what others wrote ----------------------------------------------------------------
-
 CLEAR = "\x1b[2J\nstate  finished \u202e"
 
 

@@ -3,7 +3,6 @@
 import tracemalloc
 
 import dask
-import dask.array as da
 import numpy as np
 import opt_einsum as oe
 import pytest
@@ -219,8 +218,6 @@ def test_operands_are_cast_before_anything_is_summed(subscripts, dtypes):
     expect(td.einsum(subscripts, *operands), np.einsum(subscripts, *operands))
 
 
-# --- accuracy, and arguments of NumPy -------------------------------------------------
-
 CONTRACTIONS = [
     (td.matmul, (), ()),
     (td.tensordot, (), (1,)),
@@ -266,18 +263,3 @@ def test_a_view_that_is_too_large_to_be_copied_says_so():
     view = as_strided(np.zeros(2**22, "f4"), shape, (4,) * 4, writeable=False)
     with raises(MemoryLimitError, "memory"):
         td.einsum("abij,ij->ab", view, np.ones(shape[2:], "f4"), method="2m")
-
-
-@pytest.mark.parametrize("chunks", [2, 3])
-def test_axes_from_the_end_of_dask_arrays_are_those_of_numpy(chunks):
-    rng = np.random.default_rng(0)
-    for left, right, axes in (
-        ((4, 4), (4, 4, 4), ([-2], [0])),
-        ((3, 3), (3,), ([-1], [0])),
-        ((3, 4, 3), (3, 3, 4), ([-1, 1], [0, -1])),
-    ):
-        a, b = rng.integers(9, size=left), rng.integers(9, size=right)
-        found = td.tensordot(*(da.from_array(x, chunks=chunks) for x in (a, b)), axes)
-        expected = np.tensordot(a, b, axes)
-        assert found.shape == expected.shape
-        assert np.array_equal(found.compute(scheduler="sync"), expected)

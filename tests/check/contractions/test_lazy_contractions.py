@@ -14,7 +14,6 @@ SIZES = dict(zip("abcdij", (4, 3, 5, 2, 6, 4), strict=True))
 
 @pytest.fixture(autouse=True)
 def local():
-    """No processes, and nothing is computed that nobody asked for."""
     with dask.config.set(scheduler="sync"):
         yield
 
@@ -54,13 +53,25 @@ def test_einsum_is_that_of_numpy(subscripts, chunk, method):
         assert (found.compute() == expected).all()
 
 
-def test_matmul_tensordot_and_transpose_are_those_of_numpy():
+TENSORDOTS = [("abi", "aij", ([0, 2], [0, 1])), ("bab", "bba", ([-1, 1], [0, -1]))]
+TENSORDOTS += [("aj", "jaj", ([-2], [0])), ("bb", "b", ([-1], [0]))]
+
+
+@cases(("left", "right", "axes"), TENSORDOTS)
+@cases(("chunk", "method"), [(2, "2m"), (2, "auto"), (3, "auto")])
+def test_tensordot_is_that_of_numpy(left, right, axes, chunk, method):
+    a, b = draw(left), draw(right, 1)
+    given = [da.from_array(x, chunks=chunk) for x in (a, b)]
+    expected = np.tensordot(a, b, axes)
+    found = lazily(td.tensordot, *given, axes, method=method)
+    assert found.shape == expected.shape
+    assert (found.compute() == expected).all()
+
+
+def test_matmul_and_transpose_are_those_of_numpy():
     a, b = draw("abi"), draw("aij")
     x, y = da.from_array(a, chunks=(2, 2, 4)), da.from_array(b, chunks=(3, 4, 3))
     assert (lazily(td.matmul, x, y, method="2m").compute() == a @ b).all()
-    axes = ([0, 2], [0, 1])
-    found = lazily(td.tensordot, x, y, axes, method="2m")
-    assert (found.compute() == np.tensordot(a, b, axes)).all()
     assert (td.transpose(x, (1, 2, 0)).compute() == a.transpose(1, 2, 0)).all()
     small = np.arange(12, dtype="int8").reshape(3, 4)
     found = td.einsum("ij,kj->ik", *[da.from_array(small, chunks=2)] * 2)

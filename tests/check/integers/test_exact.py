@@ -173,9 +173,6 @@ def test_the_largest_entries_of_wide_integers_in_memory_decide():
     assert square(np.empty((3, 0), np.uint64)).shape == (3, 3)
 
 
-# --- refusals -------------------------------------------------------------------------
-
-
 def refuse(kind, code, function, *given, **options):
     return kind, code, lambda: function(*given, **options)
 

@@ -113,8 +113,6 @@ def test_files_are_looked_at_as_they_are_read(tmp_path):
     assert "A.npy[5, 6]" in caught.value.problem
 
 
-# --- results as integers ----------------------------------------------------------
-
 LEAST, MOST = -(2.0**31), 2.0**31
 # What is given, the dtype, and what becomes of it: None if it is beyond the range.
 RANGES = [

@@ -20,8 +20,6 @@ AB = td.gemm(A, B)
 
 
 class Tensor:
-    """An array of a library that exports and takes nothing."""
-
     device = 1
 
     def __init__(self, values):
@@ -105,8 +103,6 @@ class Single(Tensor):
 
 
 class Broken(Tensor):
-    """One that exports nothing."""
-
     def __dlpack__(self, **options):
         raise ZeroDivisionError
 

@@ -15,8 +15,6 @@ from tests.support.cases import cases
 from tests.support.expect import raises
 from twom_dist.errors import AccuracyError, ArgumentError, PlanError
 
-# --- what is multiplied: any dimensions, in any order and chunks ----------------------
-
 NAMES = ["gemm", "herk", "syrk", "her2k", "syr2k"]
 SIZES = {"f": 2, "run": 3, "a": 3, "p": 2, "beam": 4, "t": 5, "q": 2, "cplx": 2}
 
@@ -83,8 +81,6 @@ def test_products_are_those_of_matrices_as_they_lie(data, integers, name):
     assert np.allclose(more.transpose(*dims).values, 3 * expected, rtol=1e-12)
 
 
-# --- labels ---------------------------------------------------------------------------
-
 STACK = np.stack([td.testing.random_matrix(5, 7, seed=seed) for seed in range(3)])
 TIME = np.arange(7) * 10
 CHANNELS = {"x": list("abcde"), "gain": ("x", np.arange(5.0))}
@@ -146,8 +142,6 @@ def test_plans_and_explanations_take_names():
     assert max(plan.grid.k) <= 20
 
 
-# --- pairs of integers ----------------------------------------------------------------
-
 DIMS = ("channel", "antenna", "time", "pol", "cplx")
 INTEGERS = np.random.default_rng(1).integers(-128, 128, (3, 5, 12, 2, 2), dtype=np.int8)
 pairs = xr.DataArray(INTEGERS, {"channel": [1.4, 1.5, 1.6]}, DIMS)
@@ -169,7 +163,7 @@ def test_pairs_beside_weights_are_complex_numbers(x, kind):
         found = td.xarray.gemm(weights, x, **options)
         assert found.dims == expected.dims
         assert same_bits(found.values, expected.values)
-    assert (td.plan(td.xarray.gemm, weights, x, **options)).dtype == "complex128"
+    assert td.plan(td.xarray.gemm, weights, x, **options).dtype == "complex128"
     with raises(PlanError, "pairs-shape"):
         td.xarray.gemm(weights.real.astype("i1"), x, dim="antenna", pairs="cplx")
 
@@ -201,9 +195,6 @@ def test_integers_without_parts():
     assert same_bits(found.values, expected.astype("float32"))
 
 
-# --- refusals -------------------------------------------------------------------------
-
-
 def by_time(function, *given, **options):
     return partial(function, *given, **{"dim": "time", **options})
 
@@ -214,10 +205,10 @@ BEAMS = stacked.rename(x="z")
 OTHER_C = td.xarray.herk(a, dim="time").assign_coords(x_2=range(5))
 NAMED = xr.DataArray(STACK, dims=("c", "a", "t"), coords={"a_2": ("c", [4, 5, 6])})
 ONE, REAL = pairs[0, ..., 0, :], pairs[0, 0, ..., 0]
-COMPLEX_C = xr.DataArray(np.ones((5, 5), complex), dims=("antenna", "antenna_2"))
 SUMS = td.xarray.herk(pairs, **BY_NAME)
 UNKNOWN = da.from_array(STACK[0].T, chunks=(4, 2))
 UNKNOWN = xr.DataArray(UNKNOWN[:, UNKNOWN[0].real > 0], dims=("time", "x"))
+NO_ROWS, NO_PAIRS = ("y", "time", ["x", "x"], []), (True, "time", "antenna", "parts")
 REFUSALS = [
     (PlanError, "labels", gemm(a, b.isel(time=slice(None, None, -1)))),
     (PlanError, "labels", gemm(a, b.drop_vars("time").isel(time=slice(3)))),
@@ -230,10 +221,7 @@ REFUSALS = [
     (PlanError, "dims", gemm(b, stacked[:, :, 0], C=b, beta=1)),
     (PlanError, "conj", gemm(a, b, conj="both")),
     (PlanError, "rows", herk(stacked)),
-    *(
-        (PlanError, "rows", herk(stacked, rows=x))
-        for x in ("y", "time", ["x", "x"], [])
-    ),
+    *((PlanError, "rows", herk(stacked, rows=x)) for x in NO_ROWS),
     (PlanError, "dim", herk(stacked, dim=[], rows="x")),
     (PlanError, "dim", herk(stacked, dim=..., rows="x")),
     (PlanError, "dims", herk(a[:, 0])),
@@ -257,10 +245,7 @@ REFUSALS = [
     (PlanError, "unknown-chunks", herk(UNKNOWN)),
     # Pairs that are none.
     (ArgumentError, "pairs", of_pairs(pairs=None)),
-    *(
-        (PlanError, "pairs-shape", of_pairs(pairs=x))
-        for x in (True, "time", "antenna", "channel", "parts")
-    ),
+    *((PlanError, "pairs-shape", of_pairs(pairs=x)) for x in NO_PAIRS),
     (PlanError, "pairs-shape", of_pairs(dim=["time", "cplx"])),
     *((PlanError, "rows", of_pairs(rows=x)) for x in (None, "cplx_2")),
     (AccuracyError, "exact", of_pairs(accuracy=1e-3)),
@@ -273,13 +258,12 @@ REFUSALS = [
     # Doubles would round it.
     (PlanError, "pairs-shape", gemm(ONE.astype("i8"), REAL * 1.0, pairs="cplx")),
     (
-        *(ArgumentError, "dtype-unsafe"),
-        herk(ONE, COMPLEX_C, beta=1, dtype="complex64", pairs="cplx"),
+        ArgumentError,
+        "dtype-unsafe",
+        herk(ONE, SUMS[0], beta=1, dtype="c8", pairs="cplx"),
     ),
-    *(
-        (ArgumentError, "pairs", partial(td.integers.to_integers, SUMS, pairs=x))
-        for x in (None, "antenna")
-    ),
+    (ArgumentError, "pairs", partial(td.integers.to_integers, SUMS, pairs=None)),
+    (ArgumentError, "pairs", partial(td.integers.to_integers, SUMS, pairs="antenna")),
 ]
 
 

@@ -13,14 +13,7 @@ from tests.support.expect import raises
 from tests.support.oracle import reconstruct
 from tests.support.strategies import seeds
 from twom_dist.errors import AccuracyError
-from twom_dist.moduli import available_moduli, make_system, residue_system
-from twom_dist.moduli.crt import (
-    balanced_digits,
-    crt_weights,
-    root_of_minus_one,
-    root_of_unity_cube,
-    symmetric_residue,
-)
+from twom_dist.moduli import available_moduli, crt, make_system, residue_system
 from twom_dist.moduli.selection import (
     eisenstein_moduli,
     hybrid_moduli,
@@ -50,7 +43,7 @@ def greedily(fits):
 
 def splits(p):
     """Tell whether 1 has a cube root w modulo p that differs from it by a unit."""
-    w = root_of_unity_cube(p) if p % 2 else None
+    w = crt.root_of_unity_cube(p) if p % 2 else None
     assert w is None or (w * w + w + 1) % p == 0
     return w is not None and gcd(2 * w + 1, p) == 1
 
@@ -59,7 +52,7 @@ def test_moduli_and_roots_are_those_of_the_paper():
     def square(p):  # the smaller root
         return next((r for r in range(1, p) if (r * r + 1) % p == 0), None)
 
-    assert all(root_of_minus_one(p) == square(p) for p in range(3, 257, 2))
+    assert all(crt.root_of_minus_one(p) == square(p) for p in range(3, 257, 2))
     assert two_m_moduli() == greedily(lambda p: p % 2 and square(p))
     assert (two_m_moduli()[:5], len(two_m_moduli())) == ((241, 233, 229, 221, 205), 22)
     assert real_moduli() == greedily(lambda p: True)
@@ -98,10 +91,10 @@ def test_the_first_system_is_the_shortest():
 
 @given(*map(st.integers, (-(2**400), 2, 1, 1), (2**400, 256, 60, 12)))
 def test_symmetric_residues_and_balanced_digits(x, p, digit_bits, count):
-    r = symmetric_residue(x, p)
+    r = crt.symmetric_residue(x, p)
     assert (r - x) % p == 0
     assert -(p // 2) <= r <= (p - 1) // 2
-    digits = balanced_digits(x, digit_bits, count)
+    digits = crt.balanced_digits(x, digit_bits, count)
     assert len(digits) == count
     assert sum(d << (t * digit_bits) for t, d in enumerate(digits)) == x
     assert all(abs(d) <= 1 << (digit_bits - 1) for d in digits[:-1])
@@ -114,8 +107,8 @@ def test_reconstruct_inverts_the_residues(data):
     m = prod(moduli)
     x = data.draw(st.integers(-(m // 2), (m - 1) // 2))
     assert reconstruct([x % p for p in moduli], moduli) == x
-    assert reconstruct([symmetric_residue(x, p) for p in moduli], moduli) == x
-    for weight, p in zip(crt_weights(moduli), moduli, strict=True):
+    assert reconstruct([crt.symmetric_residue(x, p) for p in moduli], moduli) == x
+    for weight, p in zip(crt.crt_weights(moduli), moduli, strict=True):
         assert weight % p == 1 % p
         assert weight % (m // p) == 0
 
@@ -148,7 +141,7 @@ def test_decode_multiply_encode_is_the_exact_product(kind, data, seed):
         draw = rng.random((rows, columns)) * 2 - 1
         return np.array([[int(t * limit) for t in row] for row in draw], dtype=object)
 
-    modulo = np.frompyfunc(symmetric_residue, 2, 1)
+    modulo = np.frompyfunc(crt.symmetric_residue, 2, 1)
     a, b = [whole(2, k), whole(2, k)], [whole(k, 4), whole(k, 4)]
     if kind == "real":
         a[1], b[1] = 0 * a[1], 0 * b[1]

@@ -12,22 +12,11 @@ import twom_dist as td
 from tests.support.cases import cases
 from tests.support.expect import first_number, raises
 from tests.support.strategies import random_matrix
+from twom_dist import moduli
 from twom_dist.errors import AccuracyError
-from twom_dist.kernels import get_engine
-from twom_dist.moduli import (
-    NAN_ROW,
-    NONFINITE_ROW,
-    ZERO_ROW,
-    available_moduli,
-    norm_bits,
-    residue_system,
-    scaling_rule,
-    smallest_num_moduli,
-)
+from twom_dist.moduli import residue_system
 
 KINDS = ("2m", "3m", "hybrid", "real")
-# Every engine finds the same: tests/support/contract/look.py.
-REFERENCE = get_engine("reference")
 # Bits behind the point of the exact square roots.
 BITS = 1600
 
@@ -59,7 +48,7 @@ def two_to(e):
 )
 def test_rule_gives_the_largest_valid_exponent(kind, count, k, mantissa, cut, largest):
     system = residue_system(kind, count)
-    rule = scaling_rule(system, k)
+    rule = moduli.scaling_rule(system, k)
     if rule is None:
         assert room(system, k, up=False) <= Fraction(1, 2**30)
         return
@@ -67,7 +56,7 @@ def test_rule_gives_the_largest_valid_exponent(kind, count, k, mantissa, cut, la
     top = [rule.exponent(0, rule.leading + x) for x in (-1, 0, 1)]
     assert top[0] == top[1] == top[2] + 1 or rule.leading >= 2**63 - 1
     # Rows without a finite number, and of zeros, keep their marks.
-    for mark in (NAN_ROW, NONFINITE_ROW, ZERO_ROW):
+    for mark in (moduli.NAN_ROW, moduli.NONFINITE_ROW, moduli.ZERO_ROW):
         assert rule.exponent(mark, 0) == (mark if mark > 0 else 0)
     square_sum = max(1, mantissa >> cut)
     s = rule.exponent(largest, square_sum)
@@ -95,7 +84,7 @@ def test_square_sums_are_exact(engine):
 
 @cases("k", [1, 2**10, 2**22 - 1, 2**22, 2**30, 2**40])
 def test_norm_bits_are_the_most_that_int64_sums_carry(k):
-    bits = norm_bits(k)
+    bits = moduli.norm_bits(k)
     assert 2 * k * 4**bits < 2**63
     assert bits == 20 or 2 * k * 4 ** (bits + 1) >= 2**61
     assert (bits == 20) == (k < 2**22)
@@ -104,8 +93,8 @@ def test_norm_bits_are_the_most_that_int64_sums_carry(k):
 @cases("kind", ["2m", "3m", "hybrid"])
 @cases("k", [300, 5000, 10**9])
 def test_too_few_moduli_for_a_long_k_are_refused(kind, k):
-    least = smallest_num_moduli(kind, k, len(available_moduli(kind)))
-    assert least == smallest_num_moduli(kind, k, least) > 1
+    least = moduli.smallest_num_moduli(kind, k, len(moduli.available_moduli(kind)))
+    assert least == moduli.smallest_num_moduli(kind, k, least) > 1
     given = {"dtype": "complex128", "method": kind, "chunks": 2**26}
     plan = partial(td.plan, td.gemm, (3, k), (k, 3), **given)
     assert plan(num_moduli=least).num_moduli == least
