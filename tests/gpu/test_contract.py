@@ -10,10 +10,8 @@ CUDA = engine_or_skip()
 
 # After the skip: what is collected twice would be there without a device.
 from tests.support.contract.encode import *  # noqa: E402, F403
-from tests.support.contract.fill import *  # noqa: E402, F403
 from tests.support.contract.finished_tiles import *  # noqa: E402, F403
 from tests.support.contract.look import *  # noqa: E402, F403
-from tests.support.contract.octaves import *  # noqa: E402, F403
 
 
 @pytest.fixture

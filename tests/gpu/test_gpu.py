@@ -1,6 +1,7 @@
-"""The CUDA engine on a device: memory and its limits, streams, dask, sizes."""
+"""The CUDA engine on a device: memory, streams, dask, and CuPy's products as ours."""
 
 import dask
+import numpy as np
 import pytest
 
 import twom_dist as td
@@ -111,3 +112,17 @@ def test_dask_blocks_on_threads(cp):
     assert isinstance(C._meta, cp.ndarray)
     assert matches(cp, C.compute(scheduler="sync"), td.gemm(A, A, op_b="C"))
     assert matches(cp, td.herk(a).compute(scheduler="threads"), td.herk(A))
+
+
+def test_products_of_cupy_have_the_bits_of_ours(cp):
+    x, y = cp.asarray(random_matrix(90, 70)), cp.asarray(random_matrix(70, 50, seed=1))
+    options = {"method": "2m", "num_moduli": 15}
+    expected = td.matmul(x, y, **options)
+    out = cp.empty_like(expected)
+    with td.use(strict=True, **options) as used:
+        found = [x @ y, x.dot(y), cp.matmul(x, y), cp.dot(x, y), np.matmul(x, y)]
+        found += [cp.tensordot(x, y, 1), np.einsum("ij,jk", x, y)]
+        found += [cp.matmul(x, y, out=out), out]
+    assert (used.ours, used.left) == (8, 0)
+    assert all((one == expected).all() for one in found)
+    assert not (x @ y == expected).all()

@@ -14,7 +14,6 @@ from tests.support.contract.decode import *  # noqa: E402, F403
 from tests.support.contract.products import *  # noqa: E402, F403
 from tests.support.contract.routines import *  # noqa: E402, F403
 from tests.support.contract.stages import *  # noqa: E402, F403
-from tests.support.contract.winograd import *  # noqa: E402, F403
 
 
 @pytest.fixture(params=WAYS)

@@ -20,12 +20,7 @@ def engine_or_skip():
         pytest.skip(str(error), allow_module_level=True)
 
 
-def is_fused(engine):
-    return tuning_for(engine.device.capability()).fused
-
-
 def matches(cp, found, expected):
-    """Compare every bit of a device's array with a host's."""
     assert isinstance(found, cp.ndarray)
     return same_bits(cp.asnumpy(found), expected)
 

@@ -24,7 +24,6 @@ def memory_for(tile_bytes, kind="product"):
 
 
 def room(memory):
-    """Return what a worker's memory leaves for tiles."""
     return MemoryBudget(memory).tile_bytes
 
 

@@ -29,9 +29,6 @@ PACKAGE = str(Path(td.__file__).parent)
 # Their calls depend on the machine's cores and kernels.
 KERNELS = str(Path(PACKAGE, "kernels"))
 
-# So many times the calls that are recorded may be made.
-MORE_CALLS = 1.1
-
 Counts = dict[str, dict[str, Any]]
 
 
@@ -203,7 +200,7 @@ def assert_as_recorded(counts):
     for name, found in counts.items():
         known = recorded.get(name, {})
         if found.keys() == known.keys() == {"calls"}:
-            is_as_recorded = found["calls"] <= MORE_CALLS * known["calls"]
+            is_as_recorded = found["calls"] <= 1.1 * known["calls"]
         else:
             is_as_recorded = found == known
         if not is_as_recorded:

@@ -76,7 +76,6 @@ def small_cluster(job, way, tile=16):
 
 
 def compute_in(way, job, client=None, progress=None, enter=None, tile=16):
-    """Run a job as on workers with little memory."""
     with begin(job, small_cluster(job, way, tile), tile) as run:
         return compute(run, client, progress, enter=enter or (lambda _: None))
 

@@ -7,8 +7,6 @@ from types import ModuleType
 
 import pytest
 
-from tests.support.places import STAND_INS
-
 
 @contextmanager
 def with_modules(**given):
@@ -31,7 +29,7 @@ def with_modules(**given):
 
 @contextmanager
 def recording_clusters(gpus, rmm=True, own_memory=True):
-    """Note what clusters are asked for and end the process instead; UCX is there.
+    """Note what clusters are asked for and end the process instead.
 
     `own_memory`: whether the GPUs have some, or share that of the host.
     """
@@ -49,7 +47,5 @@ def recording_clusters(gpus, rmm=True, own_memory=True):
     modules = {"dask_cuda": {"LocalCUDACluster": record}, "dask_cuda.utils": utils}
     modules["rmm"] = {"__version__": "25.0"} if rmm else None
     with with_modules(**modules), pytest.MonkeyPatch.context() as patch:
-        # Its entry point says that dask can speak UCX.
-        patch.syspath_prepend(STAND_INS / "gpu")
         patch.setattr("distributed.LocalCluster", record)
         yield calls

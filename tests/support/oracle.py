@@ -44,7 +44,6 @@ class Exact:
         return Exact(re, im, self.shift + other.shift)
 
     def at_shift(self, shift):
-        """Write the same numbers over a larger power of two."""
         up = 1 << (shift - self.shift)
         return Exact(self.re * up, self.im * up, shift)
 
@@ -80,8 +79,6 @@ class Exact:
         return np.frompyfunc(divide, 2, 1)(x.re, y.re).astype(np.float64)
 
     def rounded(self):
-        """Round each part to the nearest float64, ties to even; complex128."""
-
         def nearest(t):
             try:
                 return (t << max(0, -self.shift)) / (1 << max(0, self.shift))

@@ -9,7 +9,6 @@ REFERENCE = get_engine("reference")
 
 
 def dtype_for(kind, single=False):
-    """Return the dtype of a kind of modulus, or of a method."""
     double, other = ("f8", "f4") if kind == "real" else ("c16", "c8")
     return np.dtype(other if single else double).name
 

@@ -87,7 +87,6 @@ class Slurm:
         return done.stdout.strip()
 
     def submit(self, *arguments):
-        """Submit a job from the current folder; return its number."""
         return self("sbatch", "--parsable", "--output=job.out", *arguments)
 
     def ask(self, job, field):

@@ -7,7 +7,6 @@ from tests.support.places import ROOT
 
 
 def find_files(*patterns):
-    """List files by their place in the repository."""
     found = (path for x in patterns for path in ROOT.glob(x) if path.is_file())
     return {path.relative_to(ROOT).as_posix(): path for path in sorted(found)}
 

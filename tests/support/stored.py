@@ -34,7 +34,6 @@ def assert_same_bits(found, expected):
 
 
 def save(path, values, tile=(2, 3)):
-    """Store a matrix as its users do, in chunks where the format has any."""
     place, _, member = str(path).partition("::")
     suffix = Path(place).suffix.lower()
     if suffix == ".npy":
@@ -84,7 +83,6 @@ def begun(path, values, *, overwrite=False):
 
 
 def write_output(path, values, *, overwrite=False):
-    """Write an output in tiles of 2 x 3, and give it its name."""
     with begun(path, values, overwrite=overwrite) as (place, output):
         place.finish(output, overwrite)
 

@@ -112,7 +112,6 @@ def pick(draw, *values):
 
 
 def draw_options(draw, name, dtype, targets, methods=METHODS):
-    """Draw options that fit a routine, and that belong together."""
     if name == "gemm":
         options = {x: pick(draw, *"NTC") for x in ("op_a", "op_b")}
         options["equilibrate"] = pick(draw, None, None, True, False)
@@ -137,6 +136,5 @@ def shapes_of(name, options, m, n, k):
 
 
 def diagonal_for(name, dtype, k, seed=0):
-    """Draw a diagonal that a routine takes."""
     kind = np.dtype(dtype).char.lower() if name == "herk" else dtype
     return random_matrix(1, k, kind, 1.0, seed)[0]

@@ -101,14 +101,12 @@ def moved_bytes(client):
 
 
 def random_block(seed, block_info=None):
-    """Draw a tile, the same wherever it is made."""
     info = block_info[None]
     rng = np.random.default_rng([seed, *info["chunk-location"]])
     return rng.random(info["chunk-shape"]) + 1j * rng.random(info["chunk-shape"])
 
 
 def drawn(seed, rows, columns, tile=40):
-    """Make a matrix of tiles that workers draw."""
     return dask.array.map_blocks(
         random_block,
         seed,
@@ -119,6 +117,5 @@ def drawn(seed, rows, columns, tile=40):
 
 
 def block_behind(gate, block):
-    """Hand a block on when there is a file."""
     wait_until(gate.exists)
     return block

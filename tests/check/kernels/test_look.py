@@ -3,7 +3,6 @@
 import pytest
 
 from tests.support.contract.look import *  # noqa: F403
-from tests.support.contract.octaves import *  # noqa: F403
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cpu.analysis import rows
 

@@ -1,4 +1,4 @@
-"""Products of dask arrays: lazy, ordinary arrays, and tiles that are encoded once."""
+"""Products of dask arrays: lazy, ordinary arrays; tiles encoded and products kept."""
 
 import gc
 
@@ -14,6 +14,7 @@ from tests.support.expect import raises
 from tests.support.machine import a_machine
 from tests.support.strategies import random_matrix
 from twom_dist.errors import PlanError
+from twom_dist.run import prepared
 from twom_dist.tiles.cache import encoded_tiles
 
 M, N, K = 23, 19, 31
@@ -154,3 +155,12 @@ def test_a_wrong_setting_is_refused_before_it_counts(settings):
         if "twom-dist" in settings:
             with raises(PlanError, "setting"):
                 td.gemm(np.ones((3, 3)), np.ones((3, 3)))
+
+
+def test_the_product_that_was_used_least_recently_goes_first(monkeypatch):
+    monkeypatch.setattr(prepared, "_prepared", {})
+    monkeypatch.setattr(prepared, "_MOST", 2)
+    for n in (3, 4, 3, 5):
+        td.gemm(np.eye(n), np.eye(n))
+    kept = {shape[0] for key in prepared._prepared for shape, _ in key[2:4]}
+    assert kept == {3, 5}

@@ -27,7 +27,6 @@ def weights(dtype, k=K, seed=7):
 
 
 def scale(x, w):
-    """Multiply columns, each real operation rounded by itself."""
     x = x.astype(np.result_type(x, w))
     with np.errstate(all="ignore"):
         if x.dtype.kind != "c":
@@ -183,11 +182,7 @@ def multiply(diag, **options):
         (ArgumentError, "diag-complex", lambda: td.herk(A, diag=np.ones(3, "c16"))),
         (ArgumentError, "dtype-unsafe", lambda: td.sgemm(SINGLE, SINGLE.T, diag=A[0])),
         (ArgumentError, "unknown-option", lambda: td.her2k(A, A, diag=A[0])),
-        (
-            ArgumentError,
-            "pairs",
-            lambda: td.syrk(STACK, diag=[1, 2]),
-        ),
+        (ArgumentError, "pairs", lambda: td.syrk(STACK, diag=[1, 2])),
         (KernelError, "block-shape", lambda: LIES.compute(scheduler="sync")),
     ],
 )

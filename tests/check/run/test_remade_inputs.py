@@ -35,7 +35,6 @@ def inputs(how):
 
 
 def made(x, chunks=CHUNKS):
-    """Chunks that a task makes, each a copy."""
     return da.from_array(x, chunks=chunks).map_blocks(np.copy)
 
 

@@ -44,7 +44,6 @@ class Drawn(SimpleNamespace):
         return str(vars(self) | {"matrices": [x.shape for x in self.matrices]})
 
     def multiply(self, *matrices, **more):
-        """Call the routine; list the components of the result."""
         options = self.options | more
         found = getattr(self.space, self.name)(*matrices, **options)
         return list(found) if isinstance(found, tuple) else [found]
@@ -60,7 +59,6 @@ def data(draw):
     phi, bad = pick(draw, 0.0, 1.0, 3.0), draw(st.integers(0, 3)) == 3
 
     def make(shape, number):
-        """Draw a matrix; the number tells it from others."""
         rng = np.random.default_rng([seed, number, *shape])
         x = strategies.random_matrix(*shape, dtype, phi, [seed, number])
         shifts = rng.integers(lowest, highest, (shape[0], 1), endpoint=True)

@@ -26,9 +26,6 @@ def all_are_visible(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
-# --- workers on cores -----------------------------------------------------------------
-
-
 SHARES = [
     (32, 64, {}, (8, 4)),
     (32, 64, {"n_workers": 5}, (5, 6)),
@@ -85,9 +82,6 @@ def test_what_does_not_fit_is_refused():
             td.local_cluster(gpus=False, **{name: 2})
 
 
-# --- on GPUs --------------------------------------------------------------------------
-
-
 def start(rmm=True, own_memory=True, **arguments):
     """Arguments of the cluster that would start, without its own folder."""
     there = recording_clusters(2, rmm, own_memory)
@@ -140,8 +134,6 @@ def test_gpus_are_used_only_where_there_are_enough(monkeypatch):
     with with_modules(dask_cuda=None), raises(EngineUnavailableError, "no-gpu"):
         local.choose_gpus(True)
 
-
-# --- who can connect ------------------------------------------------------------------
 
 # What is given, and the protocol and the security that dask gets.
 OWN, PLAIN = Security(require_encryption=True), {"security": False}

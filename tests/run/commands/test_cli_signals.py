@@ -65,7 +65,6 @@ def started(script, *arguments):
 
 @contextmanager
 def writing(seconds, *flags):
-    """Start a product of many small tiles, and wait until it writes."""
     save("A.npy", make(512, 16, 1))
     slow = ("C.zarr", "--engine", "reference", "--chunks", "16", *flags)
     with started(SLOW, seconds, *PRODUCT, *slow) as process:

@@ -111,9 +111,6 @@ def shared():
         shutil.rmtree(folder)
 
 
-# --- whom the scripts trust -----------------------------------------------------------
-
-
 @cases(
     ("above", "mode", "flaw"),
     [
@@ -203,8 +200,6 @@ def test_certificates_that_others_may_read_or_change_are_refused(shared):
     assert not (shared.folder / "none").exists()
 
 
-# --- how jobs end ---------------------------------------------------------------------
-
 LOCAL = {"script": "local_cuda.sh"}
 CPU = "--device=cpu"
 # Status and end of stderr of a job; those in tests/nightly/batch have the same of real
@@ -260,8 +255,6 @@ def test_only_a_dashboard_serves_pages_that_tell_of_the_job(shared, dashboard):
                 assert [path for path, *_ in get_handlers(None, routes)] == ["/health"]
 
 
-# --- clusters of td.local_cluster -----------------------------------------------------
-
 # Starts a worker, and starts it again.
 SCRIPT = """
 import os
@@ -277,7 +270,6 @@ PLANT = "import os\nopen({ran!r}, 'a').write(str(os.getpid()))\n"
 
 
 def plant(folder, ran):
-    """Make a folder of modules of another user's, which write to `ran`."""
     for name in ("multiprocessing", "distributed", "json", "numpy"):
         (folder / name).mkdir(parents=True)
         (folder / name / "__init__.py").write_text(PLANT.format(ran=str(ran)))

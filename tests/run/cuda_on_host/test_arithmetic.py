@@ -52,7 +52,6 @@ def test_every_raw_value_of_every_modulus_is_reduced(host_kernels):
 
 
 def byte_sum(words):
-    """Largest sum of a dp4a chain over these weights."""
     return 255 * np.ascontiguousarray(words).view(np.uint8).sum(axis=1, dtype=np.int64)
 
 

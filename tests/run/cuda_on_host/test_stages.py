@@ -5,7 +5,6 @@ import pytest
 from tests.support.cases import NIGHTLY
 from tests.support.contract.products import *  # noqa: F403
 from tests.support.contract.stages import *  # noqa: F403
-from tests.support.contract.winograd import *  # noqa: F403
 
 # Products by mma.sync, by instructions of Hopper, by cuBLAS in two types.
 pytestmark = pytest.mark.parametrize(

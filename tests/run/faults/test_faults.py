@@ -47,7 +47,6 @@ def client():
 
 @pytest.fixture
 def expected(files):
-    """A B, of the files of this folder."""
     return td.gemm(*files[:2], num_moduli=16)
 
 

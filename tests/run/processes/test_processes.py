@@ -1,5 +1,6 @@
-"""Processes of their own: imports, forks, threads, edited sources, no reports."""
+"""Processes of their own: imports, forks, threads, edited sources, functions passed."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -51,9 +52,7 @@ fork(lambda: use_threads(4))
 
 def test_a_forked_child_has_locks_and_threads_of_its_own():
     """And there are no more threads than any product has asked for."""
-    command = [sys.executable, "-W", "ignore", "-c", THREADS]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=200)
-    assert done.returncode == 0, done.stderr.decode()
+    output_of(THREADS, ROOT)
 
 
 PACKAGE = Path(twom_dist.__file__).parent
@@ -102,13 +101,17 @@ def test_an_edited_function_of_another_file_is_compiled_anew(tmp_path):
 NOT_LOADED = ("cupy", "llvmlite", "numba", "zarr", "h5py", "distributed", "xarray")
 
 
-def loaded_by(code, folder):
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}\nprint(*sys.modules)"
+def output_of(code, folder):
     result = subprocess.run(
         [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True
     )
     assert result.returncode == 0, result.stderr
-    return set(result.stdout.split())
+    return result.stdout
+
+
+def loaded_by(code, folder):
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}\nprint(*sys.modules)"
+    return set(output_of(code, folder).split())
 
 
 def test_import_loads_no_engine_and_no_cluster():
@@ -136,3 +139,48 @@ def test_jobs_do_without_dask_array(tmp_path):
         "td.multiply_files('A.npy', 'A.npy', 'C.npy', engine='reference')"
     )
     assert loaded_by(code, tmp_path) & {"dask.array", "pandas", "xarray"} == set()
+
+
+PASSED = """
+import json, os, sys
+import numpy as np
+import twom_dist as td
+
+ours = os.path.dirname(td.__file__)
+
+def passed(*arrays, **options):
+    found = set()
+
+    def see(frame, event, _):
+        code = frame.f_code
+        # Comprehensions are frames of their own before Python 3.12.
+        named = code.co_name == "<lambda>" or not code.co_name.startswith("<")
+        if event == "call" and named and code.co_filename.startswith(ours):
+            found.add((code.co_filename.removeprefix(ours), code.co_qualname))
+
+    sys.setprofile(see)
+    td.gemm(*arrays, **options)
+    sys.setprofile(None)
+    return sum("/kernels/" not in name for name, _ in found)
+
+def random(*shape, seed=0):
+    parts = np.random.default_rng(seed).standard_normal((2, *shape))
+    return parts[0] + 1j * parts[1]
+
+a, b, stack = random(64, 64), random(64, 64, seed=1), random(4, 64, 64)
+for x in (random(32, 32), random(2, 32, 32)):
+    td.gemm(x, x)
+print(json.dumps({
+    "gemm": passed(a, b),
+    "gemm again": passed(a, b),
+    "gemm of given moduli again": [passed(a, b, num_moduli=16) for _ in "12"][1],
+    "stack again": [passed(stack, stack) for _ in "12"][1],
+}))
+"""
+
+
+def test_a_small_product_passes_few_functions_of_ours():
+    # Of their own: what others have cached would not be passed again.
+    found = json.loads(output_of(PASSED, ROOT))
+    recorded = json.loads((ROOT / "tests/data/ways.json").read_text())
+    assert {name: min(found[name], n) for name, n in recorded.items()} == found

@@ -35,7 +35,6 @@ def matrices():
 
 @pytest.fixture
 def memory():
-    """Store a matrix in the memory of this process."""
     save("memory://folder/A.zarr", make(64, 64, 4))
     yield "memory://folder"
     MemoryFileSystem.store.clear()

@@ -17,7 +17,6 @@ from tests.support.jobs import addresses
 from tests.support.workers import start_workers
 
 WORKERS, TILES, TILE = 4, 4, 128
-SIDE = TILE * TILES
 # Slower devices: on a machine with much else to do Python is late by many milliseconds,
 # and a worker that waits for a tile begins the panel after the next, while encoded
 # tiles of the last are still in use. Of so many runs the first in order is looked at.

@@ -20,7 +20,6 @@ def encode_integers(engine, x, system):
 
 
 def draw(engine, rows, k, system, seed):
-    """Encode a matrix of integers of some twenty bits."""
     x = random_matrix(rows, k, dtype_for(system.method), 1.0, seed)
     return encode_integers(engine, x * 1e6, system)
 
@@ -56,24 +55,22 @@ def test_products_are_those_of_integers(engine, choice, shape):
     assert_exact(found, multiply_exactly(left, right, system), system)
 
 
-@cases("shape", [(33, 65, 410), (5, 50, 9), (70, 3, 1), (129, 257, 48)])
-def test_what_is_added_to_stays_as_it_is(engine, shape):
-    system, (m, n, k) = residue_system("2m", 2), shape
-    left, right = draw(engine, m, k, system, 1), draw(engine, n, k, system, 2)
-    before = engine.multiply(left, right, system)
+@cases(
+    ("shape", "triangle"),
+    [
+        *((x, "full") for x in ((33, 65, 410), (5, 50, 9), (70, 3, 1), (129, 257, 48))),
+        *(((n, n, 64), x) for n in (1, 16, 47, 50, 200) for x in ("lower", "upper")),
+    ],
+)
+def test_what_is_added_to_stays_as_it_is(engine, shape, triangle):
+    """In a triangle, too: of a matrix by itself."""
+    system, (m, n, k) = residue_system("2m", 3), shape
+    left = draw(engine, m, k, system, 1)
+    right = draw(engine, n, k, system, 2) if triangle == "full" else left
+    wanted = np.True_ if triangle == "full" else triangle_of(n, triangle)
     exact = multiply_exactly(left, right, system)
-    for found in add_both_ways(engine, left, right, system, before):
-        assert_exact(found, exact, system, 2)
-
-
-@cases("triangle", ["lower", "upper"])
-@cases("n", [1, 16, 47, 50, 200])
-def test_a_triangle_is_right_and_what_is_added_to_it(engine, triangle, n):
-    system, wanted = residue_system("2m", 3), triangle_of(n, triangle)
-    x = draw(engine, n, 64, system, 1)
-    exact = multiply_exactly(x, x, system)
-    found = engine.multiply(x, x, system, triangle=triangle)
-    added = add_both_ways(engine, x, x, system, found, triangle=triangle)
+    found = engine.multiply(left, right, system, triangle=triangle)
+    added = add_both_ways(engine, left, right, system, found, triangle=triangle)
     for times, residues in ((1, found), *((2, own) for own in added)):
         assert_exact(residues, exact, system, times, wanted)
 

@@ -56,7 +56,6 @@ class Call:
         return self.sent[-1][1]
 
     def _copy(self, x):
-        """Copy all the memory in which a matrix lies."""
         if x.size == 0:
             return self.cupy.empty(x.shape, x.dtype)
         steps = [(n - 1) * step for n, step in zip(x.shape, x.strides, strict=True)]

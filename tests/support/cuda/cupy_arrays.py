@@ -84,8 +84,6 @@ def _plain(x):
 
 
 class CupyDevice(HostDevice):
-    """A device of such arrays."""
-
     def empty(self, shape, dtype):
         return super().empty(shape, dtype).view(DeviceArray)
 

@@ -65,7 +65,6 @@ class DeferredDevice(HostDevice):
         self._memory = []  # never given back to the host
 
     def empty(self, shape, dtype):
-        """Hand out memory that this thread has given back, or new memory."""
         size, thread = int(np.prod(shape)) * np.dtype(dtype).itemsize, get_ident()
         with self._lock:
             self.allocated.append(size)
@@ -141,7 +140,6 @@ class DeferredDevice(HostDevice):
         self._launch(wait)
 
     def run_own(self):
-        """Run what this thread has launched."""
         with self._lock:
             own = self._streams[get_ident()]
             while own:

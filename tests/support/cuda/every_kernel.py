@@ -1,9 +1,7 @@
 """Products that launch every kernel of the CUDA engine, as small as they may be."""
 
-from collections.abc import Callable
-from typing import Any
-
 import dask
+import dask.array as da
 import numpy as np
 
 import twom_dist as td
@@ -12,8 +10,6 @@ from twom_dist.kernels.cuda.products import SQUARES
 from twom_dist.kernels.cuda.sources import FAMILIES, signatures
 from twom_dist.kernels.cuda.tuning import tuning_for
 from twom_dist.moduli import residue_system
-
-Call = tuple[Callable[..., Any], list[np.ndarray], dict[str, Any]]
 
 
 def kernels_of(capability):
@@ -27,21 +23,29 @@ def kernels_of(capability):
     return {name for family in FAMILIES for name in signatures(family)} - others
 
 
-def multiply_by_seven(A, B, **engine):
-    """Multiply by a level of Winograd's algorithm."""
+def _multiply_by_seven(A, B, **engine):
     with dask.config.set({"twom-dist.winograd-levels": 1}):
         return td.gemm(A, B, num_moduli=2, **engine)
 
 
-def add_sums(engine, x, exponents):
-    """Add the residues of x x^T to themselves, as parts along k are added."""
+def assert_every_kernel_is_right(engine, send=np.asarray, fetch=np.asarray):
+    """Compare with the CPU: of arrays that are sent to the device and fetched again."""
+    for routine, arrays, options in _calls_of_every_kernel():
+        found = fetch(routine(*map(send, arrays), **options))
+        expected = routine(*arrays, engine="cpu", **options)
+        np.testing.assert_array_equal(found, expected)
+    A = np.arange(99.0).reshape(9, 11)
+    a = da.from_array(send(A), chunks=5)
+    found = td.gemm(a, a, op_b="T").compute(scheduler="sync")
+    np.testing.assert_array_equal(fetch(found), A @ A.T)
+    # Residues are added as those of parts along k.
     system = residue_system("2m", 2)
-    encoded = engine.encode(x, exponents, system)
+    encoded = engine.encode(send(np.eye(5)), send(np.zeros(5, np.int32)), system)
     found = engine.multiply(encoded, encoded, system)
-    return engine.add_residues(found, found, system)
+    engine.add_residues(found, found, system)
 
 
-def calls_of_every_kernel():
+def _calls_of_every_kernel():
     """Yield routine, arrays and options; ragged, and two squares of 256 a side."""
     A, B, C = (
         random_matrix(*shape, "complex128", 1.0, seed)
@@ -53,7 +57,7 @@ def calls_of_every_kernel():
     # Octaves of long rows are multiplied.
     R = random_matrix(2, 8300, "float64", 5.0, 5)
     yield td.gemm, [R, R[::-1].T], {}
-    yield multiply_by_seven, [np.resize(A, (65, 129)), np.resize(B, (129, 65))], {}
+    yield _multiply_by_seven, [np.resize(A, (65, 129)), np.resize(B, (129, 65))], {}
     yield td.gemm, [np.eye(37), np.eye(37)], {}
     yield td.gemm, [np.stack([np.eye(37)] * 2), np.eye(37)], {}
     rng = np.random.default_rng(0)

@@ -135,7 +135,6 @@ class HostKernels:
         self._version = asked.stderr
 
     def launch(self, module, name, grid, block, args, shared=0):
-        """Run every thread of a launch, one after the other, of NumPy arrays."""
         check_arguments(module, name, args)
         packed = pack(module.family, name, args, lambda x: x.ctypes.data)
         self.launch_packed(module, name, grid, block, *packed, shared)
@@ -161,7 +160,6 @@ class HostKernels:
         assert line == 0, f"undefined behaviour in {name}, line {line} of its module"
 
     def _library(self, module):
-        """Return what runs a module, built if it is not, with its constants set."""
         system = module.system if self._specialised else None
         key, constants = (module.family, module.macros, system), module.constants
         if key not in self._built:

@@ -103,7 +103,6 @@ class HostDevice:
         self.total, self.room, self.free, self.asked = 8 << 30, 1 << 62, None, 0
 
     def empty(self, shape, dtype):
-        """Allocate as CuPy does, at multiples of 512 bytes, with something in it."""
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
         if size > self.room:
             raise MemoryLimitError("full", "", "device-memory")
@@ -176,7 +175,6 @@ class HostDevice:
         self.check_guards()
 
     def launch_packed(self, module, name, grid, block, data, offsets, shared=0):
-        """Run every thread of a launch of a script."""
         self.launched.append(name)
         self.repeated.append(name)
         assert shared == 0 or module.family in DYNAMIC_FAMILIES

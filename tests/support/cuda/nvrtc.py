@@ -68,7 +68,6 @@ def compile_modules(kept, modules, architecture=MAIN):
 
 
 def usual_modules(*dtypes):
-    """The modules of the default precision of dtypes."""
     modules = []
     for dtype in dtypes:
         method = "2m" if dtype.startswith("complex") else "real"
@@ -91,7 +90,6 @@ def modules_of_tables(method, count):
 
 
 def modules_of_integer_sums(method, count):
-    """Decode as devices with slow doubles do, to one component and two."""
     dtype = "float64" if method == "real" else "complex128"
     given = "decode", dtype, residue_system(method, count)
     return [module_for(*given, components=x, integer=True) for x in (1, 2)]

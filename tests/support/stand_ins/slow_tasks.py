@@ -4,7 +4,6 @@ import time
 
 
 def dask_setup(worker):
-    """Let every task of a worker begin later."""
     pool = worker.executors["default"]
     submit = pool.submit
 

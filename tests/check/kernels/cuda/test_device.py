@@ -84,8 +84,6 @@ def cuda():
 
 
 class OnDevice:
-    """An array as the launcher sees it: an address, a shape, strides."""
-
     def __init__(self, x, device=0, offset=0):
         self.shape, self.strides, self.dtype = x.shape, x.strides, x.dtype
         self.itemsize, ptr = x.itemsize, x.ctypes.data + offset

@@ -1,3 +1,0 @@
-"""Encode by the CPU's engine."""
-
-from tests.support.contract.encode import *  # noqa: F403
