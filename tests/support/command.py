@@ -36,17 +36,6 @@ def save_operands(m, k, n):
     return matrices
 
 
-def save_more(folder, a, b):
-    """Store more matrices beside A and B, and links; all that is there."""
-    os.symlink("A.npy", "link.npy")
-    os.link("A.npy", "hard.npy")
-    (folder / "broken.json").write_text("{}")
-    save("A.zarr", a)
-    save("old.npy", np.eye(2))
-    save("c.npy", np.zeros((M, b.shape[1])))
-    return contents(folder)
-
-
 def read(path):
     return open_matrix(path)[:, :]
 

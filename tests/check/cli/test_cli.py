@@ -18,17 +18,7 @@ from dask.system import CPU_COUNT
 import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cases import cases
-from tests.support.command import (
-    K,
-    M,
-    N,
-    contents,
-    make,
-    read,
-    save,
-    save_more,
-    visible,
-)
+from tests.support.command import K, M, N, contents, make, read, save
 from tests.support.places import CLUSTER, ROOT
 from twom_dist import jobs
 from twom_dist.cli import failures
@@ -134,7 +124,7 @@ def test_a_failure_leaves_what_was_there(call, tmp_path, b, debug):
     save("A.zarr", make(M, K, 9))
     save("C.npy", np.eye(3))
     os.truncate("A.zarr/c/1/0", 99)
-    before = visible(tmp_path)
+    before = contents(tmp_path)
     # One thread, so that no other tile is read before the first is computed.
     one = ("--num-moduli", "16", "--threads-per-worker", "1")
     flags = ("--overwrite", *one, *HERE, *(("--debug",) * debug))
@@ -145,7 +135,7 @@ def test_a_failure_leaves_what_was_there(call, tmp_path, b, debug):
     assert (trace[:1] == ["Traceback (most recent call last):"]) == debug
     assert debug or not trace
     assert "tiles are kept in '" in kept
-    assert visible(tmp_path) == before
+    assert {x: y for x, y in contents(tmp_path).items() if x[0] != "."} == before
 
 
 ENDINGS = [
@@ -161,7 +151,6 @@ ENDINGS = [
 
 def test_every_end_has_its_code(call, tmp_path, a, b, monkeypatch):
     before = contents(tmp_path)
-
     for kind, exit_code, code in ENDINGS:
         error = type(kind, (Exception,), {}) if isinstance(kind, str) else kind
         monkeypatch.setattr(jobs, "compute", Mock(side_effect=error))
@@ -209,6 +198,7 @@ TO = ("--n-workers", "0", "-o")
 PAIR = ("A.npy", "B.npy", *TO)
 PRODUCT = (*PAIR, "C.npy")
 AT = ("A.npy", "B.npy", "-o", "C.npy", "--timeout", "0.3")
+TWO = ("--scheduler", "tcp://h:1", "--scheduler-file", "f")
 # What is refused, and the code or the kind of the error.
 REFUSALS = [
     ((*PAIR, "old.npy"), "output-exists"),
@@ -227,10 +217,7 @@ REFUSALS = [
     ((*PRODUCT, "--dashboard"), "dashboard-of-threads"),
     ((*PRODUCT, "--scheduler", "tcp://h:1"), "workers-of-scheduler"),
     ((*AT, "--insecure", "--scheduler", "tcp://h:1"), "workers-of-scheduler"),
-    (
-        (*AT, "--scheduler", "tcp://h:1", "--scheduler-file", "f"),
-        "workers-of-scheduler",
-    ),
+    ((*AT, *TWO), "workers-of-scheduler"),
     ((*AT, "--scheduler", "tcp://127.0.0.1:9"), "no-scheduler"),
     # A client of such an address would complain once more when it is collected.
     ((*AT, "--scheduler", "here"), "no-scheduler"),
@@ -253,10 +240,7 @@ OTHER_REFUSALS = [
     (("plan", "gemm", "A.npy", "B.npy", "--n-workers", "0"), UsageError),
     (("syrk", "A.npy", "-oC.npy", "--exact", "--alpha", "2"), "unknown-option"),
     # Not reported: the mistake is in the command, and nothing was examined.
-    (
-        ("doctor", "--scheduler", "tcp://h:1", "--scheduler-file", "f"),
-        "workers-of-scheduler",
-    ),
+    (("doctor", *TWO), "workers-of-scheduler"),
 ]
 # Beside the sentence, as JSON.
 AS_JSON = [
@@ -267,13 +251,13 @@ AS_JSON = [
 ]
 
 
-@pytest.fixture
-def before(call, here, a, b):
-    """Store more matrices beside A and B; all that is there."""
-    return save_more(here, a, b)
-
-
-def test_what_cannot_be_is_refused_before_any_work(call, here, before):
+def test_what_cannot_be_is_refused_before_any_work(call, here, a, b):
+    os.symlink("A.npy", "link.npy")
+    os.link("A.npy", "hard.npy")
+    Path("broken.json").write_text("{}")
+    for name, x in (("A.zarr", a), ("old.npy", np.eye(2)), ("c.npy", np.zeros((M, N)))):
+        save(name, x)
+    before = contents(here)
     refusals = [(("gemm", *arguments), why) for arguments, why in REFUSALS]
     for arguments, why in refusals + OTHER_REFUSALS:
         call.assert_refuses(*arguments, why=why)

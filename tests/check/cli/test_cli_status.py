@@ -147,12 +147,8 @@ def left(call, a):
     """Two jobs that were stopped, and the output of an earlier one."""
     np.save("C.npy", np.eye(2))
     product = {"chunks": 16, "op_b": "T", "overwrite": True}
-    stop_after(
-        2, lambda **x: td.multiply_files("A.npy", "A.npy", "C.npy", **product, **x)
-    )
-    stop_after(
-        3, lambda **x: td.update_files(td.herk, "A.npy", "H.zarr", chunks=16, **x)
-    )
+    stop_after(2, partial(td.multiply_files, "A.npy", "A.npy", "C.npy", **product))
+    stop_after(3, partial(td.update_files, td.herk, "A.npy", "H.zarr", chunks=16))
 
 
 def listed(call, *flags):

@@ -141,15 +141,12 @@ def test_entries_fit_even_where_their_products_are_few():
             assert np.asarray(td.integers.gemm(x, ones))[0, 1] == largest
 
 
-def test_places_and_explanations():
+def test_a_result_is_written_where_it_is_wanted():
     a = random_integers((5, 4), "int8", True)
     out, expected = np.empty((5, 5), complex), td.integers.herk(a, pairs=True)
     assert td.integers.herk(a, pairs=True, out=out) is out
     assert same_bits(out, expected)
-    found = td.explain(td.integers.herk, a, pairs=True)
-    assert (found.asked, found.error_bound) == ("an exact product", 0)
-    plan = td.plan(td.integers.herk, (1024, 4096, 2), dtype="int8", pairs=True)
-    assert plan.num_moduli == 4
+    assert td.explain(td.integers.herk, a, pairs=True).error_bound == 0
 
 
 def test_the_largest_entries_of_wide_integers_in_memory_decide():

@@ -37,10 +37,8 @@ def test_every_dtype_with_every_other(shape, data, pairs, lazily):
     options = {"pairs": pairs, "engine": data.draw(st.sampled_from(ENGINES))}
     expected = multiply(a, b, pairs)
     if lazily:
-        a, b = (
-            da.from_array(a, chunks=2),
-            data.draw(st.sampled_from([b, da.asarray(b)])),
-        )
+        a = da.from_array(a, chunks=2)
+        b = data.draw(st.sampled_from([b, da.asarray(b)]))
     exact = td.integers.matmul(a, b, dtype=object, **options)
     found = np.asarray(exact)
     assert (exact.shape, exact.dtype) == (expected.shape, object)
@@ -127,8 +125,6 @@ def test_lists_and_numpys_integers_among_large_ones():
 
 
 i8, half = np.ones((3, 3), np.int8), np.full((3, 3), 0.5, object)
-
-
 REFUSALS = [
     (ArgumentError, "gaussian-dtype", [["1"] * 3] * 3, {}),
     (ArgumentError, "gaussian-dtype", half, {}),

@@ -40,21 +40,17 @@ follow_imports = skip
 """
 NUMPY, DASK, DEVICE, PLAN = "numpy.ndarray[", "dask.array.", "user.Device", "Plan"
 TYPES = {
-    "td.gemm(a, a)": NUMPY,
     "td.gemm(a, a, a, alpha=2j, beta=1, op_a='C', accuracy=1e-12)": NUMPY,
     "td.gemm([[1, 2]], [[3.0], [4j]])": NUMPY,
     "td.ssyrk(A=a, C=a, beta=1, uplo='lower')": NUMPY,
     "td.syr2k(a, a, op='T', method='blas', engine='auto')": NUMPY,
-    "td.gemm(d, d)": DASK,
     "td.gemm(a, d)": DASK,
     "td.gemm(d, g)": DASK,
     "td.herk(d)": DASK,
     "td.her2k(a, d)": DASK,
     "td.gemm(g, g)": DEVICE,
-    "td.herk(g, num_moduli=12)": DEVICE,
     "td.zher2k(g, g, g, beta=1)": DEVICE,
     "td.twofold.gemm(a, a)": "tuple[Any, Any]",
-    "td.gemm(a, d, out=None, alpha=2)": DASK,
     "td.integers.gemm(a, a, pairs=True)": NUMPY,
     "td.integers.syrk(d, uplo='lower')": DASK,
     "td.matmul(a, [1, 2], method='auto')": NUMPY,
@@ -69,7 +65,6 @@ TYPES = {
     "td.plan(td.syrk, (2, 3), chunks=2, method='3m')": PLAN,
 }
 MISTAKES = [
-    "td.matmul(a, a, alpha=2)",
     "td.tensordot(g, a)",
     "td.einsum('ij,jk', a, a, method='5m')",
     "td.gemm(a, 'a')",
