@@ -78,9 +78,7 @@ def test_a_callable_describes_all_it_takes_and_can_be_sent(name, function):
     taken = [x for x in signature.parameters if x not in ("self", "cls")]
     _, _, part = doc.partition("Parameters\n----------\n")
     part = re.split(r"\n\w+\n---", part)[0]
-    heads = re.findall(
-        r"^((?:\*{0,2}\w+)(?:, \*{0,2}\w+)*)(?: :|$)", part, re.MULTILINE
-    )
+    heads = re.findall(r"(?m)^((?:\*{0,2}\w+)(?:, \*{0,2}\w+)*)(?: :|$)", part)
     described = [name.lstrip("*") for head in heads for name in head.split(", ")]
     made = function if inspect.isclass(function) else None
     # Users make no errors and no protocols.

@@ -19,14 +19,13 @@ def test_matrices_of_every_spread_take_their_own_moduli(dtype, accuracy):
     ways = {td.explain(td.syrk, x).decided_by for x in a}
     assert {"sums", "octaves", "pairs"} <= ways
     a[5, 1], a[9, 0, 0] = 0, np.nan
-    for name, given, more in (
-        ("gemm", (a, a[::-1].swapaxes(1, 2)), {}),
-        ("syrk", (a,), {"uplo": "lower"}),
-        ("syr2k", (a[:20], a[::-1][:20]), {}),
+    for name, *given in (
+        ("gemm", a, a[::-1].swapaxes(1, 2)),
+        ("syrk", a),
+        ("syr2k", a[:20], a[::-1][:20]),
     ):
-        options = {"accuracy": accuracy, **more}
-        found = getattr(td, name)(*given, **options)
-        assert_each_is_as_alone(found, name, *given, **options)
+        found = getattr(td, name)(*given, accuracy=accuracy)
+        assert_each_is_as_alone(found, name, *given, accuracy=accuracy)
 
 
 def test_axes_in_front_broadcast(engine_name):

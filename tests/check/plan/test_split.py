@@ -17,7 +17,7 @@ ENTRY, RESIDUES = 16, 32
 LITTLE = 1.1
 
 
-def ceil(x: int, y: int) -> int:
+def ceil(x, y):
     return -(-x // y)
 
 
@@ -37,9 +37,8 @@ def all_grids(m, n, k, workers):
 @cases("n", SIZES)
 @cases("k", SIZES)
 def test_plans_move_as_little_as_the_best_grid(m, n, k, workers):
-    plan = td.plan(
-        td.gemm, (m, k), (k, n), chunks=TILE, n_workers=workers, num_moduli=16
-    )
+    given = {"chunks": TILE, "n_workers": workers, "num_moduli": 16}
+    plan = td.plan(td.gemm, (m, k), (k, n), **given)
     pr, pc, pk = plan.worker_grid
     assert plan.layers == pk
     grids = {grid: rest for grid, *rest in all_grids(m, n, k, workers)}
@@ -57,8 +56,7 @@ def test_plans_move_as_little_as_the_best_grid(m, n, k, workers):
 @cases("routine", [td.gemm, td.herk, td.syrk, td.her2k, td.syr2k])
 @cases("workers", [2, 7, 8, 64])
 def test_tall_matrices_leave_nobody_idle(routine, workers):
-    one = routine in (td.herk, td.syrk)
-    shapes = [(480_000, 640)] * (1 if one else 2)
+    shapes = [(480_000, 640)] * (1 if routine in (td.herk, td.syrk) else 2)
     op = "T" if routine in (td.syrk, td.syr2k) else "C"
     ops = {"op_a": "C"} if routine is td.gemm else {"op": op}
     plan = td.plan(routine, *shapes, n_workers=workers, **ops)

@@ -207,7 +207,6 @@ WIDE = 3, 2**70
         plan("many-tiles", WIDE[::-1]),
         plan("many-tiles", WIDE, WIDE[::-1], routine=td.gemm),
         plan("many-tiles", da.ones((3, 3)), WIDE, routine=td.gemm),
-        plan("unknown-option", tile=3, error=ArgumentError),
         plan("unknown-option", op_a="C", error=ArgumentError),
         *(plan("dtype", dtype=x, error=ArgumentError) for x in ("f2", "nonsense")),
         plan("dtype-unsafe", TWO, dtype="f4", error=ArgumentError),
