@@ -7,7 +7,7 @@ import pytest
 
 import twom_dist as td
 from tests.gpu.ways import engine_or_skip
-from tests.support.bits import same_bits
+from tests.support.expect import same_bits
 from twom_dist.store import open_matrix
 from twom_dist.testing import random_matrix
 

@@ -5,7 +5,7 @@ import pytest
 
 import twom_dist as td
 from tests.gpu.ways import WAYS, engine_or_skip, take
-from tests.support.bits import same_bits
+from tests.support.expect import same_bits
 from tests.support.stacks import assert_each_is_as_alone, random_stack
 from tests.support.strategies import DTYPES, random_matrix
 

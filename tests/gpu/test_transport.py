@@ -9,7 +9,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 from tests.gpu.ways import engine_or_skip
-from tests.support.bits import same_bits
+from tests.support.expect import same_bits
 from tests.support.jobs import HERE, addresses
 from tests.support.strategies import random_matrix
 from twom_dist.kernels.cuda.decode import CudaFill

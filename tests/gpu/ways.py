@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.bits import same_bits
+from tests.support.expect import same_bits
 from twom_dist.errors import EngineUnavailableError
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda.tuning import BY_CAPABILITY, tuning_for

@@ -4,9 +4,15 @@ import re
 from contextlib import contextmanager
 from unittest import mock
 
+import numpy as np
 import pytest
 
 from twom_dist.contractions import pair
+
+
+def same_bits(x, y):
+    x, y = np.asarray(x), np.asarray(y)
+    return (x.dtype, x.shape, x.tobytes()) == (y.dtype, y.shape, y.tobytes())
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from itertools import product as every
 import numpy as np
 
 import twom_dist as td
-from tests.support.bits import same_bits
+from tests.support.expect import same_bits
 from tests.support.strategies import random_matrix
 from twom_dist.tiles.routine import ROUTINES
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import cases
+from tests.support.expect import same_bits
 from tests.support.oracle import ExactProduct
 from tests.support.strategies import DTYPES, SHAPES, random_matrix
 

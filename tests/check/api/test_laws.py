@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import twom_dist as td
-from tests.support.bits import same_bits
+from tests.support.expect import same_bits
 from tests.support.oracle import exact
 from tests.support.strategies import gaussian_integers, operands, seeds
 

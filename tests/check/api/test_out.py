@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import cases
-from tests.support.expect import raises
+from tests.support.expect import raises, same_bits
 from tests.support.strategies import random_matrix
 from twom_dist.errors import ArgumentError, PlanError
 

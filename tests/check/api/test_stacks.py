@@ -4,8 +4,8 @@ import dask.array as da
 import numpy as np
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import cases
+from tests.support.expect import same_bits
 from tests.support.stacks import assert_each_is_as_alone, random_stack
 
 

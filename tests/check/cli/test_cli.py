@@ -16,9 +16,9 @@ from click import UsageError
 from dask.system import CPU_COUNT
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.command import K, M, N, contents, make, read, save
+from tests.support.expect import same_bits
 from tests.support.places import CLUSTER, ROOT
 from twom_dist import jobs
 from twom_dist.cli import failures

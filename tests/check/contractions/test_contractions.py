@@ -12,9 +12,8 @@ from numpy.lib.stride_tricks import as_strided
 from opt_einsum.testing import rand_equation
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import cases
-from tests.support.expect import raises, routines
+from tests.support.expect import raises, routines, same_bits
 from tests.support.strategies import random_matrix
 from twom_dist.errors import MemoryLimitError
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import cases
+from tests.support.expect import same_bits
 
 SIZES = dict(zip("abcdij", (4, 3, 5, 2, 6, 4), strict=True))
 

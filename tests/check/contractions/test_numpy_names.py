@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import cases
-from tests.support.expect import raises
+from tests.support.expect import raises, same_bits
 from twom_dist import numpy as xp
 from twom_dist.errors import PlanError
 

@@ -7,8 +7,8 @@ import dask.array as da
 import numpy as np
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import cases
+from tests.support.expect import same_bits
 from tests.support.strategies import random_matrix
 
 M, N, K = 9, 7, 12

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import cases
-from tests.support.expect import raises
+from tests.support.expect import raises, same_bits
 from tests.support.integers import as_parts, conjugate, full, multiply, random_integers
 from twom_dist.errors import AccuracyError, ArgumentError, PlanError
 from twom_dist.moduli import residue_system

@@ -4,9 +4,8 @@ import dask.array as da
 import numpy as np
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import cases
-from tests.support.expect import raises
+from tests.support.expect import raises, same_bits
 from tests.support.integers import as_parts, random_integers
 from twom_dist.errors import AccuracyError, ArgumentError, PlanError
 

@@ -9,9 +9,8 @@ import pytest
 import zarr
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import cases
-from tests.support.expect import raises
+from tests.support.expect import raises, same_bits
 from tests.support.modules import with_modules
 from twom_dist.errors import ArgumentError, EngineUnavailableError, PlanError
 

@@ -8,9 +8,8 @@ import zarr
 from zarr.storage import MemoryStore
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import cases
-from tests.support.expect import raises
+from tests.support.expect import raises, same_bits
 from twom_dist.errors import ArgumentError, PlanError
 
 A, B = td.testing.random_matrix(50, 70), td.testing.random_matrix(70, 40)

@@ -10,9 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import cases
-from tests.support.expect import raises
+from tests.support.expect import raises, same_bits
 from twom_dist.errors import AccuracyError, ArgumentError, PlanError
 
 NAMES = ["gemm", "herk", "syrk", "her2k", "syr2k"]

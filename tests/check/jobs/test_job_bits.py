@@ -14,10 +14,9 @@ from fsspec.implementations.memory import MemoryFileSystem
 from zarr.storage import FsspecStore, LocalStore
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.command import contents, make, read, save
-from tests.support.expect import raises
+from tests.support.expect import raises, same_bits
 from tests.support.jobs import compute_in
 from tests.support.stored import left_behind
 from twom_dist.errors import ArgumentError, PlanError, StoreError

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.command import make, read
-from tests.support.expect import first_number
+from tests.support.expect import first_number, same_bits
 from twom_dist.errors import MemoryLimitError
 from twom_dist.jobs import begin, budget_for_job, compute, open_job
 

@@ -16,10 +16,9 @@ import pytest
 from numpy.lib.format import open_memmap
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.command import contents, make, read, save
-from tests.support.expect import first_number, raises
+from tests.support.expect import first_number, raises, same_bits
 from tests.support.jobs import TILES, at, compute_in, finished, multiply, stop_after
 from tests.support.stored import disguise, left_behind
 from twom_dist.errors import StoreError

@@ -8,8 +8,8 @@ import dask
 import pytest
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import cases
+from tests.support.expect import same_bits
 from tests.support.strategies import random_matrix
 
 A = random_matrix(400, 400, seed=1)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.contract.decode import *  # noqa: F403
+from tests.support.expect import same_bits
 from tests.support.oracle import ExactProduct, reconstruct
 from tests.support.pipeline import REFERENCE
 from tests.support.strategies import random_matrix

@@ -3,9 +3,9 @@
 import dask
 import pytest
 
-from tests.support.bits import same_bits
 from tests.support.contract.products import *  # noqa: F403
 from tests.support.cpu_ways import WAYS, take
+from tests.support.expect import same_bits
 from tests.support.pipeline import add_both_ways
 from twom_dist.kernels import get_engine
 

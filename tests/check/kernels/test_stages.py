@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.contract.encode import *  # noqa: F403
 from tests.support.contract.finished_tiles import *  # noqa: F403
 from tests.support.contract.stages import *  # noqa: F403
 from tests.support.cpu_ways import bands_in_order, take
-from tests.support.expect import raises
+from tests.support.expect import raises, same_bits
 from tests.support.pipeline import run_stages
 from tests.support.stacks import random_stack
 from tests.support.strategies import random_matrix

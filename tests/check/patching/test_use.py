@@ -11,9 +11,8 @@ import pytest
 from dask.array import einsumfuncs, routines
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import cases
-from tests.support.expect import raises
+from tests.support.expect import raises, same_bits
 from tests.support.packages import require
 from tests.support.strategies import random_matrix
 from twom_dist.errors import AccuracyError, ArgumentError, PlanError

@@ -6,8 +6,8 @@ import numpy as np
 from dask.graph_manipulation import clone, wait_on
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import cases
+from tests.support.expect import same_bits
 from tests.support.stages import count_stages
 from tests.support.strategies import random_matrix
 

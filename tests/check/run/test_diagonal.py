@@ -8,9 +8,8 @@ import dask.array as da
 import numpy as np
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import cases
-from tests.support.expect import raises
+from tests.support.expect import raises, same_bits
 from tests.support.oracle import exact
 from tests.support.splits import split_along_k
 from tests.support.strategies import DTYPES, random_matrix

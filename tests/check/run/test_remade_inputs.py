@@ -10,9 +10,8 @@ import pytest
 
 import twom_dist as td
 from tests.support.advice import memory_for
-from tests.support.bits import same_bits
 from tests.support.cases import cases
-from tests.support.expect import raises
+from tests.support.expect import raises, same_bits
 from tests.support.strategies import random_matrix
 from twom_dist.errors import MemoryLimitError, PlanError, StoreError
 from twom_dist.kernels import get_engine

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 import twom_dist as td
 from tests.support import strategies
-from tests.support.bits import same_bits
+from tests.support.expect import same_bits
 from tests.support.splits import split_along_k
 from tests.support.stored import save
 from tests.support.strategies import pick

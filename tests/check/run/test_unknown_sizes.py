@@ -5,9 +5,8 @@ import dask.array as da
 import numpy as np
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import cases
-from tests.support.expect import raises
+from tests.support.expect import raises, same_bits
 from tests.support.lies import LIES, lying
 from tests.support.splits import split_along_k
 from tests.support.stages import count_stages

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import cases
+from tests.support.expect import same_bits
 from tests.support.strategies import DTYPES, near_the_end, random_matrix, spread_pair
 
 

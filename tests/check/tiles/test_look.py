@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import cases, sample
+from tests.support.expect import same_bits
 from tests.support.families import KINDS, hard_pairs, make_hard
 from tests.support.hidden import hidden_pairs, largest_errors
 from tests.support.oracle import ExactProduct

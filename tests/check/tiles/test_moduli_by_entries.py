@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import cases
+from tests.support.expect import same_bits
 from tests.support.families import hard_pairs
 from tests.support.hidden import largest_errors
 from tests.support.strategies import random_matrix

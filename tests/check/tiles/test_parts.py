@@ -7,8 +7,8 @@ import pytest
 from dask.callbacks import Callback
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import cases
+from tests.support.expect import same_bits
 from tests.support.splits import split_along_k
 from tests.support.stages import count_stages
 from tests.support.strategies import ENGINE_NAMES, random_matrix

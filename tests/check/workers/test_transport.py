@@ -12,8 +12,8 @@ from distributed.protocol.serialize import serialize_bytelist
 from distributed.sizeof import sizeof
 
 from tests.support import transport
-from tests.support.bits import same_bits
 from tests.support.cases import cases
+from tests.support.expect import same_bits
 from tests.support.strategies import LAYOUTS
 from twom_dist.workers.transport.serialiser import Receiver
 

@@ -11,8 +11,8 @@ from distributed import Security
 
 import twom_dist as td
 from tests.support import batch
-from tests.support.bits import same_bits
 from tests.support.command import read
+from tests.support.expect import same_bits
 from tests.support.jobs import wait_until
 
 

@@ -7,8 +7,8 @@ import pytest
 
 import twom_dist as td
 from tests.support.batch import listening_addresses, parts_of_c, processes_of
-from tests.support.bits import same_bits
 from tests.support.command import contents, read
+from tests.support.expect import same_bits
 from tests.support.jobs import wait_until
 from tests.support.places import CLUSTER
 

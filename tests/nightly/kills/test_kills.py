@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.command import make, read
+from tests.support.expect import same_bits
 from tests.support.places import ROOT
 from tests.support.stored import left_behind, save
 

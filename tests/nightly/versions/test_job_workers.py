@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.command import ENVIRONMENT, CommandLine, contents, read
-from tests.support.expect import raises
+from tests.support.expect import raises, same_bits
 from tests.support.jobs import wait_until
 from twom_dist.errors import StoreError
 

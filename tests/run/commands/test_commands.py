@@ -8,8 +8,8 @@ from importlib.metadata import entry_points
 import dask
 import pytest
 
-from tests.support.bits import same_bits
 from tests.support.command import ENVIRONMENT, contents, read
+from tests.support.expect import same_bits
 from tests.support.places import ROOT
 from twom_dist import gemm
 from twom_dist.cli import main

@@ -10,8 +10,8 @@ import pytest
 
 import twom_dist as td
 from tests.support.batch import HERK, PLAIN, log, run
-from tests.support.bits import same_bits
 from tests.support.command import contents, read
+from tests.support.expect import same_bits
 from tests.support.places import CLUSTER, STAND_INS
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.cuda.cupy_arrays import DeviceArray, cupy_device
+from tests.support.expect import same_bits
 from tests.support.stacks import random_stack
 from tests.support.strategies import random_matrix
 

@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.counts import assert_as_recorded, count_launches
 from tests.support.cuda import every_kernel
 from tests.support.cuda.host_device import EVERY_WAY
-from tests.support.expect import raises
+from tests.support.expect import raises, same_bits
 from tests.support.integers import random_integers
 from tests.support.strategies import DTYPES, near_the_end, random_matrix, spread_pair
 from twom_dist.errors import AccuracyError, KernelError

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.cuda import host_device
-from tests.support.expect import raises
+from tests.support.expect import raises, same_bits
 from tests.support.pipeline import run_stages
 from tests.support.stacks import random_stack
 from tests.support.strategies import random_matrix

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.contract import products as contract
 from tests.support.cuda.host import HostKernels
@@ -18,7 +17,7 @@ from tests.support.cuda.host_device import (
     launches_of_products,
     small_pieces,
 )
-from tests.support.expect import raises
+from tests.support.expect import raises, same_bits
 from tests.support.pipeline import add_both_ways, dtype_for, run_stages
 from tests.support.strategies import random_matrix
 from twom_dist.errors import KernelError

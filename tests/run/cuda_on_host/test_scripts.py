@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cuda.deferred_device import deferred_engine
 from tests.support.cuda.host_device import host_engine
-from tests.support.expect import raises
+from tests.support.expect import raises, same_bits
 from tests.support.strategies import random_matrix
 from twom_dist.errors import PlanError
 

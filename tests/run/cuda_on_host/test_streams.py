@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cuda.deferred_device import deferred_engine
+from tests.support.expect import same_bits
 from tests.support.strategies import random_matrix
 from twom_dist.moduli import residue_system
 from twom_dist.problem.problem import of_headers

@@ -16,9 +16,8 @@ from distributed.scheduler import KilledWorker
 
 import twom_dist as td
 from tests.support import jobs
-from tests.support.bits import same_bits
 from tests.support.command import read, visible
-from tests.support.expect import raises
+from tests.support.expect import raises, same_bits
 from tests.support.workers import started
 from twom_dist.errors import StoreError
 from twom_dist.jobs import open_job

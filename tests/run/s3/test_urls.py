@@ -8,11 +8,10 @@ import zarr
 from fsspec.implementations.memory import MemoryFileSystem
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.buckets import save, serve_bucket
 from tests.support.cases import cases
 from tests.support.command import CommandLine, make
-from tests.support.expect import raises
+from tests.support.expect import raises, same_bits
 from tests.support.jobs import at
 from twom_dist.errors import StoreError
 from twom_dist.store import open_matrix

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.command import read
+from tests.support.expect import same_bits
 from tests.support.places import CLUSTER
 
 pytestmark = pytest.mark.slurm

@@ -15,9 +15,8 @@ from distributed import Client, LocalCluster
 
 import twom_dist as td
 from tests.support import jobs
-from tests.support.bits import same_bits
 from tests.support.command import CommandLine, contents, make, read, save
-from tests.support.expect import raises
+from tests.support.expect import raises, same_bits
 from tests.support.stored import left_behind
 from tests.support.workers import start_workers
 from twom_dist.errors import StoreError

@@ -16,8 +16,8 @@ import zarr
 from distributed import wait
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.cases import sample
+from tests.support.expect import same_bits
 from tests.support.jobs import addresses, multiply, wait_until
 from tests.support.strategies import random_matrix
 from tests.support.workers import block_behind, drawn, start_workers

@@ -16,8 +16,8 @@ from distributed import Security, default_client
 from distributed.comm import connect
 
 import twom_dist as td
-from tests.support.bits import same_bits
 from tests.support.command import CommandLine, make
+from tests.support.expect import same_bits
 from tests.support.jobs import METHOD, addresses, open_ports
 
 

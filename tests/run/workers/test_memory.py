@@ -14,9 +14,8 @@ import zarr
 
 import twom_dist as td
 from tests.support.advice import MIB, SIDE, advised, memory_for, room
-from tests.support.bits import same_bits
 from tests.support.command import make
-from tests.support.expect import raises
+from tests.support.expect import raises, same_bits
 from tests.support.jobs import addresses, local_workers
 from tests.support.workers import start_workers
 from twom_dist.errors import ArgumentError, MemoryLimitError, MemoryWarning, StoreError

@@ -9,7 +9,7 @@ from distributed import wait
 
 import twom_dist as td
 from tests.support import workers
-from tests.support.bits import same_bits
+from tests.support.expect import same_bits
 
 TILE, TILES, WORKERS = 40, 6, 4
 # Of 128 KiB with 16 moduli: what is smaller and moves is not counted.

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.bits import same_bits
+from tests.support.expect import same_bits
 from tests.support.jobs import addresses, local_workers, wait_until
 from tests.support.strategies import random_matrix
 from tests.support.transport import files_in_memory

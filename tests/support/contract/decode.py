@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.bits import same_bits
 from tests.support.cases import cases, sample
+from tests.support.expect import same_bits
 from tests.support.pipeline import REFERENCE, dtype_for
 from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.moduli import (

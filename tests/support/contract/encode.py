@@ -5,9 +5,9 @@ from math import isqrt
 
 import numpy as np
 
-from tests.support.bits import same_bits
 from tests.support.cases import cases, sample
 from tests.support.cuda.operands import LAYOUTS, OPERAND_SHAPES, extreme_matrix
+from tests.support.expect import same_bits
 from tests.support.pipeline import REFERENCE, dtype_for
 from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.kernels.reference.rounding import shift_columns

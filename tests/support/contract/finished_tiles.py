@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.support.bits import same_bits
 from tests.support.cases import cases
+from tests.support.expect import same_bits
 from tests.support.pipeline import REFERENCE
 from tests.support.strategies import DTYPES, LAYOUTS, random_matrix
 from twom_dist.moduli import NAN_ROW, NONFINITE_ROW, ZERO_ROW

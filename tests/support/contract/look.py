@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.cuda.operands import LAYOUTS, OPERAND_SHAPES, extreme_matrix
+from tests.support.expect import same_bits
 from tests.support.pipeline import REFERENCE
 from tests.support.strategies import DTYPES, random_matrix, spread_matrix, turned
 from twom_dist.kernels.statistics import COUNTED, FAR, NONE

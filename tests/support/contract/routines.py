@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import twom_dist as td
-from tests.support.bits import same_bits
+from tests.support.expect import same_bits
 from tests.support.strategies import (
     DTYPES,
     LAYOUTS,

@@ -12,9 +12,9 @@ import dask
 import numpy as np
 import pytest
 
-from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.contract.products import extreme_planes, triangle_of
+from tests.support.expect import same_bits
 from tests.support.pipeline import REFERENCE, add_both_ways, dtype_for, run_stages
 from tests.support.places import DATA
 from tests.support.stacks import random_stack
