@@ -25,7 +25,6 @@ import numpy as np
 import twom_dist as td
 from benchmarks.harness import Report, interleave, run
 from twom_dist.kernels.cpu import engine as cpu
-from twom_dist.kernels.cpu.products.multiply import own_products
 from twom_dist.run import eager
 
 STAGES = (
@@ -80,7 +79,7 @@ def _fill_planes(
 ) -> None:
     """Fill residues in place of products."""
     pattern = np.arange(1 << 16).astype(np.int8) // 2
-    for q in own_products(system, hermitian):
+    for q in system.own_products(hermitian):
         residues = every[q].reshape(-1)
         for lo in range(0, residues.size, pattern.size):
             residues[lo : lo + pattern.size] = pattern[: residues.size - lo]

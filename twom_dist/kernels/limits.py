@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ..config import bytes_setting, integer_setting
 from ..moduli import ResidueSystem, ScalingRule
@@ -35,6 +35,38 @@ class Update:
     two: bool
 
 
+class FusedProduct(NamedTuple):
+    """Terms of a product by one call, whatever the arrays.
+
+    Attributes
+    ----------
+    conjugate : (bool, bool)
+        Whether X, and Y, are conjugated.
+    system : ResidueSystem
+    rule : ScalingRule
+    dtype : dtype
+        Of the result.
+    alpha, beta : number
+    twin : tuple of int, optional
+        Where y is x, the plane of X that is each plane of Y: see `Encoded.reordered`.
+    uplo : {"full", "lower", "upper"}, optional
+        Of a square product that one triangle determines, as for
+        `symmetrise_diagonal_tile`.
+    hermitian : bool
+        Whether its image is conjugated.
+    """
+
+    conjugate: tuple[bool, bool]
+    system: ResidueSystem
+    rule: ScalingRule
+    dtype: Any
+    alpha: complex
+    beta: complex
+    twin: tuple[int, ...] | None
+    uplo: Uplo | None
+    hermitian: bool
+
+
 class FusedGemm(Protocol):
     """Product of one tile by one call, if an engine has it.
 
@@ -43,19 +75,11 @@ class FusedGemm(Protocol):
 
     def __call__(
         self,
+        product: FusedProduct,
         x: Array,
         y: Array,
-        conjugate: tuple[bool, bool],
-        system: ResidueSystem,
-        rule: ScalingRule,
-        dtype: Any,
         *,
-        alpha: complex = 1,
-        beta: complex = 0,
         c: Array | None = None,
-        twin: tuple[int, ...] | None = None,
-        uplo: Uplo | None = None,
-        hermitian: bool = False,
         out: Array | None = None,
         shifts: Sequence[Array] | None = None,
         known: Sequence[RowStatistics] | None = None,
@@ -66,24 +90,10 @@ class FusedGemm(Protocol):
 
         Parameters
         ----------
+        product : FusedProduct
         x, y : (m, k), (n, k)
             No dimension is 0.
-        conjugate : (bool, bool)
-            Whether X, and Y, are conjugated.
-        system : ResidueSystem
-        rule : ScalingRule
-        dtype : dtype
-            Of the result.
-        alpha, beta : number
         c : (m, n), optional
-        twin : tuple of int, optional
-            Where y is x, the plane of X that is each plane of Y: see
-            `Encoded.reordered`.
-        uplo : {"full", "lower", "upper"}, optional
-            Of a square product that one triangle determines, as for
-            `symmetrise_diagonal_tile`.
-        hermitian : bool
-            Whether its image is conjugated.
         out : (m, n), optional
             Where it is written, C-contiguous; overlaps none of the others.
         shifts : ((k,) int32, (k,) int32), optional

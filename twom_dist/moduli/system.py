@@ -97,7 +97,13 @@ class ResidueSystem:
     @cached_property
     def num_hermitian_products(self) -> int:
         """Count the int8 products of a diagonal tile of X X^H."""
-        return sum(product.mirror is None for product in self.products)
+        return len(self.own_products(hermitian=True))
+
+    @cache  # noqa: B019
+    def own_products(self, hermitian: bool) -> tuple[int, ...]:
+        """List the products that are multiplied: of X X^H those without a mirror."""
+        given = enumerate(self.products)
+        return tuple(q for q, x in given if not hermitian or x.mirror is None)
 
     @cached_property
     def conjugate_planes(self) -> tuple[int, ...] | None:

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from ..kernels.family import family_of
-from ..kernels.limits import FusedGemm
+from ..kernels.limits import FusedGemm, FusedProduct
 from ..kernels.protocol import Encoded, Fill
 from ..moduli import scaling_rule
 from ..typing import Array, Uplo
@@ -225,8 +225,7 @@ def call_fused(multiply: FusedGemm, spec: Spec) -> Callable[..., Array]:
     """Give a spec to what multiplies whole matrices; rows, c, out and shifts remain."""
     rule, routine = scaling_rule(spec.system, spec.k), spec.routine
     assert rule is not None
-    return partial(
-        multiply,
+    product = FusedProduct(
         conjugate=(spec.op_a == "C", spec.op_b == "C"),
         system=spec.system,
         rule=rule,
@@ -237,3 +236,4 @@ def call_fused(multiply: FusedGemm, spec: Spec) -> Callable[..., Array]:
         uplo=spec.uplo if routine.triangle else None,
         hermitian=routine.hermitian,
     )
+    return partial(multiply, product)

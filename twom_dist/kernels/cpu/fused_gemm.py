@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...moduli import ResidueSystem, ScalingRule
+from ...moduli import ResidueSystem
 from ...typing import Array, Uplo
+from ..limits import FusedProduct
 from ..nonfinite import apply_nonfinite, find_nonfinite
 from ..statistics import RowStatistics
 from .analysis.norms import finite_exponents
@@ -24,24 +25,17 @@ from .threads import limit_threads, num_threads
 
 def gemm_fused(
     engine: Any,
+    product: FusedProduct,
     x: Array,
     y: Array,
-    conjugate: tuple[bool, bool],
-    system: ResidueSystem,
-    rule: ScalingRule,
-    dtype: Any,
     *,
-    alpha: complex = 1,
-    beta: complex = 0,
     c: Array | None = None,
-    twin: tuple[int, ...] | None = None,
-    uplo: Uplo | None = None,
-    hermitian: bool = False,
     out: Array | None = None,
     shifts: Sequence[Array] | None = None,
     known: Sequence[RowStatistics] | None = None,
 ) -> Array:
     """Compute ``alpha X Y^T + beta c``; see `kernels.limits`."""
+    conjugate, system, rule, dtype, alpha, beta, twin, uplo, hermitian = product
     plan = _plan(x.shape, y.shape, twin is None, system)
     end, first, length, shape, nbytes, of_tile = plan
     # In one line: those of columns, unless they are the rows', after those of rows.

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from ...moduli import ResidueSystem, ScalingRule
-from ...typing import Array, Uplo
+from ...typing import Array
+from ..limits import FusedProduct
 from ..statistics import RowStatistics
-from . import tables, tuning
+from . import tuning
 from .cublas import align
 from .decode import decode_and_close, decode_residues, fill_product
 from .device import CudaDevice
@@ -48,24 +49,17 @@ class CudaFusedGemm:
 
     def gemm_fused(
         self,
+        product: FusedProduct,
         x: Array,
         y: Array,
-        conjugate: tuple[bool, bool],
-        system: ResidueSystem,
-        rule: ScalingRule,
-        dtype: Any,
         *,
-        alpha: complex = 1,
-        beta: complex = 0,
         c: Array | None = None,
-        twin: tuple[int, ...] | None = None,
-        uplo: Uplo | None = None,
-        hermitian: bool = False,
         out: Array | None = None,
         shifts: Sequence[Array] | None = None,
         known: Sequence[RowStatistics] | None = None,
     ) -> Array:
         """Compute ``alpha X Y^T + beta c``, by a script where one kernel multiplies."""
+        conjugate, system, rule, dtype, alpha, beta, twin, uplo, hermitian = product
         tuned = tuning.tuning_for(self.device.capability())
 
         def write(
@@ -74,7 +68,7 @@ class CudaFusedGemm:
             (*stack, m, k), n, matrices = x.shape, y.shape[-2], count_matrices(x)
             # In 2M alone each modulus has two products, R and R^T, of ``X X^H``.
             halved = hermitian and tuned.fused and {*system.kinds} == {"2m"}
-            products = tables.own_products(system, halved)
+            products = system.own_products(halved)
             # Residues, and planes and exponents of each side.
             parts: list[Any] = [((len(products), *stack, m, align(n)), np.int8)]
             for rows in (m, n) if twin is None else (m,):
@@ -108,8 +102,7 @@ class CudaFusedGemm:
         given = {"x": x, "y": y, "c": c, "out": out, "e": e, "f": f}
         if not tuned.fused:
             return write(self.device, **given)
-        options = conjugate, system, rule, dtype, alpha, beta, twin, uplo, hermitian
-        key = self.device.number(), tuned, options
+        key = self.device.number(), tuned, product
         return self.scripts.run(self.device, key, given, write)
 
 

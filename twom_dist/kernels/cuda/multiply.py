@@ -90,7 +90,7 @@ def multiply_planes(
         hermitian = before is None and (
             quarters or deriving_pays(device, system, right.rows, left.k)
         )
-    own = tables.own_products(system, hermitian)
+    own = system.own_products(hermitian)
     args = (device, left, right, system, residues, own, before)
     wanted = "full" if hermitian else triangle
     if quarters and wanted == "full":

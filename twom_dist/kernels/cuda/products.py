@@ -19,8 +19,6 @@ from .hopper import LINE, ROW_GROUP
 from .launch import triangle_arg
 from .sources import Module, module_for
 
-_PARTS: tuple[Uplo, Uplo] = ("full", "lower")
-
 
 class Squares(NamedTuple):
     """The squares of residues that a kernel makes.
@@ -141,7 +139,8 @@ def deriving_pays(device: CudaDevice, system: ResidueSystem, n: int, k: int) -> 
     """
     own, count = system.num_hermitian_products, system.num_products
     side = choose_squares(device, (n, n), "lower", count).side
-    whole, half = (count_squares(n, n, part, side) for part in _PARTS)
+    whole = count_squares(n, n, "full", side)
+    half = count_squares(n, n, "lower", side)
     derived = (count - own) * whole * tuning.DERIVED_K
     return derived + own * whole * k < count * half * k
 

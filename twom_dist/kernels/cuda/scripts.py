@@ -177,17 +177,6 @@ class Recorder:
         self.script.launches.append(launch)
 
 
-def outline_all(arrays: Iterable[Array | None]) -> Hashable:
-    """Return all that launches depend on of arrays, but for their addresses.
-
-    That is which of them are one, too: A may be B, or C.
-    """
-    given = [*arrays]
-    names = [*map(id, given)]
-    own = [None if x is None else (x.shape, x.strides, x.dtype) for x in given]
-    return *own, *map(names.index, names)
-
-
 class Scripts:
     """The scripts of an engine, by what they depend on."""
 
@@ -209,7 +198,11 @@ class Scripts:
 
         All scripts go when there are too many.
         """
-        key = key, outline_all(given.values())
+        arrays = given.values()
+        like = tuple(x is not None and (x.shape, x.strides, x.dtype) for x in arrays)
+        # Which of them are one, too: A may be B, or C.
+        names = [*map(id, arrays)]
+        key = key, like, *map(names.index, names)
         script = self._found.get(key)
         if script is None:
             recorder = Recorder(device, given)

@@ -3,7 +3,6 @@
 The tables are NumPy arrays to be copied once. Each is built once and never written to.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
@@ -90,13 +89,6 @@ def _pack_weights(w: int, p: int, count: int) -> list[int]:
 
 
 @cache
-def own_products(system: ResidueSystem, hermitian: bool) -> tuple[int, ...]:
-    """List the products that are multiplied: of ``X X^H`` some follow from others."""
-    given = enumerate(system.products)
-    return tuple(q for q, x in given if not hermitian or x.mirror is None)
-
-
-@cache
 def product_indices(products: tuple[int, ...]) -> Int32Array:
     """Tabulate products, or planes, as the kernels read them."""
     return np.array(products, np.int32)
@@ -120,15 +112,12 @@ def _encode_entry(p: int, re: int, im: int, words: int) -> list[int]:
     starts = [-w * bias % p for w in (re, im)]
     weights = [_pack_weights(w, p, words) for w in (re, im)]
     # The largest sum over 4 words bytes of 255; `lift` keeps Re - Im positive.
-    largest = [s + 255 * _byte_sum(w) for s, w in zip(starts, weights, strict=True)]
+    totals = [np.array(w, np.uint32).view(np.uint8).sum(dtype=int) for w in weights]
+    largest = [s + 255 * int(t) for s, t in zip(starts, totals, strict=True)]
     lift = _round_up(largest[1], p)
     assert largest[0] + max(largest[1], lift) < _LARGEST_RAW
     inverse, minus_p = reduction_constants(p)
     return [inverse, minus_p, lift, *starts, *weights[0], *weights[1]]
-
-
-def _byte_sum(words: Sequence[int]) -> int:
-    return int(np.array(words, np.uint32).view(np.uint8).sum(dtype=np.int64))
 
 
 @cache

@@ -59,13 +59,6 @@ def are_tiles_exact() -> bool:
     return True
 
 
-@cache
-def own_products(system: ResidueSystem, hermitian: bool) -> tuple[int, ...]:
-    """List the products that are multiplied: of X X^H those without a mirror."""
-    given = enumerate(system.products)
-    return tuple(q for q, x in given if not hermitian or x.mirror is None)
-
-
 def may_take_quarters(shape: tuple[int, int, int]) -> bool:
     """Tell whether Winograd's algorithm may multiply products of a shape.
 
@@ -93,7 +86,7 @@ def multiply_planes(
     `residues`: (products, matrices, m, n padded to whole groups); `before`: of the same
     shape, and may be `residues`.
     """
-    own = own_products(system, hermitian)
+    own = system.own_products(hermitian)
     # What follows from a product needs all of it.
     side, levels, tiles = 0 if hermitian else SIDES[triangle], 0, select_tiles()
     if side == 0 and not left.stack:
