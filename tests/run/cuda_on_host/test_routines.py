@@ -12,5 +12,4 @@ pytestmark = pytest.mark.parametrize(
 
 @pytest.fixture
 def compute(cuda):
-    """A call of `engine="auto"`, which is the device."""
     return lambda routine, *given, **options: routine(*given, **options)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support.cases import cases, sample
 from tests.support.expect import same_bits
-from tests.support.pipeline import REFERENCE, dtype_for
+from tests.support.pipeline import REFERENCE, SYSTEMS, USUAL, dtype_for
 from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.moduli import (
     NAN_ROW,
@@ -20,19 +20,6 @@ from twom_dist.moduli import (
     symmetric_residue,
 )
 
-SYSTEMS = (
-    *(("2m", 1), ("2m", 2), ("2m", 8), ("2m", 16), ("2m", 17), ("2m", 22)),
-    *(("3m", 1), ("3m", 15), ("3m", 16), ("3m", 30), ("3m", 49)),
-    *(("4m", 11), ("4m", 20), ("4m", 49), ("hybrid", 22), ("hybrid", 49)),
-    *(("eisenstein", n) for n in (1, 2, 8, 16, 17, 23)),
-    *(("real", 1), ("real", 8), ("real", 15), ("real", 30), ("real", 49)),
-)
-# One word and more, every kind, and the ends.
-USUAL = (
-    *(("2m", 1), ("2m", 16), ("2m", 22), ("3m", 15), ("3m", 49), ("4m", 20)),
-    *(("hybrid", 49), ("eisenstein", 16), ("eisenstein", 23)),
-    *(("real", 1), ("real", 15), ("real", 49)),
-)
 # Every number of words of 64 bits; each is a kernel to compile on a device.
 COUNTS = (1, 2, 5, 6, 8, 12, 16, 20, 26, 31, 38, 44, 49)
 

@@ -8,7 +8,7 @@ import numpy as np
 from tests.support.cases import cases, sample
 from tests.support.cuda.operands import LAYOUTS, OPERAND_SHAPES, extreme_matrix
 from tests.support.expect import same_bits
-from tests.support.pipeline import REFERENCE, dtype_for
+from tests.support.pipeline import REFERENCE, SYSTEMS, USUAL, dtype_for
 from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.kernels.reference.rounding import shift_columns
 from twom_dist.moduli import (
@@ -21,18 +21,6 @@ from twom_dist.moduli import (
     symmetric_residue,
 )
 
-# (method, moduli), with 1 to 6 words.
-SYSTEMS = (
-    *(("2m", 1), ("2m", 2), ("2m", 8), ("2m", 16), ("2m", 17), ("2m", 22)),
-    *(("3m", 1), ("3m", 15), ("3m", 16), ("3m", 49), ("4m", 11), ("4m", 30)),
-    *(("hybrid", 22), ("hybrid", 30), ("hybrid", 49)),
-    *(("eisenstein", n) for n in (1, 2, 8, 16, 17, 23)),
-    *(("real", 1), ("real", 8), ("real", 16), ("real", 30), ("real", 49)),
-)
-USUAL = (
-    *(("2m", 1), ("2m", 16), ("2m", 22), ("3m", 15), ("4m", 30), ("hybrid", 49)),
-    *(("eisenstein", 16), ("eisenstein", 23), ("real", 8), ("real", 49)),
-)
 EVERY = [
     (method, count)
     for method in ("2m", "3m", "hybrid", "eisenstein", "real")

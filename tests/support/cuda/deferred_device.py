@@ -21,14 +21,6 @@ from tests.support.cuda.host_device import POISON, HostDevice
 from twom_dist.kernels.cuda.engine import CudaEngine
 
 
-class _Event:
-    def __init__(self, stream):
-        self.stream, self.happened = stream, False
-
-    def happen(self):
-        self.happened = True
-
-
 class OnDevice(np.ndarray):
     """Device memory: what NumPy does with it takes its turn in the stream."""
 
@@ -126,16 +118,17 @@ class DeferredDevice(HostDevice):
         return get_ident()
 
     def record(self):
-        event = _Event(get_ident())
-        self._launch(event.happen)
-        return event
+        happened = threading.Event()
+        self._launch(happened.set)
+        return get_ident(), happened
 
     def wait_for(self, event):
         """Run what comes before an event before what this thread launches next."""
 
         def wait():
-            while not event.happened:
-                self._streams[event.stream].popleft()()
+            stream, happened = event
+            while not happened.is_set():
+                self._streams[stream].popleft()()
 
         self._launch(wait)
 

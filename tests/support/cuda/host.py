@@ -190,7 +190,7 @@ class HostKernels:
                 assert done.returncode == 0, done.stderr
 
         parts = (self._version, *options, shim, text)
-        return ctypes.CDLL(str(self._kept.get(".so", parts, make)))
+        return ctypes.CDLL(str(self._kept(".so", parts, make)))
 
 
 def check_arguments(module, name, args):

@@ -57,20 +57,6 @@ def _start(whole):
     return _GUARD + -(whole.ctypes.data + _GUARD) % 512
 
 
-def _multiply(x, y, sums):
-    """Check what tensor cores want, and multiply exactly: in doubles."""
-    (batch, m, n), k = sums.shape, x.shape[2]
-    assert (x.shape, y.shape) == ((batch, m, k), (batch, n, k))
-    for t in (x, y, sums):
-        assert t.strides[2] == t.itemsize, "rows are contiguous"
-        assert t.ctypes.data % 16 == 0
-        assert t.strides[1] % 16 == 0
-        assert batch == 1 or t.strides[0] > 0
-    assert m % 16 == n % 16 == k % 16 == 0
-    for a, b, out in zip(*map(np.asarray, (x, y, sums)), strict=True):
-        out[...] = a.astype(np.float64) @ b.astype(np.float64).T
-
-
 class CheckedRecorder(Recorder):
     """Checks what a script's launches are given, before it is only an address."""
 
@@ -184,19 +170,30 @@ class HostDevice:
         self.check_guards()
 
     def multiply(self, x, y, sums):
-        """Multiply where int32 or float32 hold every partial sum, in any order."""
+        """Check what tensor cores want, and multiply exactly: in doubles.
+
+        int32 or float32 hold every partial sum, in any order.
+        """
         self.launched.append(f"multiply_{x.dtype}")
         kinds = (np.int8, np.int32), (np.float16, np.float32)
         assert (x.dtype, sums.dtype) in kinds
         assert x.dtype == y.dtype
         if x.dtype == np.int8:
             assert 0 < x.shape[2] <= 1 << 16  # |sum| <= 2^16 2^14
-        for a, b in zip(x, y, strict=True) if x.dtype == np.float16 else ():
-            largest = abs(a.astype(np.float64)) @ abs(b.astype(np.float64)).T
-            assert largest.max() < 1 << 24
-            assert (a % 1 == 0).all()
-            assert (b % 1 == 0).all()
-        _multiply(x, y, sums)
+        (batch, m, n), k = sums.shape, x.shape[2]
+        assert (x.shape, y.shape) == ((batch, m, k), (batch, n, k))
+        for t in (x, y, sums):
+            assert t.strides[2] == t.itemsize, "rows are contiguous"
+            assert t.ctypes.data % 16 == t.strides[1] % 16 == 0
+            assert batch == 1 or t.strides[0] > 0
+        assert m % 16 == n % 16 == k % 16 == 0
+        for a, b, out in zip(*map(np.asarray, (x, y, sums)), strict=True):
+            left, right = a.astype(np.float64), b.astype(np.float64).T
+            if x.dtype == np.float16:
+                assert (abs(left) @ abs(right)).max() < 1 << 24
+                assert (left % 1 == 0).all()
+                assert (right % 1 == 0).all()
+            out[...] = left @ right
 
     def address(self, x):
         assert x.ctypes.data % x.itemsize == 0

@@ -54,7 +54,7 @@ def compile_modules(kept, modules, architecture=MAIN):
             path.write_text(log.getvalue())
 
         parts = (NVRTC_VERSION, own, *module.options, text)
-        return kept.get(".report", parts, make).read_text()
+        return kept(".report", parts, make).read_text()
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for module, report in zip(modules, pool.map(compile_one, modules), strict=True):
@@ -113,4 +113,4 @@ def compile_as_cupy(kept, module):
         nvrtc.nvrtcDestroyProgram(program)
         path.write_bytes(text)
 
-    return kept.get(".ptx", (NVRTC_VERSION, *options, source), make).read_text()
+    return kept(".ptx", (NVRTC_VERSION, *options, source), make).read_text()
