@@ -5,13 +5,10 @@ import numpy as np
 import twom_dist as td
 from twom_dist.moduli.accuracy import unit_roundoff
 
-# What is left where a row of another kind is not.
-LEAST = 1e-18
-
 
 def _on(rng, count, where):
     """Entries near 1 where they are, and next to nothing elsewhere."""
-    values = np.where(where, 1.0, LEAST)
+    values = np.where(where, 1.0, 1e-18)
     return values * rng.uniform(0.9, 1.1, (count, where.shape[-1]))
 
 

@@ -33,31 +33,22 @@ IN_PROCESS = HERE | {"processes": False}
 
 
 @contextmanager
-def forked_workers():
-    """Have workers forked from a process that has imported what takes 2 s of each."""
+def local_workers(count, default=False, **options):
+    """Start workers, and yield a client that serves only who names it.
+
+    They are forked from a process that has imported what takes 2 s of each.
+    """
+    options = {"threads_per_worker": 1} | HERE | options | {"n_workers": count}
     with dask.config.set({METHOD: "forkserver"}):
         # dask's own list of imports is set by the first who asks.
         get_mp_context().set_forkserver_preload(IMPORTED)
-        yield
-
-
-@contextmanager
-def local_workers(count, default=False, **options):
-    """Start workers, and yield a client that serves only who names it."""
-    options = HERE | options | {"n_workers": count}
-    with (
-        forked_workers(),
-        LocalCluster(**{"threads_per_worker": 1} | options) as cluster,
-        Client(cluster, set_as_default=default) as made,
-    ):
-        yield made
+        cluster = LocalCluster(**options)
+        with cluster, Client(cluster, set_as_default=default) as made:
+            yield made
 
 
 def multiply(output="C.zarr", **options):
     return td.multiply_files("A.zarr", "B.npy", output, **{"chunks": 16, **options})
-
-
-WAYS = {"one wave": 0, "waves": 2}
 
 
 def small_cluster(job, way, tile=16):
@@ -70,7 +61,8 @@ def small_cluster(job, way, tile=16):
         limit = (INTERPRETER_BYTES + 2 ** (exponent / 4)) / SPILL
         cluster = Cluster(2, 1, MemoryBudget(int(limit), "job"))
         layout = job.lay_out(cluster, tile)
-        if layout.streams if way == "streams" else len(layout.waves) > WAYS[way]:
+        in_waves = len(layout.waves) > (2 if way == "waves" else 0)
+        if layout.streams if way == "streams" else in_waves:
             return cluster
     raise AssertionError("one wave holds it all")
 

@@ -16,8 +16,6 @@ from pathlib import Path
 from tests.support.jobs import wait_until
 
 _ASK_SECONDS = 0.3  # from one command of Slurm's to the next, which take a core's time
-_NVIDIA = 195  # the major number of its devices
-
 _SLURM_CONF = """
 ClusterName=two
 SlurmctldHost={host}(127.0.0.1)
@@ -44,10 +42,6 @@ GresTypes=gpu
 NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} {node}
 NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} {node}
 PartitionName=all Nodes=ALL Default=YES State=UP
-"""
-_GRES_CONF = """
-AutoDetect=off
-NodeName=n[1-2] Name=gpu File={folder}/nvidia[0-1]
 """
 
 
@@ -108,7 +102,7 @@ def _configure(folder):
     (folder / "munge.key").write_bytes(os.urandom(128))
     (folder / "munge.key").chmod(0o600)
     for number in (0, 1):
-        device = os.makedev(_NVIDIA, number)
+        device = os.makedev(195, number)  # as NVIDIA's
         os.mknod(folder / f"nvidia{number}", 0o020600, device)
     for name in ("state", "n1", "n2"):
         (folder / name).mkdir()
@@ -125,7 +119,8 @@ def _configure(folder):
         node="CPUs=2 RealMemory=8000 Gres=gpu:2",
     )
     (folder / "slurm.conf").write_text(text)
-    (folder / "gres.conf").write_text(_GRES_CONF.format(folder=folder))
+    gpus = f"AutoDetect=off\nNodeName=n[1-2] Name=gpu File={folder}/nvidia[0-1]\n"
+    (folder / "gres.conf").write_text(gpus)
 
 
 @contextmanager

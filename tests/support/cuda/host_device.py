@@ -68,12 +68,6 @@ class CheckedRecorder(Recorder):
 scripts.Recorder = CheckedRecorder
 
 
-def launches_of_products(device):
-    """Name what a device has launched in order to multiply and reduce."""
-    names = {"products", "products_mma", "multiply_int8", "requantise"}
-    return [name for name in dict.fromkeys(device.launched) if name in names]
-
-
 class HostDevice:
     """NumPy arrays in the place of device memory.
 
