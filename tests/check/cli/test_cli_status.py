@@ -27,7 +27,6 @@ from twom_dist.store import find_unfinished
 
 @pytest.fixture
 def status(call):
-    """What the command tells of an output, as JSON."""
     return lambda output: json.loads(call("status", output, "--json")[1])
 
 
@@ -152,7 +151,6 @@ def left(call, a):
 
 
 def listed(call, *flags):
-    """The code, and what is listed by the name of the output."""
     code, out, _ = call("clean", ".", "--json", *flags)
     assert out.count("\n") == 1
     left = json.loads(out)["leftovers"]

@@ -42,7 +42,6 @@ def test_products_are_ours():
 
 
 def expect(found, expected, kind):
-    """Compare a result with NumPy's, where it is one, number or array."""
     assert isinstance(found, kind)
     assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
     assert (np.asarray(found) == expected).all()

@@ -30,7 +30,6 @@ LAYOUTS = (
 
 
 def turn(x, op, pairs):
-    """Apply an op to a matrix or a stack, of pairs or not."""
     if op == "N":
         return x
     return conjugate(x) if op == "C" and pairs else x.swapaxes(-1 - pairs, -2 - pairs)

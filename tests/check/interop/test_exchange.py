@@ -43,7 +43,6 @@ class OldTensor(Tensor):
 
 @pytest.fixture(params=["array_api_strict", "torch", "jax"])
 def library(request):
-    """Make arrays of a library, and tell its kind."""
     if request.param == "array_api_strict":
         return strict.asarray
     module = pytest.importorskip(request.param, reason="too large for the tests")
@@ -95,8 +94,6 @@ def test_results_are_numpys_where_none_can_be_made_and_lazy_beside_others(tmp_pa
 
 
 class Single(Tensor):
-    """One of a library that cuts what it takes."""
-
     def __array_namespace__(self):
         return SimpleNamespace(from_dlpack=lambda x: x.astype("complex64"))
 

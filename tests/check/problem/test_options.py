@@ -11,8 +11,6 @@ from tests.support.sources import package, read
 from twom_dist.problem.options import Options, OptionsDict
 
 NAMES = [x.name for x in fields(Options)]
-# Files of the package that an option may change.
-MOST_FILES = 8
 
 
 def test_the_dictionary_of_type_checkers_has_the_same_names():
@@ -38,7 +36,7 @@ def test_the_recipe_names_the_files_that_an_option_is_in():
     """As for equilibrate, which is parsed, told to tasks, typed and kept by jobs."""
     recipe = read(ROOT / "CONTRIBUTING.md").partition("## Add an option\n")[2]
     paths = re.findall(r"`(twom_dist/\S+)`", recipe.partition("\n## ")[0])
-    assert 0 < len(paths) <= MOST_FILES
+    assert 0 < len(paths) <= 8
     assert [x for x in paths if "equilibrate" not in read(ROOT / x)] == []
 
 

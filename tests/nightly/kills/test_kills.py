@@ -1,6 +1,5 @@
 """Jobs that are killed: the same bits, the old matrix or the new."""
 
-import os
 import subprocess
 import sys
 
@@ -9,14 +8,11 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.command import make, read
+from tests.support.command import ENVIRONMENT, make, read
 from tests.support.expect import same_bits
-from tests.support.places import ROOT
 from tests.support.stored import left_behind, save
 
 OUTPUTS = ("C.zarr", "C.npy", "C.h5")
-MEMBER = "D.h5::g/D"
-KILLS = 3
 # A process that has imported everything forks each run, and kills it after a part of
 # the time that a whole run takes: at the start, among the tiles, or while it exports.
 SCRIPT = """if True:
@@ -71,14 +67,13 @@ def test_jobs_that_are_killed_again_and_again(tmp_path, monkeypatch, old):
     np.save("A.npy", a)
     for name in OUTPUTS if old else ():
         save(name, np.eye(48) + 0j)
-    outputs = (*OUTPUTS, MEMBER) if old else OUTPUTS
+    outputs = (*OUTPUTS, "D.h5::g/D") if old else OUTPUTS
     if old:
         with h5py.File("D.h5", "w") as file:
             file["g/D"], file["beside"] = np.eye(48) + 0j, a
-    command = [sys.executable, "-c", SCRIPT, str(KILLS), str(old), *outputs]
-    own = {"PYTHONPATH": str(ROOT), "PATH": "", "OPENBLAS_NUM_THREADS": "1"}
-    environment = os.environ | own
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    command = [sys.executable, "-c", SCRIPT, "3", str(old), *outputs]
+    own = ENVIRONMENT | {"PATH": "", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=own, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     new = td.gemm(a, a, num_moduli=16)
     for name in outputs if old else ():

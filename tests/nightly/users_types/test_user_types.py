@@ -88,21 +88,15 @@ MISTAKES = [
 
 @pytest.fixture(scope="module")
 def findings(tmp_path_factory):
-    """What mypy says of each expression in a user's file."""
     api = pytest.importorskip("mypy.api")
     folder = tmp_path_factory.mktemp("user")
     expressions = [*TYPES, *MISTAKES]
-    lines = [f"reveal_type({x})" for x in expressions]
-    (folder / "user.py").write_text(PREAMBLE + "\n".join(lines) + "\n")
+    lines = [f"reveal_type({x})\n" for x in expressions]
+    (folder / "user.py").write_text(PREAMBLE + "".join(lines))
     (folder / "mypy.ini").write_text(SETTINGS)
-    out, err, _ = api.run(
-        [
-            f"--config-file={folder / 'mypy.ini'}",
-            f"--cache-dir={ROOT / '.mypy_cache' / 'user'}",
-            "--no-error-summary",
-            str(folder / "user.py"),
-        ]
-    )
+    flags = [f"--config-file={folder / 'mypy.ini'}", "--no-error-summary"]
+    flags.append(f"--cache-dir={ROOT / '.mypy_cache' / 'user'}")
+    out, err, _ = api.run([*flags, str(folder / "user.py")])
     assert err == ""
     found = dict.fromkeys(expressions, "")
     before = PREAMBLE.count("\n") + 1

@@ -13,8 +13,6 @@ from tests.support.expect import raises, same_bits
 from tests.support.jobs import wait_until
 from twom_dist.errors import StoreError
 
-GIB = 2**30
-
 
 @contextmanager
 def joined_by(client, code):
@@ -22,7 +20,7 @@ def joined_by(client, code):
     Path("first.py").write_text(code)
     command = [sys.executable, "-m", "dask", "worker", address, "--no-nanny"]
     command += ["--nthreads", "1", "--host", "127.0.0.1", "--dashboard-address", ":0"]
-    command += ["--memory-limit", str(2 * GIB), "--preload", "first.py"]
+    command += ["--memory-limit", "2GiB", "--preload", "first.py"]
     options = {"env": ENVIRONMENT, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen(command, **options)
     try:

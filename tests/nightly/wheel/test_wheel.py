@@ -11,7 +11,7 @@ import pytest
 from packaging.metadata import Metadata
 
 import twom_dist as td
-from tests.support.places import ROOT
+from tests.support.places import CLUSTER, ROOT
 
 # As little as a process can have: no compiler on its path, and no GPU.
 BARE = {"PATH": "", "CUDA_VISIBLE_DEVICES": "", "OPENBLAS_NUM_THREADS": "1"}
@@ -56,7 +56,7 @@ def wheel(tmp_path_factory):
 def test_the_wheel_has_all_of_the_package_and_the_scripts_and_no_more(wheel):
     about = f"twom_dist-{td.__version__}.dist-info/"
     expected = {f"twom_dist/{name}" for name in sources(ROOT / "twom_dist")}
-    expected |= {f"twom_dist/scripts/{name}" for name in sources(ROOT / "cluster")}
+    expected |= {f"twom_dist/scripts/{name}" for name in sources(CLUSTER)}
     for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"):
         expected.add(about + name)
     assert set(ZipFile(wheel).namelist()) == expected
@@ -99,9 +99,7 @@ def test_an_installed_wheel_writes_scripts_that_run(installed, tmp_path):
     scripts = tmp_path / "my scripts"
     run(installed[0] / "bin" / "twom-dist", "scripts", scripts, cwd=tmp_path, env=BARE)
     modes = {path.name: path.stat().st_mode & 0o111 for path in scripts.iterdir()}
-    cluster = ROOT / "cluster"
-    assert modes == {
-        name: (cluster / name).stat().st_mode & 0o111 for name in sources(cluster)
-    }
+    expected = {x: (CLUSTER / x).stat().st_mode & 0o111 for x in sources(CLUSTER)}
+    assert modes == expected
     for script in ("local_cuda.sh", "slurm.sbatch", "pbs.sh", "lsf.sh"):
         assert run(scripts / script, "--help", cwd=tmp_path).startswith(script)
