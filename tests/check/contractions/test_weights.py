@@ -22,7 +22,6 @@ DTYPES = [
 
 
 def operands(dtype="complex128", kind="float64"):
-    """Draw A, B and weights, among them zeros of both signs."""
     a, b = random_matrix(M, K, dtype), random_matrix(K, N, dtype, seed=1)
     w = random_matrix(1, K, kind, seed=2)[0]
     w[:2] = 0.0, -0.0

@@ -79,11 +79,14 @@ def test_integers_that_a_double_would_round_are_refused(make, dtype):
 
 
 NAT = np.array([["2020-01-01"]], "M8[D]")
-LONG = np.ones((1, 400), complex)
+WIDE = np.ones((1, 400), complex), np.ones((400, 1), complex)
+BOTH, FINEST = ("2m", "eisenstein"), {"accuracy": 1e-60}
 ONES, HUGE = np.ones(3), 10**400
 CUPYS = {"__module__": "cupy", "ndim": 2, "shape": (3, 3), "dtype": TWO.dtype}
 NO_SCALARS = [1, 2], None, HUGE, HUGE**20, Decimal("1e400"), Decimal("sNaN")
 NO_ACCURACIES = ONES, HUGE, Fraction(1, HUGE), Decimal("1e-400"), Decimal("NaN"), "good"
+NO_ACCURACIES += "", 0, 0.51, 1, -1e-3, np.inf, np.nan
+NO_COUNTS = HUGE, HUGE**20, True, 0, 2.5
 # Whatever way they are given: by their kind of error, (code, arrays, options).
 REFUSED = {
     "gemm": {
@@ -104,13 +107,15 @@ REFUSED = {
         ],
         AccuracyError: [
             *(("method", PAIR, {"method": x}) for x in ("1m", ONES)),
-            *(("num-moduli", PAIR, {"num_moduli": x}) for x in (HUGE, HUGE**20, True)),
+            *(("num-moduli", PAIR, {"num_moduli": x}) for x in NO_COUNTS),
+            *(("num-moduli", WIDE, {"num_moduli": 24, "method": x}) for x in BOTH),
+            *(("accuracy-out-of-reach", WIDE, {**FINEST, "method": x}) for x in BOTH),
             *(("accuracy", PAIR, {"accuracy": x}) for x in NO_ACCURACIES),
             ("accuracy-out-of-reach", PAIR, {"accuracy": 1e-120}),
             ("accuracy-twice", PAIR, {"accuracy": 1e-3, "num_moduli": 5}),
             ("native-accuracy", PAIR, {"method": "blas", "num_moduli": 5}),
             ("native-accuracy", PAIR, {"method": "blas", "accuracy": ONES}),
-            ("too-few-moduli", (LONG, LONG.T), {"num_moduli": 1}),
+            ("too-few-moduli", WIDE, {"num_moduli": 1}),
         ],
     },
     "her2k": {PlanError: [("shapes", (TWO, TWO[:2]), {})]},
@@ -160,7 +165,7 @@ def plan(code, *shapes, error=PlanError, routine=td.herk, **options):
 
 
 MASKED = [np.ma.masked_array([1.0, 2.0], [False, True]), [1, 2]]
-WIDE = 3, 2**70
+LONG = 3, 2**70
 
 
 @cases("make", [np.asarray, lazily])
@@ -204,9 +209,9 @@ WIDE = 3, 2**70
         *(plan("cluster", n_workers=x) for x in (0, 10**9, True)),
         *(plan("cluster", memory_limit=x) for x in ("much", HUGE)),
         plan("cluster", threads_per_worker=1.5),
-        plan("many-tiles", WIDE[::-1]),
-        plan("many-tiles", WIDE, WIDE[::-1], routine=td.gemm),
-        plan("many-tiles", da.ones((3, 3)), WIDE, routine=td.gemm),
+        plan("many-tiles", LONG[::-1]),
+        plan("many-tiles", LONG, LONG[::-1], routine=td.gemm),
+        plan("many-tiles", da.ones((3, 3)), LONG, routine=td.gemm),
         plan("unknown-option", op_a="C", error=ArgumentError),
         *(plan("dtype", dtype=x, error=ArgumentError) for x in ("f2", "nonsense")),
         plan("dtype-unsafe", TWO, dtype="f4", error=ArgumentError),
