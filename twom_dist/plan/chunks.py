@@ -1,7 +1,6 @@
 """Conversion of shapes and chunks into tile sizes."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from math import lcm
 from typing import Any
 
@@ -148,42 +147,30 @@ def check_tile(tile: Any, shape: Shape) -> int:
     return side
 
 
-def choose_tile_shape(
-    shape: Shape,
-    cluster: Cluster,
-    tile: int,
-    chunks: Shape = (1, 1, 1),
-    *,
-    square: bool = False,
-    whole: bool = False,
-) -> Shape:
-    """Return even (mb, nb, kb), mb and nb at most `tile`: equally many on each worker.
-
-    A tile that can hold a whole chunk of a file cuts none: a chunk is read whole for
-    every tile that has a part of it. `square`: mb = nb, for an update, whose triangle
-    no grid of workers shares evenly; `whole`: tiles are as large as chunks at least.
-    """
-    grid = min(worker_grids(cluster.workers), key=lambda g: abs(g.pr - g.pc))
-    slots = (1, 1, 1) if square else (grid.pr, grid.pc, 1)
-    # Small tiles get long rows: there are fewer tasks, and kernels prefer a long k.
-    largest = (tile, tile, min(max(tile, LARGEST_TILE), 4 * tile))
-    if whole:
-        least = (min(chunk, LONGEST_CHUNK) for chunk in chunks)
-        largest = tuple(map(max, largest, least))  # type: ignore[assignment]
-    mb, nb, kb = (
-        _align(_even_tile(*sizes), chunk, sizes[1])
-        for chunk, *sizes in zip(chunks, shape, largest, slots, strict=True)
-    )
-    return mb, nb, kb
-
-
 def list_tile_shapes(
     spec: Spec, shape: Shape, cluster: Cluster, chunks: Shape, *, square: bool
 ) -> list[Shape]:
-    """List the shapes of tiles that are tried, the largest first."""
+    """List the even shapes (mb, nb, kb) of tiles that are tried, the largest first.
+
+    A tile that can hold a whole chunk of a file cuts none: a chunk is read whole for
+    every tile that has a part of it. `square`: mb = nb, for an update, whose triangle
+    no grid of workers shares evenly.
+    """
+    grid = min(worker_grids(cluster.workers), key=lambda g: abs(g.pr - g.pc))
+    slots = (1, 1, 1) if square else (grid.pr, grid.pc, 1)
+
+    def choose(*largest: int) -> Shape:
+        mb, nb, kb = (
+            _align(_even_tile(*sizes), chunk, sizes[1])
+            for chunk, *sizes in zip(chunks, shape, largest, slots, strict=True)
+        )
+        return mb, nb, kb
+
     sides = _halve(DEVICE_TILE if spec.engine == "cuda" else LARGEST_TILE)
-    choose = partial(choose_tile_shape, shape, cluster, chunks=chunks, square=square)
-    return [choose(sides[0], whole=True), *map(choose, sides)]
+    # Small tiles get long rows: there are fewer tasks, and kernels prefer a long k.
+    shapes = [(x, x, min(max(x, LARGEST_TILE), 4 * x)) for x in sides]
+    least = (min(chunk, LONGEST_CHUNK) for chunk in chunks)
+    return [choose(*x) for x in ([*map(max, shapes[0], least)], *shapes)]
 
 
 def halve_k(tile_shape: Shape, chunks: Shape) -> Shape:
