@@ -17,7 +17,7 @@ from ...typing import Array
 from ..statistics import COUNTED, RowStatistics
 from .device import CudaDevice
 from .launch import Parts, listed, remember
-from .norms import (
+from .rows import (
     FILL,
     Side,
     find_errors,

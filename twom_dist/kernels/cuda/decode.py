@@ -32,8 +32,36 @@ from .tuning import tuning_for
 _SIDE, _PITCH = 32, 9
 
 
+@dataclass(frozen=True)
+class CudaFill:
+    """Which of +Inf, -Inf and NaN occur in each element that is reached.
+
+    Attributes
+    ----------
+    marks : (..., m, n) uint8
+        Anything where the row and the column are finite.
+    rows, columns : (..., m), (..., n) int32
+        Scaling exponents.
+    """
+
+    marks: Array
+    rows: Array
+    columns: Array
+
+    def __sizeof__(self) -> int:
+        return int(self.marks.nbytes)
+
+    def plus(self, other: "CudaFill") -> "CudaFill":
+        """Add these marks to those of another panel along k, whose memory they take.
+
+        What came before may belong to dask.
+        """
+        marks = np.bitwise_or(self.marks, other.marks, out=other.marks)
+        return replace(self, marks=marks)
+
+
 class CudaDecode:
-    """The launch of decode.cu."""
+    """Launches of decode.cu and fill.cu."""
 
     device: CudaDevice
 
@@ -63,6 +91,41 @@ class CudaDecode:
             given = x, rows, columns, system, tall, alpha, beta, c, triangle
             decode_residues(self.device, *given)
         return out
+
+    def find_nonfinite(
+        self,
+        x: Array,
+        y: Array,
+        rows: Array,
+        columns: Array,
+        conjugate: tuple[bool, bool],
+    ) -> CudaFill:
+        (*stack, m, k), n = x.shape, y.shape[-2]
+        marks = self.device.empty((*stack, m, n), np.uint8)
+        if marks.size:
+            x, y = listed(x), listed(y)
+            args = (
+                *(pair(x, y, conjugate), m, n, k, rows, columns, marks),
+                *(stack_stride(x), stack_stride(y)),
+            )
+            grid = fill_grid(m, n, count_matrices(x))
+            module = module_for("fill", x.dtype)
+            self.device.launch(module, "mark_nonfinite", *grid, args)
+        return CudaFill(marks, rows, columns)
+
+    def apply_nonfinite(
+        self, fill: CudaFill, out: Array, alpha: complex, beta: complex, c: Array | None
+    ) -> None:
+        m, n = fill.marks.shape[-2:]
+        if fill.marks.size == 0:
+            return
+        out, c = listed(out), None if c is None else listed(c)
+        args = (
+            *(fill.marks, m, n, fill.rows, fill.columns, scalar(alpha), scalar(beta)),
+            *(matrix(c), out, strides(out)[0], stack_stride(c), stack_stride(out)),
+        )
+        grid = fill_grid(m, n, count_matrices(out))
+        self.device.launch(module_for("fill", out.dtype), "fill_nonfinite", *grid, args)
 
 
 def decode_residues(
@@ -129,75 +192,6 @@ def decode_and_close(
     grid = squares, squares, count_matrices(out)
     shared = 4 * _SIDE * _PITCH * system.num_moduli if mirrored else 0
     device.launch(module, "decode_and_close", grid, BLOCK, args, shared)
-
-
-@dataclass(frozen=True)
-class CudaFill:
-    """Which of +Inf, -Inf and NaN occur in each element that is reached.
-
-    Attributes
-    ----------
-    marks : (..., m, n) uint8
-        Anything where the row and the column are finite.
-    rows, columns : (..., m), (..., n) int32
-        Scaling exponents.
-    """
-
-    marks: Array
-    rows: Array
-    columns: Array
-
-    def __sizeof__(self) -> int:
-        return int(self.marks.nbytes)
-
-    def plus(self, other: "CudaFill") -> "CudaFill":
-        """Add these marks to those of another panel along k, whose memory they take.
-
-        What came before may belong to dask.
-        """
-        marks = np.bitwise_or(self.marks, other.marks, out=other.marks)
-        return replace(self, marks=marks)
-
-
-class CudaFills:
-    """Launches of fill.cu."""
-
-    device: CudaDevice
-
-    def find_nonfinite(
-        self,
-        x: Array,
-        y: Array,
-        rows: Array,
-        columns: Array,
-        conjugate: tuple[bool, bool],
-    ) -> CudaFill:
-        (*stack, m, k), n = x.shape, y.shape[-2]
-        marks = self.device.empty((*stack, m, n), np.uint8)
-        if marks.size:
-            x, y = listed(x), listed(y)
-            args = (
-                *(pair(x, y, conjugate), m, n, k, rows, columns, marks),
-                *(stack_stride(x), stack_stride(y)),
-            )
-            grid = fill_grid(m, n, count_matrices(x))
-            module = module_for("fill", x.dtype)
-            self.device.launch(module, "mark_nonfinite", *grid, args)
-        return CudaFill(marks, rows, columns)
-
-    def apply_nonfinite(
-        self, fill: CudaFill, out: Array, alpha: complex, beta: complex, c: Array | None
-    ) -> None:
-        m, n = fill.marks.shape[-2:]
-        if fill.marks.size == 0:
-            return
-        out, c = listed(out), None if c is None else listed(c)
-        args = (
-            *(fill.marks, m, n, fill.rows, fill.columns, scalar(alpha), scalar(beta)),
-            *(matrix(c), out, strides(out)[0], stack_stride(c), stack_stride(out)),
-        )
-        grid = fill_grid(m, n, count_matrices(out))
-        self.device.launch(module_for("fill", out.dtype), "fill_nonfinite", *grid, args)
 
 
 def fill_product(

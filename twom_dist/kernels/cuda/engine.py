@@ -14,8 +14,9 @@ from ..family import Family
 from ..limits import Shape, TileLimits, Update
 from ..protocol import Defaults
 from . import tuning
+from .analysis import CudaAnalyses
 from .cublas import align
-from .decode import CudaDecode, CudaFills
+from .decode import CudaDecode
 from .device import CudaDevice, open_device
 from .encoded import CudaEncoded, SharedPlanes
 from .finish import CudaFinish
@@ -48,10 +49,10 @@ from .workspace import (
 
 
 class CudaEngine(
+    CudaAnalyses,
     CudaRows,
     CudaResidues,
     CudaDecode,
-    CudaFills,
     CudaFinish,
     CudaFusedGemm,
     SharedPlanes,

@@ -28,8 +28,8 @@ from .launch import (
     strides,
 )
 from .multiply import multiply_planes
-from .norms import rule_args
 from .products import multiply_fused
+from .rows import rule_args
 from .scripts import Scripts
 from .sources import module_for
 

@@ -6,11 +6,11 @@ Both are calls of NVRTC and of the driver.
 import ctypes
 import hashlib
 import os
-import tempfile
 from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -76,15 +76,12 @@ def _digest(code: bytes) -> bytes:
 def _keep(path: Path, code: bytes) -> None:
     """Write so that other processes see the whole file or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(dir=path.parent)
+    partial = path.with_suffix(f".{uuid4().hex}")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(code)
-        os.chmod(partial, 0o644)
+        partial.write_bytes(code)
         os.replace(partial, path)
-    except OSError:
-        os.unlink(partial)
-        raise
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 @cache
