@@ -29,14 +29,9 @@ _MADE_OF = {"her2k": "gemm", "syr2k": "gemm"}
 # Those that take most come last.
 _COMPLEX, _REAL = ("complex64", "complex128"), ("float32", "float64")
 # Routines and dtypes that have a size of their own.
-KINDS = tuple(
-    (routine, dtype)
-    for dtypes, routines in (
-        (_REAL, ("gemm", "syrk")),
-        (_COMPLEX, ("gemm", "herk", "syrk")),
-    )
-    for dtype in dtypes
-    for routine in routines
+KINDS = (
+    *((routine, dtype) for dtype in _REAL for routine in ("gemm", "syrk")),
+    *((routine, dtype) for dtype in _COMPLEX for routine in ("gemm", "herk", "syrk")),
 )
 _revision = 0
 _answers: ContextVar[list[str] | None] = ContextVar("twom-dist-answers", default=None)

@@ -259,6 +259,13 @@ class Plan:
             each = f"{self.operations_per_modulus:.2g} ops a modulus"
             moduli += f", expected: the data decide; {each}"
         products = f"{self.num_int8_gemms} of tiles, {self.int8_operations:.3g} ops"
+        cuts = (
+            f"cut by tiles, and read whole for each: up to {self.chunk_reads:.3g} "
+            "times; rechunk the files, or give workers more memory"
+        )
+        moved = ["entries of op(A) and op(B)"] * (not self.streams)
+        moved += ["residues of C"] * (self.layers > 1)
+        what = " and ".join(moved) or "nothing"
         wave = f"the first of a job in {self.waves} waves, {_WHY_WAVES}"
         return [
             ("routine", self.routine + (f", {self.uplo}" if self.uplo else "")),
@@ -273,8 +280,8 @@ class Plan:
             ("workers", self._show_workers()),
             *([] if self._in_tasks else [("idle workers", f"{self.idle_workers}")]),
             *([("inputs", self._show_reads())] if self.streams else []),
-            *([("chunks", self._show_cuts())] if self.chunk_reads > 1 else []),
-            ("moved", f"{format_bytes(self.bytes_moved)}, {self._show_moved()}"),
+            *([("chunks", cuts)] if self.chunk_reads > 1 else []),
+            ("moved", f"{format_bytes(self.bytes_moved)}, {what}"),
             ("peak of a worker", self._show_peak()),
             *(("note", x) for x in self.notes),
         ]
@@ -320,15 +327,6 @@ class Plan:
         times = f"{nt} times" if triangle or mt == nt else f"A {nt} times, B {mt} times"
         times = "once" if mt == nt == 1 else times
         return f"read by the tasks that multiply them, {times}"
-
-    def _show_cuts(self) -> str:
-        times = f"up to {self.chunk_reads:.3g} times"
-        remedy = "rechunk the files, or give workers more memory"
-        return f"cut by tiles, and read whole for each: {times}; {remedy}"
-
-    def _show_moved(self) -> str:
-        moved = ["entries of op(A) and op(B)"] * (not self.streams)
-        return " and ".join(moved + ["residues of C"] * (self.layers > 1)) or "nothing"
 
     def _show_workers(self) -> str:
         if self._in_tasks:

@@ -16,10 +16,9 @@ from ..protocol import Defaults
 from . import tuning
 from .analysis import CudaAnalyses
 from .cublas import align
-from .decode import CudaDecode
+from .decode import CudaDecode, CudaFinish
 from .device import CudaDevice, open_device
 from .encoded import CudaEncoded, SharedPlanes
-from .finish import CudaFinish
 from .fused_gemm import CudaFusedGemm, fits
 from .hopper import LINE, ROW_GROUP
 from .launch import (

@@ -159,17 +159,14 @@ def encode_constants(system: ResidueSystem) -> Constants:
 # --- requantise, combine ----------------------------------------------------------
 
 
-def _requantise_entry(p: int) -> list[int]:
-    inverse, minus_p = reduction_constants(p)
-    # Sums are biased by 2^31; old residues are -128 at least.
-    start = -(1 << 31) % p + _round_up(128, p)
-    return [_pack_weights(1, p, 1)[0], start, inverse, minus_p]
-
-
 @cache
 def requantise_table(system: ResidueSystem) -> UInt32Array:
     """Tabulate {byte weights, start, inverse, -p}: (products, 4) uint32."""
-    entries = [_requantise_entry(product.p) for product in system.products]
+    entries = []
+    for p in (product.p for product in system.products):
+        # Sums are biased by 2^31; old residues are -128 at least.
+        start = -(1 << 31) % p + _round_up(128, p)
+        entries.append([*_pack_weights(1, p, 1), start, *reduction_constants(p)])
     return _frozen(np.array(entries, np.uint32))
 
 
