@@ -8,7 +8,7 @@ from typing import Any
 import dask
 
 from ..errors import INSTALL_CUDA, EngineUnavailableError
-from ..kernels.cpu.buffers import kept_bytes
+from ..kernels.cpu.buffers import kept
 from ..plan import Cluster
 from ..plan.cluster import DEVICE_THREADS, INTERPRETER_BYTES, PAUSE, MemoryBudget
 from ..workers.devices import WorkerDevice, measure_device
@@ -32,7 +32,7 @@ def budget_for_job(cluster: Cluster, client: Any = None) -> Cluster:
 
 def _measure(dask_worker: Any) -> tuple[int, Any]:
     # Earlier products leave buffers that the next one takes first.
-    memory = dask_worker.monitor.get_process_memory() - kept_bytes()
+    memory = dask_worker.monitor.get_process_memory() - kept.nbytes
     return int(memory), dask_worker.memory_manager.memory_pause_fraction
 
 

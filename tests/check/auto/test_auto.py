@@ -157,7 +157,7 @@ def test_this_machine_can_be_measured(folder, call):
     assert {*told["sizes"]} <= {*map(" ".join, choose.KINDS)}
     for kind, size in told["sizes"].items():
         routine, dtype = kind.split()
-        n = int(3 * size) + 1 if size else 10**5  # infinite is null
+        n = int(3 * size) + 2 if size else 10**5  # infinite is null
         assert is_native(chip, routine, n, n, n, dtype=dtype) == (size is None)
 
 

@@ -45,7 +45,7 @@ class KeptBuffers:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the next one may take."""
+        """Bytes that the next product may take."""
         with self._lock:
             self._collect()
             return sum(memory.nbytes for memory in self._memory.values())
@@ -95,11 +95,6 @@ class KeptBuffers:
 kept = KeptBuffers()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=kept.renew)
-
-
-def kept_bytes() -> int:
-    """Return the bytes that the next product finds."""
-    return kept.nbytes
 
 
 class _Memory(np.ndarray[Any, Any]):
