@@ -152,11 +152,10 @@ def add_findings(known: Explanation, found: Findings) -> Explanation:
         )
         # In A A^H both sides are the same rows.
         sides = [np.concatenate(left), np.concatenate(right or left)]
+    bits = (int(abs(e).max(initial=0)) for e in found.shifts or ())
     return replace(
         known,
-        equilibrated=max(
-            [int(abs(e).max(initial=0)) for e in found.shifts or ()] or [0]
-        ),
+        equilibrated=max(bits, default=0),
         exponents=tuple(map(_range, sides)),
         nonfinite=tuple(int((e >= NONFINITE_ROW).sum()) for e in sides),
     )

@@ -29,17 +29,15 @@ _BIAS = 128
 _LANES = 16
 
 
-def quarter_shape(shape: Shape) -> Shape:
-    """Sides of the quarters, as planes are padded."""
+def _cut(shape: Shape) -> tuple[Shape, int, int]:
+    """Cut a product: sides of quarters, their bytes, and products at once.
+
+    Sides are those of padded planes.
+    """
     m, n, k = (-(-size // 2) for size in shape)
-    return align(m, ROW_GROUP), align(n, ROW_GROUP), align(k, LINE)
-
-
-def _take_products(shape: Shape) -> tuple[int, int]:
-    """Bytes of the quarters of one product, and how many are multiplied at once."""
-    h, w, d = quarter_shape(shape)
+    h, w, d = align(m, ROW_GROUP), align(n, ROW_GROUP), align(k, LINE)
     each = 7 * (h * d + w * d + h * w)
-    return each, max(1, tuning.QUARTERS_BYTES // each)
+    return (h, w, d), each, max(1, tuning.QUARTERS_BYTES // each)
 
 
 def takes_quarters(device: CudaDevice, system: ResidueSystem, shape: Shape) -> bool:
@@ -50,7 +48,7 @@ def takes_quarters(device: CudaDevice, system: ResidueSystem, shape: Shape) -> b
     crossovers = tuning.CROSSOVERS[tuned.products[0]]
     if choose_levels(shape, (ROW_GROUP, ROW_GROUP, LINE), crossovers) == 0:
         return False
-    each, most = _take_products(shape)
+    _, each, most = _cut(shape)
     quarters = each * min(most, system.num_products)
     rest = workspace_bytes(device.total_bytes()) - working_bytes(system, shape, 0)
     # Planes and residues lie there already, beside what is free.
@@ -67,9 +65,7 @@ def multiply_in_quarters(
     before: Array | None,
 ) -> None:
     """Multiply the products `own` by halves, and add residues of their shape."""
-    whole = left.rows, right.rows, left.k
-    h, w, d = quarter_shape(whole)
-    _, most = _take_products(whole)
+    (h, w, d), _, most = _cut((left.rows, right.rows, left.k))
     for first in range(0, len(own), most):
         few = own[first : first + most]
         x = _spread(device, left, system, few, (h, d), False)

@@ -6,8 +6,6 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from typing import Any
 
-# Streams of threads that have ended, by device.
-_Spare = defaultdict[int, list[AbstractContextManager[Any]]]
 _numbers = count()
 
 
@@ -55,29 +53,28 @@ class Streams:
 class _Own(threading.local):
     """The streams of each thread, and a number that no other one has or had."""
 
-    def __init__(self, spare: "_Spare") -> None:
+    def __init__(self, spare: dict[int, list[Any]]) -> None:
         self.streams = _Streams(spare)
         self.number = next(_numbers)
 
 
 class _Streams(dict[int, AbstractContextManager[Any]]):
-    """The streams of one thread, by device; the next thread gets them when it ends.
+    """The streams of one thread, by device; others get those `spare` when it ends.
 
     Threads that leave dask's pool come and go, and CuPy keeps memory by stream.
     """
 
-    def __init__(self, spare: "_Spare") -> None:
+    def __init__(self, spare: dict[int, list[Any]]) -> None:
         self._spare = spare
 
     def __missing__(self, device: int) -> AbstractContextManager[Any]:
         import cupy
 
         try:
-            found = self._spare[device].pop()
+            self[device] = self._spare[device].pop()
         except IndexError:
-            found = cupy.cuda.Stream()
-        self[device] = found
-        return found
+            self[device] = cupy.cuda.Stream()
+        return self[device]
 
     def __del__(self) -> None:
         for device, stream in self.items():
