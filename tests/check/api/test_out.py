@@ -15,12 +15,10 @@ from twom_dist.errors import ArgumentError, PlanError
 N = 23
 
 
-def matrices(k=17):
-    return [random_matrix(N, k, seed=seed) for seed in (1, 2)]
+A, B = (random_matrix(N, 17, seed=seed) for seed in (1, 2))
 
 
 def test_what_is_not_multiplied_is_written_as_well():
-    A, B = matrices()
     out = np.full((N, N), np.nan, complex)
     assert td.zgemm(A, B, op_b="T", alpha=0, out=out) is out
     assert not out.any()
@@ -30,10 +28,10 @@ def test_what_is_not_multiplied_is_written_as_well():
     empty = np.zeros((3, 0, 5))
     assert td.gemm(np.ones((3, 0, 2)), np.ones((3, 2, 5)), out=empty) is empty
     # A stack, over C.
-    A, C = random_matrix(3 * N, 17, "c8").reshape(3, N, 17), np.ones((3, N, N), "c8")
+    x, C = random_matrix(3 * N, 17, "c8").reshape(3, N, 17), np.ones((3, N, N), "c8")
     for options in ({"beta": 0.5}, {"beta": 0.5, "num_moduli": 9}):
-        expected = td.herk(A, C=C.copy(), **options)
-        assert td.herk(A, C=C, out=C, **options) is C
+        expected = td.herk(x, C=C.copy(), **options)
+        assert td.herk(x, C=C, out=C, **options) is C
         assert same_bits(C, expected)
 
 
@@ -61,16 +59,16 @@ def strided(*steps):
 )
 def test_what_cannot_be_written_to_is_refused(out, kind):
     with raises(kind, "out"):
-        td.gemm(*matrices(), op_b="T", out=out)
+        td.gemm(A, B, op_b="T", out=out)
 
 
 def test_a_matrix_that_is_read_is_not_written_to():
     whole = random_matrix(60, 60, seed=1)
-    A, C, wide = whole[:N, :17], random_matrix(N, N), random_matrix(N, 24, seed=2)
+    x, C, wide = whole[:N, :17], random_matrix(N, N), random_matrix(N, 24, seed=2)
     overlaps = [
-        (A, whole[:N, 3:26], {}),
-        (A, wide[:, 1:], {"beta": 1, "C": wide[:, :-1]}),
-        (A, C, {"beta": 1, "C": C.T}),
+        (x, whole[:N, 3:26], {}),
+        (x, wide[:, 1:], {"beta": 1, "C": wide[:, :-1]}),
+        (x, C, {"beta": 1, "C": C.T}),
     ]
     for x in (whole[:21, :21], whole.T[:21, 20:41], whole[40:19:-1, 20::-1]):
         for out in (whole[20:41, 20:41], whole.T[20:41, 20:41][::-1]):

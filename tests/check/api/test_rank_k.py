@@ -13,12 +13,9 @@ from twom_dist import her2k, herk, syr2k, syrk
 N, K = 37, 23
 
 
-def matrix(seed=1, dtype="complex128", shape=(N, K)):
-    return random_matrix(*shape, dtype, 1.0, seed)
-
-
 def operands(routine):
-    return [matrix(seed) for seed in (1, 2)[: 1 + (routine in (her2k, syr2k))]]
+    count = 2 if routine in (her2k, syr2k) else 1
+    return [random_matrix(N, K, seed=seed) for seed in range(count)]
 
 
 def transpose(x, routine):
@@ -38,7 +35,7 @@ def test_rank_2k_is_the_sum_of_two_products(tile, routine):
 
 def test_rank_2k_updates_multiply_all_of_a_diagonal_tile():
     """Of rows so long that they are multiplied a few at a time."""
-    A, B = (matrix(seed, "float32", (200, 2000)) for seed in (1, 2))
+    A, B = (random_matrix(200, 2000, "float32", seed=seed) for seed in (1, 2))
     C = syr2k(A, B)  # first: memory of the other product would hide what is left out
     Y = td.gemm(A, B, op_b="T")
     assert (Y + Y.T == C).all()
@@ -55,7 +52,7 @@ def test_a_triangle_is_that_of_the_whole(routine, uplo, alpha, shape):
     part = np.triu if uplo == "upper" else np.tril
     expected = whole if uplo == "full" else part(whole)
     assert (routine(*given, alpha=alpha, uplo=uplo) == expected).all()
-    C = matrix(3, shape=whole.shape)
+    C = random_matrix(*whole.shape, seed=3)
     expected = part(whole + 2 * C)
     if routine in (herk, her2k):
         np.fill_diagonal(expected.imag, 0)
@@ -71,7 +68,7 @@ def test_a_triangle_is_that_of_the_whole(routine, uplo, alpha, shape):
 
 
 def test_what_nobody_asks_for_is_not_made():
-    C = herk(da.from_array(matrix(), chunks=(10, K)))
+    C = herk(da.ones((N, K), chunks=(10, K)))
     for part in (C[:10, :10], C[30:, :10], C[:10, 30:]):
         (culled,) = dask.optimize(part)
         assert count_stages(culled)["twom-product"] == 1

@@ -17,9 +17,8 @@ JOB = JobSummary(
     *((2, 2, 3), 2, "2m", 8, "cpu", 2.0, 1, 4 * 10**9),
     missing={HOSTILE: 3},
 )
-REPORT = Report(
-    (Finding("GPU", "ok", "none"), Finding("disk", "warning", HOSTILE, "Clean up"))
-)
+FINDINGS = Finding("GPU", "ok", "none"), Finding("disk", "warning", HOSTILE, "Clean up")
+REPORT = Report(FINDINGS)
 EXPLAINED = td.explain(td.gemm, np.eye(3), np.eye(3))
 SHOWN = [
     td.plan(td.herk, (300, 200), n_workers=4, num_moduli=12),
