@@ -132,7 +132,6 @@ def tune(engine: EngineName = "auto") -> Crossovers:
 
 
 def _library(engine: str) -> tuple[Any, Callable[[], object]]:
-    """Return what makes arrays, and what waits for them."""
     if engine == "cpu":
         return import_module("numpy"), lambda: None
     cupy = import_module("cupy")

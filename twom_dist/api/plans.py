@@ -222,7 +222,6 @@ def _plan_lazy(posed: Problem, call: Call, cluster: Cluster) -> Plan:
 def _tiles(
     posed: Problem, chunks: ChunksLike | None, cluster: Cluster
 ) -> tuple[Chunks, Chunks, Chunks]:
-    """Expand chunks, or choose them, along m, n and k."""
     (m, n, k), routine = posed.shape, posed.spec.routine
 
     def count_cells(tile: int) -> int:

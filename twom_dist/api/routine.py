@@ -60,7 +60,6 @@ def compute_call(call: Call) -> Any:
 
 
 def _computing(ask: Callable[..., Call]) -> Any:
-    """Return the public function, which computes the call that `ask` returns."""
     show_options(ask)
 
     @wraps(ask)
@@ -87,7 +86,6 @@ def _computing_each(matrices: str, build: Callable[..., Call]) -> Any:
 
 
 def _ask_for(row: Routine, build: Callable[..., Call]) -> Any:
-    """Return the function that asks for one update, with its own documentation."""
     names: dict[str, Any] = {**signature(build).parameters}
     del names["routine"]
     # A function of both kinds of updates is given no B for those of one matrix.
@@ -207,7 +205,6 @@ def ask(
 
 
 def _refuse(routine: Any, caller: str) -> PlanError:
-    """Return the error for what is not a routine, with one to give instead."""
     if hasattr(routine, "shape") or isinstance(routine, tuple | list):
         problem = f"{caller} is given matrices alone"
         remedy = f"The routine comes first, as in td.{caller}(td.gemm, A, B)"

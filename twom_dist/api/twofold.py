@@ -19,12 +19,7 @@ __all__ = ["gemm", "her2k", "herk", "syr2k", "syrk"]
 
 @pair_of_two
 def gemm(
-    A: Any,
-    B: Any,
-    *,
-    op_a: Op = "N",
-    op_b: Op = "N",
-    **options: Unpack[OptionsDict],
+    A: Any, B: Any, *, op_a: Op = "N", op_b: Op = "N", **options: Unpack[OptionsDict]
 ) -> Call:
     """Compute ``op(A) op(B)`` as the sum of two arrays, to twice the digits.
 

@@ -4,14 +4,7 @@ Each function's own options reach its signature through a parameter specificatio
 """
 
 from collections.abc import Callable
-from typing import (
-    Any,
-    Concatenate,
-    ParamSpec,
-    Protocol,
-    cast,
-    overload,
-)
+from typing import Any, Concatenate, ParamSpec, Protocol, cast, overload
 
 from ..problem.call import Call
 from ..typing import (

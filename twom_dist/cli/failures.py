@@ -108,7 +108,6 @@ def begin_work() -> Any:
 
 
 def _describe(error: BaseException) -> TwomError:
-    """Say what is wrong and what to do."""
     if isinstance(error, TwomError):
         return error
     if isinstance(error, click.UsageError):
@@ -121,7 +120,6 @@ def _describe(error: BaseException) -> TwomError:
 
 
 def _end(ctx: click.Context, error: BaseException) -> int:
-    """Tell of an error, and return the exit code."""
     arguments, said = ctx.meta[ARGUMENTS], _describe(error)
     early = isinstance(error, TwomError | click.UsageError)
     early = early and not ctx.meta.get(_AT_WORK)

@@ -20,8 +20,7 @@ _AGAIN = "the same call of multiply_files or update_files"
 
 
 @click.command(
-    params=[click.Argument(["path"]), *COMMON_OPTIONS],
-    short_help="Describe a matrix.",
+    params=[click.Argument(["path"]), *COMMON_OPTIONS], short_help="Describe a matrix."
 )
 def info(path: str, as_json: bool) -> None:
     """Print shape, dtype, chunks and origin of a stored matrix."""
@@ -72,7 +71,6 @@ def _describe_matrix(path: str) -> dict[str, Any]:
 
 
 def _tell_origin(manifest: dict[str, Any]) -> str:
-    """Say what a complete output of ours was made of."""
     made, accuracy = manifest["made"], manifest["accuracy"]
     taken = f"{accuracy['method']}, {accuracy['num_moduli']} moduli"
     if not accuracy["num_moduli"]:

@@ -27,11 +27,7 @@ _OPTIONS = [
     *opt.SHARED_OPTIONS,
     opt.SCALING_OPTION,
     opt.EXACT_OPTION,
-    option(
-        "--n-workers",
-        opt.COUNT,
-        "Number of workers [default: as for gemm here].",
-    ),
+    option("--n-workers", opt.COUNT, "Number of workers [default: as for gemm here]."),
     option(
         "--threads-per-worker",
         opt.COUNT,
@@ -110,7 +106,6 @@ def plan(
 def _find(
     name: str, path: str | None, shape: tuple[int, int] | None
 ) -> str | tuple[int, int]:
-    """Return the path of a file or the shape, whichever is given."""
     if (path is None) == (shape is None):
         problem = f"either a file or a shape of {name} is needed"
         remedy = f"Give the path of a file, or --shape-{name.lower()}"

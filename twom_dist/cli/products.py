@@ -137,7 +137,6 @@ def _run_job(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Run a job on workers that are there, or start some, and print its summary."""
     from ..jobs import begin, claim, compute
     from ..plan.show import name_count
     from ..run.advice import advise_method, advise_op

@@ -55,10 +55,7 @@ def find_workers(
 
 @contextmanager
 def connect(
-    scheduler: str | None,
-    scheduler_file: str | None,
-    timeout: float,
-    **others: Any,
+    scheduler: str | None, scheduler_file: str | None, timeout: float, **others: Any
 ) -> Iterator[Any]:
     """Yield a client of a scheduler that answers and has a worker, if one is named.
 

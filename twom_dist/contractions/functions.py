@@ -18,12 +18,7 @@ from ..problem.matrices import check_out
 from ..problem.options import OptionsDict
 from .arrays import as_operands, reduce_to
 from .intercept import contraction
-from .pair import (
-    are_plain,
-    contract_pair,
-    differ_first,
-    multiply_plain,
-)
+from .pair import are_plain, contract_pair, differ_first, multiply_plain
 from .path import contract_network, find_path
 from .subscripts import (
     Term,
@@ -42,12 +37,7 @@ _BY_SIZE = OptionsDict(method=AUTO_METHOD)
 @as_contraction
 @contraction
 def matmul(
-    x1: Any,
-    x2: Any,
-    /,
-    *,
-    out: Any = None,
-    **options: Unpack[OptionsDict],
+    x1: Any, x2: Any, /, *, out: Any = None, **options: Unpack[OptionsDict]
 ) -> Any:
     """Multiply matrices, vectors and stacks of matrices, as numpy.matmul does.
 
@@ -118,12 +108,7 @@ def _matmul(choice: Choice, out: Any, x1: Any, x2: Any) -> Any:
 
 @as_contraction
 @contraction
-def tensordot(
-    a: Any,
-    b: Any,
-    axes: Any = 2,
-    **options: Unpack[OptionsDict],
-) -> Any:
+def tensordot(a: Any, b: Any, axes: Any = 2, **options: Unpack[OptionsDict]) -> Any:
     """Sum products over axes of two arrays, as numpy.tensordot does.
 
     Parameters

@@ -80,12 +80,7 @@ def contract_pair(
 
 
 def is_weighed(
-    a: Any,
-    b: Any,
-    terms: tuple[Term, Term],
-    output: Term,
-    choice: Choice,
-    letter: str,
+    a: Any, b: Any, terms: tuple[Term, Term], output: Term, choice: Choice, letter: str
 ) -> bool:
     """Tell whether two operands are multiplied by gemm over one letter, and by int8."""
     a, b, _, layout = _reduce(a, b, terms, output)
@@ -117,11 +112,7 @@ def _is_surely_native(a: Any, b: Any, layout: PairLayout, choice: Choice) -> boo
 
 
 def _make_call(
-    a: Any,
-    b: Any,
-    layout: PairLayout,
-    update: Update | None,
-    choice: Choice,
+    a: Any, b: Any, layout: PairLayout, update: Update | None, choice: Choice
 ) -> Call:
     left, right = layout.left.op, layout.right.op
     ops: tuple[Op, ...] = (left, right)

@@ -99,7 +99,6 @@ def reduce_each(
 
 
 def _find_diagonals(term: Term) -> tuple[tuple[tuple[int, int], ...], Term]:
-    """Find diagonals, and the letters after they are taken."""
     letters, diagonals = list(term), []
     for letter in dict.fromkeys(term):
         while letters.count(letter) > 1:

@@ -111,7 +111,6 @@ def _convert_block(x: Any, name: str, dtype: str, block_id: Any = ()) -> Any:
 
 
 def _convert(x: Any, name: str, dtype: str, block: Any = None) -> tuple[Any, int]:
-    """Convert an array in memory."""
     largest = find_largest(x, name, largest_whole(x.dtype), block=block)
     shape, parts = x.shape, x
     if x.dtype.kind == "c":

@@ -157,7 +157,6 @@ def _take(pairs: bool, A: Any, B: Any) -> tuple[bool, _Integers, _Integers]:
 
 
 def _as_integers(x: Any, name: str) -> _Integers:
-    """Return a matrix of integers with its largest magnitude."""
     if is_floating(x.dtype):
         return _Integers(*convert(x, name))
     if not is_dask(x) and x.dtype.hasobject:
@@ -199,7 +198,6 @@ def _pose(terms: Terms, a: Any, b: Any, family: Family) -> Problem:
 
 
 def _split(x: _Integers) -> list[_Integers]:
-    """Return the limbs of a matrix, or the matrix itself if one will do."""
     count = count_limbs(x.largest)
     if count == 1:
         return [x]
@@ -230,7 +228,6 @@ def _is_quick_for_python(x: _Integers, y: _Integers, posed: Problem) -> bool:
 
 
 def _multiply_objects(x: Any, y: Any, pairs: bool) -> Any:
-    """Multiply as Python's integers."""
     x, y = x.astype(object), y.astype(object)
     if not pairs:
         return x @ y
@@ -239,7 +236,6 @@ def _multiply_objects(x: Any, y: Any, pairs: bool) -> Any:
 
 
 def _multiply(x: _Integers, y: _Integers, posed: Problem, pairs: bool) -> list[Any]:
-    """Return the components of the exact product of two matrices, or limbs."""
     bound = (1 + pairs) * posed.shape[2] * x.largest * y.largest
     if bound > LARGEST_SUM:
         raise PlanError(
@@ -269,7 +265,6 @@ def _multiply(x: _Integers, y: _Integers, posed: Problem, pairs: bool) -> list[A
 def _finish(
     places: Sequence[tuple[int, int]], dtype: str, pairs: bool, *components: Any
 ) -> Any:
-    """Combine components in memory to the product."""
     with portable_errors():
         if pairs:
             components = tuple(
@@ -283,7 +278,6 @@ def _finish(
 
 
 def _finish_lazily(finish: Any, components: list[Any], dtype: Any, pairs: bool) -> Any:
-    """Combine components to the product, chunk by chunk."""
     from dask.array import map_blocks
 
     first = components[0]

@@ -74,7 +74,6 @@ def show(dims: Iterable[Hashable]) -> str:
 
 
 def _offer(option: str, dims: Iterable[Hashable]) -> str:
-    """List what an option may be given as."""
     return " or ".join(f"{option}={x!r}" for x in dims)
 
 
@@ -107,7 +106,6 @@ def _find_dim(names: Any, operands: Mapping[str, Any]) -> Dims:
 
 
 def _find_parts(pairs: Any, named: Dims, operands: Mapping[str, Any]) -> Dims:
-    """Return the dimension of real and imaginary parts, if there is one."""
     for name, x in operands.items():
         free = [y for y in x.dims if y not in named and x.sizes[y] == 2]
         offer = _offer("pairs", free or ["name"])

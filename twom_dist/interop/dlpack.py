@@ -96,7 +96,6 @@ def _import(importer: GiveBack | None, result: Any) -> Any:
 
 
 def _is_foreign(x: Any) -> bool:
-    """Tell an array of another library that speaks DLPack."""
     ours = isinstance(x, np.ndarray) or family_of(x) == "cupy"
     return not ours and hasattr(type(x), "__dlpack__")
 
@@ -125,7 +124,6 @@ def _take(x: Any, name: str) -> Any:
 
 
 def _take_dlpack(x: Any, name: str) -> Any:
-    """View an array of another library as one of NumPy, or of CuPy."""
     if getattr(x, "requires_grad", False):
         raise ArgumentError(
             f"{name} requires a gradient, but products here have none",

@@ -167,7 +167,6 @@ def _label_columns(x: Any, rows: Dims) -> Any:
 
 
 def _check_aligned(*arrays: Any) -> None:
-    """Refuse labels of a dimension that differ, in what they are or in their order."""
     try:
         sys.modules["xarray"].align(*arrays, join="exact", copy=False)
     except ValueError as error:

@@ -31,10 +31,7 @@ Report = Callable[[Progress], None]
 
 
 def run_job(
-    job: Job,
-    client: Any = None,
-    tile: int | None = None,
-    progress: Any = None,
+    job: Job, client: Any = None, tile: int | None = None, progress: Any = None
 ) -> JobSummary:
     """Start or continue the output of a job on a client's workers, or in threads."""
     if progress is not None and not callable(progress):

@@ -157,7 +157,6 @@ def persist(collections: Sequence[Any], client: Any, threads: int) -> Sequence[A
 
 
 def _collect(collection: Any, client: Any, done: Callable[[Any], None]) -> None:
-    """Call `done` with the future of each finished task, then release it."""
     from distributed import futures_of
 
     watch = Watch(client)

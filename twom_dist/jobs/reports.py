@@ -241,7 +241,6 @@ def find_status(path: str | os.PathLike[str]) -> Status:
 def _describe(
     name: str, signs: Signs, output: Output, manifest: Mapping[str, Any]
 ) -> Status:
-    """Describe an unfinished output."""
     run, made = manifest.get(RUN, {}), manifest.get("made", {})
     routine = made.get("routine", "")
     written = output.find_times()

@@ -83,7 +83,6 @@ def make_tasks(
 
 
 def _of_wave(found: Findings, rows: Blocks, columns: Blocks, spec: Spec) -> Findings:
-    """Restrict findings to the rows of a wave."""
     if found.measured is None:
         return found._replace(spec=spec)
     measured = {}
@@ -144,5 +143,4 @@ def _check_tile(output: Output, cell: Cell) -> Array:
 
 
 def _placeholder() -> Array:
-    """Return a placeholder for a written tile."""
     return np.ones((1, 1), np.int8)

@@ -113,7 +113,6 @@ class Watch:
             raise _gone(self._client)
 
     def _look(self) -> None:
-        """Raise if waiting has become pointless."""
         self._check_connection()
         try:
             workers, busy, paused = ask(self._client.run_on_scheduler, survey)

@@ -102,9 +102,7 @@ _entered: ContextVar[_Entry | None] = ContextVar("twom-dist-use", default=None)
 @checked
 @partial(show_options, method=AUTO_METHOD)
 def use(
-    *,
-    strict: bool = False,
-    **options: Unpack[OptionsDict],
+    *, strict: bool = False, **options: Unpack[OptionsDict]
 ) -> AbstractContextManager[ProductCounts]:
     """Multiply what a program multiplies with dask or CuPy, in a block.
 
@@ -200,7 +198,6 @@ def _outside() -> Iterator[_Entry | None]:
 def _answer(
     name: str, read: Read, original: Callable[..., Any], /, *args: Any, **more: Any
 ) -> Any:
-    """Compute a call of another library, or have the library do so."""
     with _outside() as block:
         if block is None:
             return original(*args, **more)

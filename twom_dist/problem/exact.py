@@ -83,7 +83,6 @@ class Integers:
         return _limit(self.a, left), _limit(self.b, right)
 
     def _count_terms(self, routine: Routine, k: int) -> int:
-        """Count the products of parts that are added up in a part of a result."""
         return (2 if self.is_complex else 1) * k * (2 if routine.sums else 1)
 
     def choose_system(self, routine: Routine, method: str, k: int) -> ResidueSystem:
@@ -120,7 +119,6 @@ class Integers:
 
 
 def _find_magnitude(x: Header) -> int | None:
-    """Return the largest magnitude of the entries of a matrix; None if unknown."""
     if x.largest is not None or is_floating(x.dtype):
         return x.largest
     return largest_magnitude(x.dtype)

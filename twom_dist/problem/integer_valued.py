@@ -110,7 +110,6 @@ def _as_parts(rows: Any) -> Any:
 def _find_first(
     x: Any, parts: Any, start: int, limit: int, origin: tuple[int, int]
 ) -> tuple[str, float]:
-    """Find the first part that is not taken: the index of its entry, and its value."""
     xp = namespace(parts)
     taken = (xp.abs(parts) <= limit) & (xp.rint(parts) == parts)
     row, column = divmod(int(taken.argmin()), parts.shape[-1])

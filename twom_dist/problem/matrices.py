@@ -214,10 +214,7 @@ def read_shape(
 
 
 def check_out(
-    out: Any,
-    matrices: Iterable[Any],
-    shape: tuple[int, ...],
-    dtype: np.dtype[Any],
+    out: Any, matrices: Iterable[Any], shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> None:
     """Refuse an `out` that the result of the matrices cannot be written to."""
     given = [x for x in matrices if x is not None]

@@ -53,7 +53,6 @@ def check_sizes(
 def _advise_ops(
     left: tuple[int, int], right: tuple[int, int], op_a: Op, op_b: Op
 ) -> str:
-    """Name the operand that has to be turned for the product, if one would do."""
     if left[1] == right[1]:
         return f"Give {_turned('op_b', op_b)}, which fits"
     return f"Give {_turned('op_a', op_a)}, which fits" if left[0] == right[0] else ""
@@ -75,7 +74,6 @@ def same_sizes(x: Iterable[Any], y: Iterable[Any]) -> bool:
 
 
 def _check_known(named: list[tuple[Any, str]], inner: tuple[Any, Any]) -> None:
-    """Refuse unknown sizes along k, and those of stacks."""
     along_k = [
         (name, " along k") for name, k in zip("AB", inner, strict=True) if is_unknown(k)
     ]

@@ -45,7 +45,6 @@ def export(output: Output, location: Location, path: str) -> str:
 
 
 def _write_npy(output: Output, path: str) -> None:
-    """Write the header, then each tile into its place."""
     n, itemsize = output.shape[1], output.dtype.itemsize
     fields = {
         "descr": npy_format.dtype_to_descr(output.dtype),

@@ -113,7 +113,6 @@ def _heartbeat(stream: IO[bytes]) -> Iterator[None]:
 
 
 def _is_at(path: str, stream: IO[bytes]) -> bool:
-    """Return True if an open file still has this name."""
     try:
         return os.path.samefile(path, stream.fileno())
     except FileNotFoundError:

@@ -31,7 +31,6 @@ class Location:
     format: str
 
     def __str__(self) -> str:
-        """Return ``path`` or ``path::member``."""
         return self.path if self.member is None else f"{self.path}::{self.member}"
 
 

@@ -114,7 +114,6 @@ class StoredMatrix(ABC):
         return {}
 
     def __dask_tokenize__(self) -> tuple[str, ...]:
-        """Return the values from which dask makes the matrix's name in a graph."""
         kind = f"{self.shape}-{self.dtype.str}"
         stamp = f"{self.fingerprint} {self.changed}"
         return ("twom-stored-matrix", str(self.location), kind, stamp)

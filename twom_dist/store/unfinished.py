@@ -136,7 +136,6 @@ class Unfinished:
             raise StoreError(problem, "Look inside it first", "folder-holds-others")
 
     def _check_target(self, overwrite: bool) -> None:
-        """Refuse a target that exists, unless it may be replaced."""
         target, form = self.location.path, self.location.format
         if not tree.exists(target):
             return
