@@ -22,7 +22,8 @@ from ..problem.arguments import checked
 from ..problem.choice import choose
 from ..testing import random_matrix
 from ..typing import EngineName
-from . import gemm, updates
+from .gemm import gemm
+from .updates import herk, syrk
 
 # Sides of products, searched by halves.
 SIDES = (128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
@@ -32,11 +33,7 @@ SIDES = (128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
 SECONDS = 12.0
 # The most rounds of a side.
 ROUNDS = 5
-_ROUTINES: dict[str, Any] = {
-    "gemm": gemm.gemm,
-    "herk": updates.herk,
-    "syrk": updates.syrk,
-}
+_ROUTINES: dict[str, Any] = {"gemm": gemm, "herk": herk, "syrk": syrk}
 
 
 @dataclass(frozen=True)

@@ -103,12 +103,8 @@ def multiply_files(
     ...     print(summary.tiles, np.load(c)[0])
     (1, 1, 1) [14.+0.j  0.-3.j]
     """
-    job = open_job(
-        _ask(multiply_files, routine, options, A=a, B=b, C=c),
-        output,
-        overwrite=overwrite,
-        refuse_missing=refuse_missing,
-    )
+    call = _ask(multiply_files, routine, options, A=a, B=b, C=c)
+    job = open_job(call, output, overwrite=overwrite, refuse_missing=refuse_missing)
     return run_job(job, client, chunks, progress)
 
 
@@ -166,12 +162,8 @@ def update_files(
     ...     print(summary.tiles, np.load(c)[1])
     (1, 1, 1) [0.+3.j 1.+0.j]
     """
-    job = open_job(
-        _ask(update_files, routine, options, A=a, B=b, C=c),
-        output,
-        overwrite=overwrite,
-        refuse_missing=refuse_missing,
-    )
+    call = _ask(update_files, routine, options, A=a, B=b, C=c)
+    job = open_job(call, output, overwrite=overwrite, refuse_missing=refuse_missing)
     return run_job(job, client, chunks, progress)
 
 

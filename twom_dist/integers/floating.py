@@ -9,7 +9,7 @@ from ..interop.dlpack import adopt
 from ..interop.labelled import is_labelled, map_values
 from ..kernels.family import empty_block, family_of, namespace
 from ..problem.arguments import checked
-from ..problem.integer_valued import find_largest, is_floating, largest_whole
+from ..problem.integer_valued import as_parts, find_largest, is_floating, largest_whole
 from ..problem.matrices import as_array, is_dask
 
 
@@ -112,10 +112,7 @@ def _convert_block(x: Any, name: str, dtype: str, block_id: Any = ()) -> Any:
 
 def _convert(x: Any, name: str, dtype: str, block: Any = None) -> tuple[Any, int]:
     largest = find_largest(x, name, largest_whole(x.dtype), block=block)
-    shape, parts = x.shape, x
-    if x.dtype.kind == "c":
-        dense = namespace(x).ascontiguousarray(x)
-        shape, parts = (*shape, 2), dense.view(dense.real.dtype)
+    parts, shape = as_parts(x), (*x.shape, 2) if x.dtype.kind == "c" else x.shape
     bounds = np.iinfo(dtype)
     if bounds.min == 0 and parts.size and parts.min() < 0:
         problem = f"{name} has a negative part, which {dtype} cannot hold"

@@ -69,13 +69,12 @@ def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
 
 def describe_run(job: Job, place: Unfinished) -> Manifest:
     """Describe a run of a job: where and since when, and what to type to continue."""
-    phase = LOOKING if job.spec.looks else MULTIPLYING
     return {
         "output": str(place.location),
         "host": gethostname(),
         "since": time.time(),
         "command": job.command,
-        "phase": phase,
+        "phase": LOOKING if job.spec.looks else MULTIPLYING,
     }
 
 

@@ -67,9 +67,8 @@ class Run:
         job, layout = self.job, replace(self.layout, spec=found.spec)
         if job.spec.data_driven:
             system = None if found.spec.native else found.spec.system
-            known = found.spec.rho, found.spec.decided_by
-            settled = job.spec.with_moduli(system, *known)
-            job = replace(job, spec=settled)
+            rho, decided_by = found.spec.rho, found.spec.decided_by
+            job = replace(job, spec=job.spec.with_moduli(system, rho, decided_by))
             if system is None:
                 warn_of_native()
         if job.system is None:
@@ -84,18 +83,14 @@ class Run:
             self.place.keep(pack(found, self.layout.spec))
         return replace(self, job=job, layout=layout)
 
-    def check_whole(self) -> None:
-        """Refuse to go on without a tile, which would be read as zeros."""
+    def finish(self, commit: Callable[[], None] = lambda: None) -> None:
+        """Give the output its name; refuse a lost tile, which would read as zeros."""
         gone = self.layout.num_computed - len(self.finished())
         # Tiles without entries are not written.
         if gone and 0 not in self.output.shape:
             problem = f"{gone} tiles in {self.place.folder!r} are gone"
             remedy = "Run the same job again, and keep others out of that folder"
             raise StoreError(problem, remedy, "tiles-gone")
-
-    def finish(self, commit: Callable[[], None] = lambda: None) -> None:
-        """Give the output its name, if all of its tiles are there."""
-        self.check_whole()
         self.place.finish(self.output, self.manifest["overwrite"], commit)
 
 

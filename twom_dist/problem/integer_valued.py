@@ -89,7 +89,7 @@ def find_largest(
     rows = x.reshape(-1, x.shape[-1])
     step = max(1, _AT_ONCE[family_of(x)] // x.shape[-1])
     for start in range(0, len(rows), step):
-        parts = _as_parts(rows[start : start + step])
+        parts = as_parts(rows[start : start + step])
         largest = xp.abs(parts).max()
         # Comparisons with NaN are false.
         if not (largest <= limit and (xp.rint(parts) == parts).all()):
@@ -100,7 +100,7 @@ def find_largest(
     return found
 
 
-def _as_parts(rows: Any) -> Any:
+def as_parts(rows: Any) -> Any:
     """View rows of numbers as rows of their parts, copied unless they are dense."""
     if rows.dtype.kind != "c":
         return rows
