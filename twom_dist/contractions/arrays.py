@@ -37,11 +37,9 @@ def _check(x: Any, name: str) -> None:
             "dtype",
         )
     if any(map(is_unknown, x.shape)):
-        raise PlanError(
-            f"{name} has chunks of unknown size",
-            "Call its method compute_chunk_sizes() first",
-            "unknown-chunks",
-        )
+        problem = f"{name} has chunks of unknown size"
+        remedy = "Call its method compute_chunk_sizes() first"
+        raise PlanError(problem, remedy, "unknown-chunks")
 
 
 def strides_of(x: Any) -> Sizes:

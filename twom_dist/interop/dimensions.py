@@ -93,11 +93,9 @@ def _find_dim(names: Any, operands: Mapping[str, Any]) -> Dims:
     dim = _as_dims(names)
     for name, x in operands.items():
         if not {*dim} <= {*x.dims} or len({*dim}) != len(dim) or not dim:
-            raise PlanError(
-                f"{name} has the dimensions {show(x.dims)}, but dim is {names!r}",
-                "Name one or several that every matrix has, each once",
-                "dim",
-            )
+            problem = f"{name} has the dimensions {show(x.dims)}, but dim is {names!r}"
+            remedy = "Name one or several that every matrix has, each once"
+            raise PlanError(problem, remedy, "dim")
     # Those of coordinates may differ.
     chunks = [x.variable.chunksizes for x in operands.values()]
     cuts = {y: max(len(x.get(y, ())) for x in chunks) for y in dim}

@@ -125,21 +125,17 @@ def _take(x: Any, name: str) -> Any:
 
 def _take_dlpack(x: Any, name: str) -> Any:
     if getattr(x, "requires_grad", False):
-        raise ArgumentError(
-            f"{name} requires a gradient, but products here have none",
-            "Give what its method detach() returns",
-            "gradient",
-        )
+        problem = f"{name} requires a gradient, but products here have none"
+        remedy = "Give what its method detach() returns"
+        raise ArgumentError(problem, remedy, "gradient")
     for note, method, word in _NOTES:
         if hasattr(x, note) and getattr(x, note)():
             remedy = f"Give what its method {method}() returns"
             if note == "is_conj" and name in ("A", "B"):
                 remedy += f", or in gemm X and op_{name.lower()}='C' for X.mH"
-            raise ArgumentError(
-                f"{name} is the {word} of what lies in its memory",
-                "Give a tensor of its own" if name == "out" else remedy,
-                "lazy-view",
-            )
+            problem = f"{name} is the {word} of what lies in its memory"
+            remedy = "Give a tensor of its own" if name == "out" else remedy
+            raise ArgumentError(problem, remedy, "lazy-view")
     try:
         device = int(x.__dlpack_device__()[0])
         if device in _HOST:
@@ -149,11 +145,9 @@ def _take_dlpack(x: Any, name: str) -> Any:
 
             return cupy.from_dlpack(x)
     except ImportError as error:
-        raise EngineUnavailableError(
-            f"{name} lies on a CUDA device, and CuPy is not installed",
-            f"Install it with {INSTALL_CUDA}",
-            "no-cupy",
-        ) from error
+        problem = f"{name} lies on a CUDA device, and CuPy is not installed"
+        remedy = f"Install it with {INSTALL_CUDA}"
+        raise EngineUnavailableError(problem, remedy, "no-cupy") from error
     except Exception as error:  # the other library raises what it likes
         kind, reason = type(x), f"{type(error).__name__}: {error}".splitlines()[0]
         raise ArgumentError(
@@ -162,11 +156,8 @@ def _take_dlpack(x: Any, name: str) -> Any:
             "",
             "not-a-matrix",
         ) from None
-    raise ArgumentError(
-        f"{name} lies on a device of type {device}, where no engine multiplies",
-        "Copy it to the host",
-        "device-kind",
-    )
+    problem = f"{name} lies on a device of type {device}, where no engine multiplies"
+    raise ArgumentError(problem, "Copy it to the host", "device-kind")
 
 
 def _writable(x: Any, view: Any) -> Any:

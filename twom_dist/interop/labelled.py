@@ -131,21 +131,16 @@ def _check_kind(name: str, x: Any, routine: str) -> None:
     if is_labelled(x):
         if any(map(is_unknown, x.shape)):
             # xarray compares sizes, and NaN is like none.
-            raise PlanError(
-                f"{name} has chunks of unknown size",
-                f"Call {name}.data.compute_chunk_sizes() first",
-                "unknown-chunks",
-            )
+            problem = f"{name} has chunks of unknown size"
+            remedy = f"Call {name}.data.compute_chunk_sizes() first"
+            raise PlanError(problem, remedy, "unknown-chunks")
         return
     found = f"{kind.__module__.split('.')[0]}.{kind.__name__}"
     remedy = f"Make DataArrays of all matrices, or call td.{routine}"
     if found == "xarray.Dataset":
         remedy = f"Choose one of its variables, as {name}['variable']"
-    raise ArgumentError(
-        f"dim names a dimension of DataArrays, but {name} is a {found}",
-        remedy,
-        "not-labelled",
-    )
+    problem = f"dim names a dimension of DataArrays, but {name} is a {found}"
+    raise ArgumentError(problem, remedy, "not-labelled")
 
 
 def _label_columns(x: Any, rows: Dims) -> Any:
@@ -170,8 +165,6 @@ def _check_aligned(*arrays: Any) -> None:
     try:
         sys.modules["xarray"].align(*arrays, join="exact", copy=False)
     except ValueError as error:
-        raise PlanError(
-            f"labels or sizes of a dimension that matrices share differ ({error})",
-            "Select what they have in common with xarray.align",
-            "labels",
-        ) from None
+        problem = f"labels or sizes of a dimension that matrices share differ ({error})"
+        remedy = "Select what they have in common with xarray.align"
+        raise PlanError(problem, remedy, "labels") from None

@@ -50,11 +50,9 @@ class SharedDataset:
                 with h5py.File(self.path, "r") as file:
                     return file[self.name][index]
             except (OSError, KeyError) as error:
-                raise StoreError(
-                    f"cannot read {self.name!r} of {self.path!r}: {error}",
-                    "Keep the file where all workers find it",
-                    "file-not-on-worker",
-                ) from error
+                problem = f"cannot read {self.name!r} of {self.path!r}: {error}"
+                remedy = "Keep the file where all workers find it"
+                raise StoreError(problem, remedy, "file-not-on-worker") from error
 
 
 def is_on_disk(x: Any) -> bool:
@@ -126,11 +124,8 @@ def _check(x: Any, name: str) -> None:
     kind = type(x)
     library = kind.__module__.split(".")[0]
     if not (hasattr(kind, "chunks") and hasattr(kind, "__getitem__")):
-        raise ArgumentError(
-            f"{name} is a {library}.{kind.__name__}, not an array",
-            "Give an array in it",
-            "not-a-matrix",
-        )
+        problem = f"{name} is a {library}.{kind.__name__}, not an array"
+        raise ArgumentError(problem, "Give an array in it", "not-a-matrix")
     if library != "h5py":
         return
     if not x or x.shape is None:

@@ -145,11 +145,9 @@ def begin(
                 # A writer under way may have made a part of it again.
                 with suppress(StoreError):
                     place.remove()
-                raise StoreError(
-                    f"{place.folder!r} has gone while the job ran",
-                    "If it was moved, move it back, and run the same job again",
-                    "file-missing",
-                ) from error
+                problem = f"{place.folder!r} has gone while the job ran"
+                remedy = "If it was moved, move it back, and run the same job again"
+                raise StoreError(problem, remedy, "file-missing") from error
             note = describe_kept(kept, run, looked)
             if not wrong:
                 error.add_note(note)

@@ -19,11 +19,8 @@ def result_dtype(letter: str | None, **matrices: Any) -> np.dtype[Any]:
     given = {name: x.dtype for name, x in matrices.items() if x is not None}
     for name, source in given.items():
         if source.kind not in "biufc":
-            raise ArgumentError(
-                f"{name} has dtype {source}, which is not a dtype of numbers",
-                "Convert it with astype",
-                "dtype",
-            )
+            problem = f"{name} has dtype {source}, which is not a dtype of numbers"
+            raise ArgumentError(problem, "Convert it with astype", "dtype")
     if letter:
         dtype = np.dtype(DTYPES[letter])
     else:
@@ -33,11 +30,9 @@ def result_dtype(letter: str | None, **matrices: Any) -> np.dtype[Any]:
         dtype = product_dtype(np.float32 if dtype == np.float16 else dtype)
     for name, source in given.items():
         if not np.can_cast(source, dtype, "safe"):
-            raise ArgumentError(
-                f"{name} has dtype {source}, which {dtype} cannot hold safely",
-                "Convert it with astype, or call the routine of its own type",
-                "dtype-unsafe",
-            )
+            problem = f"{name} has dtype {source}, which {dtype} cannot hold safely"
+            remedy = "Convert it with astype, or call the routine of its own type"
+            raise ArgumentError(problem, remedy, "dtype-unsafe")
     return dtype
 
 

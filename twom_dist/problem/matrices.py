@@ -67,11 +67,9 @@ def _check_device(arrays: dict[str, Any]) -> None:
     for name, i in devices.items():
         current = namespace(arrays[name]).cuda.Device().id
         if i != current:
-            raise PlanError(
-                f"{name} lies on device {i}, but the current device is {current}",
-                f"Multiply inside `with cupy.cuda.Device({i}):`",
-                "device",
-            )
+            problem = f"{name} lies on device {i}, but the current device is {current}"
+            remedy = f"Multiply inside `with cupy.cuda.Device({i}):`"
+            raise PlanError(problem, remedy, "device")
 
 
 def as_matrix(x: Any, name: str) -> Any:
@@ -82,11 +80,9 @@ def as_matrix(x: Any, name: str) -> Any:
         remedy = "Give a matrix; a number scales the product as alpha"
         raise PlanError(problem, remedy, "not-two-dimensional")
     if x.ndim < 2:
-        raise PlanError(
-            f"{name} has shape {tuple(x.shape)}, but a matrix has two dimensions",
-            f"Use {name}.reshape(rows, columns)",
-            "not-two-dimensional",
-        )
+        problem = f"{name} has shape {tuple(x.shape)}, but a matrix has two dimensions"
+        remedy = f"Use {name}.reshape(rows, columns)"
+        raise PlanError(problem, remedy, "not-two-dimensional")
     return x
 
 
@@ -121,24 +117,17 @@ def _refuse_other_kinds(x: Any, name: str) -> None:
     """Refuse kinds of arrays that NumPy would convert with a loss."""
     meta = getattr(x, "_meta", x)
     if _is_masked(meta):
-        raise ArgumentError(
-            f"{name} is a masked array, and masks have no product",
-            "Fill it first, for example by its method filled(0)",
-            "masked",
-        )
+        problem = f"{name} is a masked array, and masks have no product"
+        remedy = "Fill it first, for example by its method filled(0)"
+        raise ArgumentError(problem, remedy, "masked")
     kind = type(meta)
     if kind.__module__.split(".")[0] == "dask" and not is_dask(x):
-        raise ArgumentError(
-            f"{name} is a {kind.__module__}.{kind.__qualname__}, not a dask array",
-            "Make one with dask.array.from_delayed",
-            "not-a-matrix",
-        )
+        problem = f"{name} is a {kind.__module__}.{kind.__qualname__}, not a dask array"
+        remedy = "Make one with dask.array.from_delayed"
+        raise ArgumentError(problem, remedy, "not-a-matrix")
     if hasattr(kind, "toarray") or hasattr(kind, "todense"):
-        raise ArgumentError(
-            f"{name} is a sparse matrix ({kind.__name__})",
-            "Convert it with toarray()",
-            "sparse",
-        )
+        problem = f"{name} is a sparse matrix ({kind.__name__})"
+        raise ArgumentError(problem, "Convert it with toarray()", "sparse")
 
 
 def _is_masked(x: Any) -> bool:
@@ -157,23 +146,15 @@ def _as_numpy(x: Any, name: str) -> Any:
         x = np.asarray(x)
     except Exception as error:  # an object's __array__ raises what it likes
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise ArgumentError(
-            f"{name} cannot be converted to a NumPy array ({reason})",
-            "",
-            "not-a-matrix",
-        ) from None
+        problem = f"{name} cannot be converted to a NumPy array ({reason})"
+        raise ArgumentError(problem, "", "not-a-matrix") from None
     if x.ndim == 0 and x.dtype.kind in "US":
-        raise ArgumentError(
-            f"{name} holds text, not numbers",
-            "Load the file first, or call td.multiply_files or td.update_files",
-            "not-a-matrix",
-        )
+        problem = f"{name} holds text, not numbers"
+        remedy = "Load the file first, or call td.multiply_files or td.update_files"
+        raise ArgumentError(problem, remedy, "not-a-matrix")
     if x.ndim == 0 and x.dtype.kind not in "biufc":
-        raise ArgumentError(
-            f"{name} is not a matrix of numbers but has dtype {x.dtype}",
-            "",
-            "not-a-matrix",
-        )
+        problem = f"{name} is not a matrix of numbers but has dtype {x.dtype}"
+        raise ArgumentError(problem, "", "not-a-matrix")
     return x
 
 
@@ -201,11 +182,9 @@ def read_shape(
     sizes = [size for size in map(as_integer, given) if size is not None]
     axes = max(2, len(sizes)) if stacks else 2
     if not (len(given) == len(sizes) == axes and min(sizes) >= 0):
-        raise PlanError(
-            f"{name}={shown(shape)} is not the shape of a matrix",
-            "Give rows and columns, such as (3000, 2000)",
-            "not-two-dimensional",
-        )
+        problem = f"{name}={shown(shape)} is not the shape of a matrix"
+        remedy = "Give rows and columns, such as (3000, 2000)"
+        raise PlanError(problem, remedy, "not-two-dimensional")
     try:
         return Header(tuple(sizes), np.dtype(dtype))
     except (TypeError, ValueError, IndexError):

@@ -59,11 +59,9 @@ def check_scalars(
         if value.imag == 0:
             continue
         if dtype.kind != "c":
-            raise ArgumentError(
-                f"{name}={value} is complex and the product is {dtype}",
-                f"Use a real {name}, or convert the matrices to a complex dtype",
-                "scalar-complex",
-            )
+            problem = f"{name}={value} is complex and the product is {dtype}"
+            remedy = f"Use a real {name}, or convert the matrices to a complex dtype"
+            raise ArgumentError(problem, remedy, "scalar-complex")
         if routine.hermitian and not (routine.sums and name == "alpha"):
             raise ArgumentError(
                 f"with the complex {name}={value} the result of {routine.name} would "

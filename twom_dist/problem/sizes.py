@@ -82,21 +82,17 @@ def _check_known(named: list[tuple[Any, str]], inner: tuple[Any, Any]) -> None:
         (name, "") for x, name in named if stacks and any(map(is_unknown, x.shape))
     ]
     for name, where in along_k + stacked:
-        raise PlanError(
-            f"{name} has chunks of unknown size{where}",
-            "Call its method compute_chunk_sizes() first",
-            "unknown-chunks",
-        )
+        problem = f"{name} has chunks of unknown size{where}"
+        remedy = "Call its method compute_chunk_sizes() first"
+        raise PlanError(problem, remedy, "unknown-chunks")
 
 
 def check_known(shape: Iterable[Any]) -> None:
     """Refuse unknown sizes where every one of them counts."""
     if any(map(is_unknown, shape)):
-        raise PlanError(
-            "chunks of the matrices are of unknown size",
-            "Call their method compute_chunk_sizes() first",
-            "unknown-chunks",
-        )
+        problem = "chunks of the matrices are of unknown size"
+        remedy = "Call their method compute_chunk_sizes() first"
+        raise PlanError(problem, remedy, "unknown-chunks")
 
 
 def _broadcast_stacks(named: Iterable[tuple[Any, str]]) -> tuple[int, ...]:
@@ -105,8 +101,5 @@ def _broadcast_stacks(named: Iterable[tuple[Any, str]]) -> tuple[int, ...]:
         return tuple(map(int, np.broadcast_shapes(*(stack for stack, _ in stacks))))
     except ValueError:
         given = ", ".join(f"{stack} of {name}" for stack, name in stacks)
-        raise PlanError(
-            f"the axes in front of the matrices ({given}) do not broadcast",
-            "",
-            "stack-shapes",
-        ) from None
+        problem = f"the axes in front of the matrices ({given}) do not broadcast"
+        raise PlanError(problem, "", "stack-shapes") from None

@@ -112,26 +112,19 @@ def check_member(location: Location, overwrite: bool) -> None:
     """Refuse a member that would take more from its file than its own dataset."""
     path, member = location.path, str(location.member)
     if location.format != "hdf5":
-        raise StoreError(
-            f"{path!r} exists, and members are added to HDF5 files only",
-            "Name a container that does not exist yet",
-            "container-exists",
-        )
+        problem = f"{path!r} exists, and members are added to HDF5 files only"
+        remedy = "Name a container that does not exist yet"
+        raise StoreError(problem, remedy, "container-exists")
     with store_errors(path, "read"):
         check_kind(path)
         found = _look_for(path, member)
     if found == "is a dataset" and not overwrite:
-        raise StoreError(
-            f"{str(location)!r} exists",
-            "Choose another name, or replace it (overwrite=True, --overwrite)",
-            "output-exists",
-        )
+        problem = f"{str(location)!r} exists"
+        remedy = "Choose another name, or replace it (overwrite=True, --overwrite)"
+        raise StoreError(problem, remedy, "output-exists")
     if found not in ("", "is a dataset"):
-        raise StoreError(
-            f"{str(location)!r} {found}, and only a dataset is replaced",
-            "Choose another name",
-            "output-holds-others",
-        )
+        problem = f"{str(location)!r} {found}, and only a dataset is replaced"
+        raise StoreError(problem, "Choose another name", "output-holds-others")
 
 
 def _look_for(path: str, member: str) -> str:

@@ -150,8 +150,6 @@ def _look(status: os.stat_result) -> tuple[int, int]:
 
 
 def _refuse(path: str, flaw: str) -> StoreError:
-    return StoreError(
-        f"{path!r} {flaw}, so its contents are not trusted",
-        "Remove it, or choose another folder for the output",
-        "not-own",
-    )
+    problem = f"{path!r} {flaw}, so its contents are not trusted"
+    remedy = "Remove it, or choose another folder for the output"
+    return StoreError(problem, remedy, "not-own")

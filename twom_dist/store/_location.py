@@ -67,11 +67,9 @@ def parse_location(path: str | os.PathLike[str]) -> Location:
             "url-credentials",
         )
     if name != "zarr" or protocol.lower() in ("file", "local"):
-        raise StoreError(
-            f"{file!r} is a URL, but only zarr stores are read at URLs",
-            "Copy it to a file, or convert it to zarr",
-            "url-format",
-        )
+        problem = f"{file!r} is a URL, but only zarr stores are read at URLs"
+        remedy = "Copy it to a file, or convert it to zarr"
+        raise StoreError(problem, remedy, "url-format")
     return Location(file.rstrip("/"), member, name)
 
 

@@ -198,11 +198,8 @@ def name_member(location: Location, find_arrays: Callable[..., list[str]]) -> Lo
         problem = f"{name} holds no 2-D array, but {others}"
         raise StoreError(problem, "", "no-matrix")
     if len(found) > 1:
-        raise StoreError(
-            f"{name} holds {len(found)} 2-D arrays, {list_names(found)}",
-            "Name one of them as 'path::member'",
-            "many-matrices",
-        )
+        problem = f"{name} holds {len(found)} 2-D arrays, {list_names(found)}"
+        raise StoreError(problem, "Name one of them as 'path::member'", "many-matrices")
     return replace(location, member=found[0])
 
 

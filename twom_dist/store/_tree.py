@@ -209,16 +209,12 @@ def _open(path: str) -> tuple[Any, str]:
     try:
         fs, place = url_to_fs(path, use_listings_cache=False)
     except ImportError as error:
-        raise StoreError(
-            f"{path!r} needs a package that is missing ({error})",
-            f"Run {spell_install('cloud')}",
-            "no-cloud",
-        ) from error
+        problem = f"{path!r} needs a package that is missing ({error})"
+        remedy = f"Run {spell_install('cloud')}"
+        raise StoreError(problem, remedy, "no-cloud") from error
     except ValueError as error:
-        raise StoreError(
-            f"{path!r} is not an address that fsspec knows ({error})",
-            "Use s3://, gs:// or another of its protocols, or a path",
-            "unknown-protocol",
-        ) from error
+        problem = f"{path!r} is not an address that fsspec knows ({error})"
+        remedy = "Use s3://, gs:// or another of its protocols, or a path"
+        raise StoreError(problem, remedy, "unknown-protocol") from error
     fs.invalidate_cache()
     return fs, place

@@ -152,11 +152,9 @@ class Unfinished:
                 )
             return
         if not overwrite:
-            raise StoreError(
-                f"{target!r} exists",
-                "Choose another name, or replace it (overwrite=True, --overwrite)",
-                "output-exists",
-            )
+            problem = f"{target!r} exists"
+            remedy = "Choose another name, or replace it (overwrite=True, --overwrite)"
+            raise StoreError(problem, remedy, "output-exists")
         # A device or a pipe is neither a folder nor a file.
         replaceable = (os.path.isdir if form == "zarr" else os.path.isfile)(target)
         with store_errors(target, "read"):
