@@ -50,10 +50,8 @@ def integer_setting(name: str) -> int:
     return value
 
 
-@lru_cache(maxsize=64)
-def _parse_bytes(text: Any) -> int:
-    """Parse a size; for the memory of small products again and again."""
-    return int(parse_bytes(text))
+# For the memory of small products again and again.
+_parse_bytes = lru_cache(maxsize=64)(parse_bytes)
 
 
 def bytes_setting(name: str, default: int | None = None) -> int:
@@ -61,7 +59,7 @@ def bytes_setting(name: str, default: int | None = None) -> int:
     if default is not None and setting(name) is None:
         return default
     try:
-        return _parse_bytes(setting(name))
+        return int(_parse_bytes(setting(name)))
     except (TypeError, ValueError, AttributeError, OverflowError):
         raise _refuse(name, 'a size such as "2 GiB"') from None
 

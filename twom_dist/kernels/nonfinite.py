@@ -47,18 +47,16 @@ class NativeFill:
     def plus(self, other: "NativeFill") -> "NativeFill":
         """Add the fill of another panel along k, which affects the same matrices."""
         with np.errstate(invalid="ignore"):
-            return replace(
-                self,
-                fills={
-                    place: MatrixFill(
-                        own.rows,
-                        own.columns,
-                        own.row_values + other.fills[place].row_values,
-                        own.column_values + other.fills[place].column_values,
-                    )
-                    for place, own in self.fills.items()
-                },
-            )
+            fills = {
+                place: MatrixFill(
+                    own.rows,
+                    own.columns,
+                    own.row_values + other.fills[place].row_values,
+                    own.column_values + other.fills[place].column_values,
+                )
+                for place, own in self.fills.items()
+            }
+        return replace(self, fills=fills)
 
 
 def find_nonfinite(
@@ -119,7 +117,6 @@ def _real_product(x: Array, y: Array) -> Array:
 
 
 def _sign_product(x: Array, y: Array) -> Array:
-    """X Y^T of the signs."""
     if not np.iscomplexobj(x):
         return _real_product(_signs(x), _signs(y))
     xr, xi, yr, yi = (_signs(t) for t in (x.real, x.imag, y.real, y.imag))

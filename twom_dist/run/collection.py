@@ -80,7 +80,6 @@ class _Passes(Graph):
         self._measured: dict[Line, RowStatistics] | None = None
 
     def look(self) -> Findings:
-        """Run the look of the program."""
         spec = program.look(self, self.spec).spec
         return Findings(spec, self._shifts, self._measured)
 

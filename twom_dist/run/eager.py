@@ -202,15 +202,14 @@ class Views:
         key = self._spec.side_of(side), i, steps
         found = self._views.get(key)
         if found is None:
-            found = self._views[key] = self._view(side, i, self._steps[own])
+            x, rows = self._rows[side].tiles[0], self._slices[side][i]
+            straight = is_straight(side, self._spec.op(side))
+            found = self._views[key] = [
+                x[..., rows, step] if straight else x[..., step, rows]
+                for step in self._steps[own]
+            ]
         shifts = None if shifts is None else shifts[own]
         return self._rows[side].cut(found, self._steps[own], shifts)
-
-    def _view(self, side: Side, i: int, steps: Sequence[slice]) -> list[Array]:
-        x, rows = self._rows[side].tiles[0], self._slices[side][i]
-        if is_straight(side, self._spec.op(side)):
-            return [x[..., rows, step] for step in steps]
-        return [x[..., step, rows] for step in steps]
 
     def call(self, stage: str, where: Any, function: Any, *args: Any) -> Any:
         return function(*args)

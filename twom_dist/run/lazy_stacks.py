@@ -105,9 +105,8 @@ def list_matrices(problem: Problem) -> Iterator[Problem]:
 
 
 def _pick(x: Any, place: tuple[int, ...]) -> Any:
-    """Return the matrix at this place of the broadcast stack."""
-    own = place[len(place) - (x.ndim - 2) :]
     sizes = x.shape[:-2]
+    own = place[len(place) - len(sizes) :]
     return x[tuple(i if size > 1 else 0 for size, i in zip(sizes, own, strict=True))]
 
 
@@ -214,7 +213,6 @@ def _multiply(
 
 
 def _inner(ndim: int, spec: Spec, side: Any) -> int:
-    """Return the axis of k of an operand."""
     straight = is_straight(side, spec.op(side))
     return ndim - 1 if straight else ndim - 2
 
@@ -283,7 +281,6 @@ def _compute_block(
     dtypes: tuple[Any, ...],
     in_pieces: bool,
 ) -> Any:
-    """Compute the products of one block of each stack."""
     # dask gives lists along an axis that goes, which is that of k.
     blocks = tuple(x[0] if isinstance(x, list) else x for x in blocks)
     # Each attempt is a task of its own, which ends by giving back what it keeps.

@@ -229,7 +229,6 @@ def _check_sizes(
 
 
 def _wanted_triangle(spec: Spec, diagonal: bool) -> Uplo:
-    """Return the triangle of a cell that is decoded."""
     # The mirror image of a rank-2k update's product needs all of it.
     if not diagonal or spec.routine.sums:
         return "full"

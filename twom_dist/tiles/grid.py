@@ -102,9 +102,7 @@ def offsets(sizes: Sequence[int]) -> list[tuple[int, int]]:
 
 def cut(size: int, largest: int | None) -> Chunks:
     """Cut a dimension into even pieces, or not where no piece is too large."""
-    if largest is None or size <= largest:
-        return (size,)
-    return split_evenly(size, largest)
+    return (size,) if largest is None else split_evenly(size, largest)
 
 
 ONE_PANEL: tuple[tuple[Part, ...], ...] = ((((0, 1),),),)

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-import numpy as np
-
 from ..kernels.family import convert
 from ..typing import Array, Side
 from .integers import widen
@@ -126,11 +124,6 @@ class Row:
     def scaled_by(self, step: int) -> bytes | None:
         """Identify what a tile is multiplied by as it is taken; None if by nothing."""
         return None
-
-    def as_numbers(self, step: int, spec: Spec) -> Any:
-        """View a tile, as `view` does, with the conjugate taken."""
-        rows = self.view(step, spec)
-        return np.conj(rows) if spec.op(self.side) == "C" else rows
 
     def widened(self, step: int, spec: Spec) -> Array:
         """View a tile, as `view` does, in the dtype that engines take."""

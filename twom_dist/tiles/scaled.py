@@ -94,13 +94,6 @@ def scale_columns(x: Array, diag: Array) -> Array:
     return out
 
 
-def scale_rows(rows: Array, diag: Array, spec: Spec) -> Array:
-    """Scale a view of a tile of A, or of a stack, as rows of op(A)."""
-    # The engine takes the conjugate of what it is given.
-    own = diag.conj() if spec.op_a == "C" else diag
-    return scale_columns(rows, own)
-
-
 class ScaledRow(Row):
     """A row of tiles of op(A), whose columns are scaled before anything else."""
 
@@ -118,7 +111,9 @@ class ScaledRow(Row):
         if found is None:
             self._views.clear()
             rows = as_rows(self.tiles[step], self.side, spec.op_a)
-            found = self._views[step] = scale_rows(rows, self.diag[step], spec)
+            # The engine takes the conjugate of what it is given.
+            diag = self.diag[step].conj() if spec.op_a == "C" else self.diag[step]
+            found = self._views[step] = scale_columns(rows, diag)
         return found
 
     def scaled_by(self, step: int) -> bytes:

@@ -165,7 +165,9 @@ def _multiply_native(
     left: Row, right: Row, spec: Spec, total: Accumulator | None
 ) -> Accumulator:
     for step in left.steps:
-        x, y = (row.as_numbers(step, spec) for row in (left, right))
+        x, y = left.view(step, spec), right.view(step, spec)
+        x = np.conj(x) if spec.op_a == "C" else x
+        y = np.conj(y) if spec.op_b == "C" else y
         if spec.stands_in:
             values, scaled = stand_in.multiply(x, y, total)
             total = _accumulator(values, scaled=scaled)

@@ -104,7 +104,6 @@ class _CompileListener(event.Listener):
     told = False
 
     def on_start(self, event: Any) -> None:
-        """Recognise our kernels by their module."""
         function = event.data["dispatcher"].py_func
         if not self.told and function.__module__.startswith(__package__):
             self.told = True

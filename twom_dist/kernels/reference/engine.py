@@ -221,7 +221,6 @@ def _rounded(x: int, system: ResidueSystem, components: int) -> tuple[float, ...
 
 
 def _normalised(high: Array, low: Array) -> Array:
-    """Round the sum of both components to the first."""
     total = high + low
     return np.stack([total, np.where(np.isfinite(total), low - (total - high), 0)])
 

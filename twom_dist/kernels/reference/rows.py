@@ -70,7 +70,6 @@ def _find_largest(x: Array) -> Array:
 
 
 def _sum_rows(x: Array, largest: Array, norm_bits: int) -> tuple[Array, Array]:
-    """Sum squares and magnitudes of each row."""
     found = np.zeros((2, *largest.shape), np.int64)
     for i in np.ndindex(largest.shape):
         e = int(largest[i])

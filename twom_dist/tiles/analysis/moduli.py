@@ -38,13 +38,10 @@ def bound(ex: Analyser, n: int, given: Any, taken: Any, known: Any) -> Value:
     if len(ex.grid.layers) == 1:
         return ex.call("pairs", (n,), pair_stages.bound_in_one, *given, *taken, *known)
     multiply = pair_stages.multiply_octaves
+    # What rows of tiles have of each strip, as one strip.
+    strips_of = [[[[x] for x in s] for s in zip(*side, strict=True)] for side in taken]
     parts = [
         ex.call("pairs", (n, s), multiply, *given, *own)
-        for s, own in enumerate(zip(*map(by_strip, taken), strict=True))
+        for s, own in enumerate(zip(*strips_of, strict=True))
     ]
     return ex.call("pairs", (n,), pair_stages.bound_parts, *given, parts, *known)
-
-
-def by_strip(side: Any) -> list[list[Value]]:
-    """List what rows of tiles have of each strip, as one strip."""
-    return [[[x] for x in own] for own in zip(*side, strict=True)]

@@ -4,7 +4,6 @@ Rows may lie contiguous (``inner`` kernels) or across memory (``outer`` kernels:
 transposed matrix is contiguous, and the rows are its vector lanes).
 """
 
-from functools import cache
 from math import frexp, ldexp
 from typing import Any
 
@@ -301,17 +300,12 @@ def finite_exponents(given: Array) -> tuple[Array, bool]:
     return out, not count
 
 
-@cache
-def _no_columns(dtype: Any) -> Array:
-    return np.empty(0, dtype)
-
-
 def column_factors(
     shifts: Array | None, parts: int = 1, dtype: Any = np.float64
 ) -> Array:
     """Return 2^shifts, repeated for the parts of an entry; nothing without shifts."""
     if shifts is None:
-        return _no_columns(dtype)
+        return np.empty(0, dtype)
     found: Array = np.repeat(np.ldexp(np.dtype(dtype).type(1), shifts), parts)
     return found
 

@@ -135,7 +135,6 @@ class _Plan(NamedTuple):
 def _plan(
     shape: tuple[int, ...], across: bool, kinds: int, columns: bool, threads: int
 ) -> _Plan:
-    """Plan a look."""
     *stack, rows, k = shape
     count, each = prod(stack), k * (_ALL if kinds == 2 or columns else _SQUARES)
     of_all = count * rows

@@ -78,8 +78,6 @@ _ACROSS_REAL = _Order(
 
 
 class _Writer(Writer):
-    """The instructions of a step."""
-
     def distance(self, counts: Iterable[int], strides: Iterable[Any]) -> Any:
         """Sum strides, each so many times."""
         total = ir.Constant(_ADDRESS, 0)
