@@ -245,8 +245,7 @@ def plan_job(
     )
     if cluster is None:
         client, cluster = find_workers(client)
-        found = choose_engine_and_budget(posed.spec.engine, cluster, client)
-        engine, cluster = found
+        engine, cluster = choose_engine_and_budget(posed.spec.engine, cluster, client)
         posed = posed.with_engine(engine)
     elif posed.spec.engine != "cuda":
         # A job leaves room for the processes.

@@ -76,7 +76,6 @@ class PairOfTwo(Askable, Protocol[P]):
         self, A: Any, B: Any, *args: P.args, **kwargs: P.kwargs
     ) -> tuple[Any, Any]:
         """Return high and low parts."""
-        ...
 
 
 class PairOfOne(Askable, Protocol[P]):
@@ -84,7 +83,6 @@ class PairOfOne(Askable, Protocol[P]):
 
     def __call__(self, A: Any, *args: P.args, **kwargs: P.kwargs) -> tuple[Any, Any]:
         """Return high and low parts."""
-        ...
 
 
 class LabelledOfTwo(Askable, Protocol[P]):
@@ -94,7 +92,6 @@ class LabelledOfTwo(Askable, Protocol[P]):
         self, A: Labelled, B: Labelled, *args: P.args, **kwargs: P.kwargs
     ) -> Labelled:
         """Return a DataArray."""
-        ...
 
 
 class LabelledOfOne(Askable, Protocol[P]):
@@ -102,7 +99,6 @@ class LabelledOfOne(Askable, Protocol[P]):
 
     def __call__(self, A: Labelled, *args: P.args, **kwargs: P.kwargs) -> Labelled:
         """Return a DataArray."""
-        ...
 
 
 class Contraction(Protocol[P]):

@@ -22,13 +22,6 @@ __all__ = ["gemm", "her2k", "herk", "syr2k", "syrk"]
 Dim = Hashable | Iterable[Hashable]
 Pairs = Hashable | Literal[False] | None
 
-# op_a and op_b of the matrices that lie behind.
-_CONJUGATED: dict[str | None, tuple[Op, Op]] = {
-    None: ("N", "N"),
-    "A": ("C", "N"),
-    "B": ("N", "C"),
-}
-
 
 @labelled_of_two
 def gemm(
@@ -84,7 +77,9 @@ def gemm(
     """
     A, B, pairs = join_parts(A, B, pairs)
     letter = None if dtype is None else letter_of(dtype)
-    ops = _CONJUGATED[None if conj is None else choose("conj", conj, ("A", "B"))]
+    turned = "" if conj is None else choose("conj", conj, ("A", "B"))
+    # Those of the matrices that lie behind.
+    ops: tuple[Op, ...] = tuple("C" if x == turned else "N" for x in "AB")
     choice = _choose(pairs, options)
     terms = Terms(ROUTINES["gemm"], choice, ops, "full", alpha, beta, letter)
     return Call(terms, A, B, C, names=Names(dim, None, pairs))

@@ -1,6 +1,8 @@
 """Operands of contractions: arrays of numbers with any axes, of one family."""
 
 from collections.abc import Sequence
+from itertools import accumulate
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -47,11 +49,8 @@ def strides_of(x: Any) -> Sizes:
     if not is_dask(x):
         strides: Sizes = x.strides
         return strides
-    found, step = [], 1
-    for size in reversed(x.shape):
-        found.append(step)
-        step *= max(1, size)
-    return tuple(reversed(found))
+    sizes = (max(1, size) for size in reversed(x.shape))
+    return tuple(accumulate(sizes, mul, initial=1))[-2::-1]
 
 
 def sort_axes(x: Any) -> list[int]:

@@ -243,8 +243,7 @@ def _describe(
 ) -> Status:
     run, made = manifest.get(RUN, {}), manifest.get("made", {})
     routine = made.get("routine", "")
-    written = output.find_times()
-    cells, tiles = _pair(written, output, routine, made.get("uplo", "full"))
+    cells, tiles = _pair(output, routine, made.get("uplo", "full"))
     # The manifest is written just before the first tile of a run.
     begun = os.stat(os.path.join(output.array, "zarr.json")).st_mtime
     last, speed = max(cells.values(), default=None), None
@@ -277,14 +276,12 @@ def _describe(
     )
 
 
-def _pair(
-    written: dict[Cell, float], output: Output, routine: str, uplo: str
-) -> tuple[dict[Cell, float], int]:
+def _pair(output: Output, routine: str, uplo: str) -> tuple[dict[Cell, float], int]:
     """Return the tiles that a job counts with their times, and how many there will be.
 
     An update counts a tile and its image as one.
     """
-    rows, columns = output.counts
+    written, (rows, columns) = output.find_times(), output.counts
     if routine not in ROUTINES or not ROUTINES[routine].triangle:
         return written, rows * columns
     total = rows * (rows + 1) // 2

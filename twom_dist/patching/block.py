@@ -215,16 +215,12 @@ def _answer(
             block.seen.add("left", f"left: {name}, since {error}")
             return original(*args, **more)
         native = _count(block.seen, answers, block.native)
-        if native and _keeps_graph(ours.operands):
+        lazy = [x for x in ours.operands if is_dask(x)]
+        # dask cannot multiply most array expressions.
+        if native and lazy and not any(hasattr(x, "expr") for x in lazy):
             # The same product, but by dask's own graph, for networks as well.
             return original(*args, **more)
         return found
-
-
-def _keeps_graph(operands: Sequence[Any]) -> bool:
-    """Tell if there are dask arrays; of array expressions dask cannot multiply most."""
-    lazy = [x for x in operands if is_dask(x)]
-    return bool(lazy) and not any(hasattr(x, "expr") for x in lazy)
 
 
 def _intercept(

@@ -4,6 +4,7 @@ A `Choice` cannot contradict itself, so no code below checks options again. Its 
 is a bound by name or number, a number of moduli, or exactness.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property, lru_cache
@@ -71,13 +72,6 @@ def parse_target(accuracy: Any, num_moduli: Any) -> Target:
     return Moduli(count)
 
 
-def _is_number(text: str) -> bool:
-    try:
-        return bool(float(text))
-    except ValueError:
-        return False
-
-
 def _parse_accuracy(accuracy: Any) -> Target:
     if isinstance(accuracy, str):
         if accuracy in NAMED_BITS:
@@ -86,9 +80,10 @@ def _parse_accuracy(accuracy: Any) -> Target:
             "Use one of them, or a target such as 1e-12; the default, "
             f"{BY_ENTRIES!r}, is as accurate as the BLAS"
         )
-        if _is_number(accuracy):
-            remedy = f"Give the number: accuracy={accuracy}"
-        elif accuracy == "exact":
+        with suppress(ValueError):
+            if float(accuracy):
+                remedy = f"Give the number: accuracy={accuracy}"
+        if accuracy == "exact":
             remedy = (
                 "Call td.integers.gemm, or give --exact, for integers without rounding"
             )

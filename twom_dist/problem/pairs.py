@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError, PlanError
-from ..kernels.family import Family, empty_block, family_of
+from ..kernels.family import empty_block, family_of
 from ..tiles.integers import pair_dtype, working_dtype
 from .call import Terms
 from .choice import Exact
@@ -103,7 +103,8 @@ def as_pairs(x: Any, name: str) -> Any:
 
     x = x.rechunk({x.ndim - 1: 2})
     family = family_of(x._meta)
-    meta = empty_block(family, _packed_dtype(family, dtype))
+    pairs = pair_dtype(dtype)
+    meta = empty_block(family, pairs if family == "numpy" else working_dtype(pairs))
     axes, given = range(x.ndim), {"dtype": meta.dtype, "meta": meta}
     # Not by map_blocks, which would copy each block to put the last axis together.
     return blockwise(_pack_block, axes[:-1], x, axes, declared=dtype.str, **given)
@@ -113,11 +114,6 @@ def _pack_block(parts: Any, declared: str) -> Any:
     """View a block as pairs; dask gives a list, along the axis that goes."""
     (block,) = parts
     return pack(block, declared)
-
-
-def _packed_dtype(family: Family, dtype: Any) -> np.dtype[Any]:
-    pairs = pair_dtype(dtype)
-    return pairs if family == "numpy" else working_dtype(pairs)
 
 
 def pack(x: Any, dtype: str) -> Any:
