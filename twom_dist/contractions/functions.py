@@ -9,7 +9,6 @@ import numpy as np
 from ..api.types import as_contraction
 from ..auto.choose import is_small
 from ..errors import PlanError
-from ..interop.traced import compute_or_trace
 from ..kernels.family import deliver
 from ..moduli.accuracy import AUTO_METHOD
 from ..problem.arguments import checked
@@ -17,7 +16,7 @@ from ..problem.choice import Choice
 from ..problem.matrices import check_out
 from ..problem.options import OptionsDict
 from .arrays import as_operands, reduce_to
-from .intercept import contraction
+from .intercept import compute_or_trace, contraction
 from .pair import are_plain, contract_pair, differ_first, multiply_plain
 from .path import contract_network, find_path
 from .subscripts import (

@@ -1,8 +1,9 @@
-"""Contractions as public functions, which blocks of `td.use` may intercept."""
+"""Contractions as public functions, which `td.use` and autoray's tracing intercept."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
 from ..moduli.accuracy import AUTO_METHOD
@@ -48,3 +49,25 @@ def contraction(function: Callable[P, R]) -> Callable[P, R]:
             raise
 
     return cast(Callable[P, R], called)
+
+
+def compute_or_trace(
+    function: Callable[..., Any], options: tuple[Any, ...], name: str, *operands: Any
+) -> Any:
+    """Call a contraction; for lazy arrays return one that will call it.
+
+    `options` come before the operands, and the shape of the result does not depend on
+    them; autoray's function of this `name` knows it.
+    """
+    lazy = sys.modules.get("autoray.lazy")
+    if lazy is None or not any(isinstance(x, lazy.LazyArray) for x in operands):
+        return function(*options, *operands)
+    # What autoray shares, since it is there twice, is shared here, too.
+    share = lazy.core.lazy_cache(f"twom_dist.{name}")
+    return share(_replace)(getattr(lazy, name)(*operands), function, *options)
+
+
+def _replace(native: Any, function: Callable[..., Any], *options: Any) -> Any:
+    """Return a lazy array that calls another function for the same result."""
+    ours = partial(function, *options)
+    return native.to(ours, native.args, shape=native.shape, deps=native.deps)
