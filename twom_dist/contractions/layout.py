@@ -30,57 +30,37 @@ _MOST_AXES = 64
 
 
 class FusedSide(NamedTuple):
-    """One operand as matrices.
+    """One operand as matrices."""
 
-    Attributes
-    ----------
-    axes : axes of the operand
-        Stack, then rows, then columns of the matrices.
-    term : letters
-        Of these axes.
-    rows : int
-        Number of axes that are fused to rows.
-    shape : tuple of int
-        Stack, and rows and columns fused.
-    op : {"N", "T"}
-        T: the matrices are k x m, or n x k on the right.
-    """
-
+    # Axes of the operand: stack, then rows, then columns of the matrices.
     axes: tuple[int, ...]
+    # The letters of these axes.
     term: Term
+    # Number of axes that are fused to rows.
     rows: int
+    # Stack, and rows and columns fused.
     shape: Sizes
+    # T: the matrices are k x m, or n x k on the right.
     op: Op
 
 
 class PairLayout(NamedTuple):
-    """The product of two reduced operands, as that of (stacks of) matrices.
-
-    Attributes
-    ----------
-    left, right : FusedSide
-    result : letters
-        Of the product: stack, left and right.
-    split : tuple of int
-        Sizes of these letters.
-    order : tuple of int
-        Axes of the product in the order of the result.
-    inner : letters
-        Contracted letters; none where entries are multiplied.
-    shape : (m, n, k)
-        Of each product of matrices.
-    mirror : pair of axes, or None
-        Axes of both operands in an order in which they may be equal: stack, other axes
-        of the result, then those that are contracted. None if shapes exclude that.
-    """
+    """The product of two reduced operands, as that of (stacks of) matrices."""
 
     left: FusedSide
     right: FusedSide
+    # Letters of the product: stack, left and right.
     result: Term
+    # Sizes of these letters.
     split: Sizes
+    # Axes of the product in the order of the result.
     order: tuple[int, ...]
+    # Contracted letters; none where entries are multiplied.
     inner: Term
+    # (m, n, k) of each product of matrices.
     shape: tuple[int, int, int]
+    # Axes of both operands in an order in which they may be equal: stack, other axes of
+    # the result, then those that are contracted. None if shapes exclude that.
     mirror: tuple[tuple[int, ...], tuple[int, ...]] | None
 
 

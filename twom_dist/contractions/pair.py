@@ -27,17 +27,11 @@ from .subscripts import Term, reduce_each
 
 
 class Weights(NamedTuple):
-    """Weights of the contracted axis.
+    """Weights of the contracted axis."""
 
-    Attributes
-    ----------
-    operand : callable
-        Returns the A that a routine takes, with its weights, of the matrix A.
-    updates : sequence of str
-        Those that a product with these weights may be.
-    """
-
+    # Returns the A that a routine takes, with its weights, of the matrix A.
     operand: Callable[[Any], Any]
+    # Those that a product with these weights may be.
     updates: Sequence[Update]
 
 

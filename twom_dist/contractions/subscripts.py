@@ -24,22 +24,15 @@ Term = tuple[str, ...]
 
 
 class Reduction(NamedTuple):
-    """Reduction of one operand before it is multiplied.
+    """Reduction of one operand before it is multiplied."""
 
-    Attributes
-    ----------
-    diagonals : pairs of axes
-        Taken one after the other; a diagonal comes last, as NumPy has it.
-    dropped, summed : axes
-        Axes, after diagonals are taken and before any axis is removed: those of one
-        entry where other operands have more, and those whose letters nothing else has.
-    term : letters
-        What is left.
-    """
-
+    # Pairs of axes, one after the other; a diagonal comes last, as NumPy has it.
     diagonals: tuple[tuple[int, int], ...]
+    # Axes, after diagonals are taken and before any axis is removed: those of one entry
+    # where other operands have more, and those whose letters nothing else has.
     dropped: tuple[int, ...]
     summed: tuple[int, ...]
+    # The letters that are left.
     term: Term
 
     @property

@@ -21,38 +21,24 @@ from .subscripts import Term
 
 
 class Weight(NamedTuple):
-    """A vector that its operand is yet to be multiplied by.
+    """A vector that its operand is yet to be multiplied by."""
 
-    Attributes
-    ----------
-    letter : str
-        The axis of the operand that it weighs.
-    vector : array
-        Of real numbers, if they are: gemm tells these from complex ones.
-    arrays : tuple of arrays
-        The vectors that it is the product of, in the dtype of the result.
-    """
-
+    # The axis of the operand that it weighs.
     letter: str
+    # An array of real numbers, if they are: gemm tells these from complex ones.
     vector: Any
+    # The vectors that it is the product of, in the dtype of the result.
     arrays: tuple[Any, ...]
 
 
 class Factor(NamedTuple):
-    """An operand of a network, or the product of some.
-
-    Attributes
-    ----------
-    array, term : array and letters
-    vector : array, optional
-        An operand of one axis before its dtype was promoted, but for integers.
-    weight : Weight, optional
-        By which the array is yet to be multiplied.
-    """
+    """An operand of a network, or the product of some."""
 
     array: Any
     term: Term
+    # An operand of one axis before its dtype was promoted, but for integers.
     vector: Any = None
+    # What the array is yet to be multiplied by.
     weight: Weight | None = None
 
     def multiplied(self) -> Any:

@@ -10,69 +10,42 @@ from .choice import Choice
 
 
 class Terms(NamedTuple):
-    """Everything that a call says, apart from its matrices.
-
-    Attributes
-    ----------
-    routine : Routine
-    choice : Choice
-    ops : tuple of {"N", "T", "C"}
-        op_a and op_b of gemm, or op of an update.
-    uplo : {"full", "lower", "upper"}
-        Of an update.
-    alpha : number
-    beta : number, optional
-        Given with C.
-    letter : str, optional
-        Of a BLAS-typed name.
-    """
+    """Everything that a call says, apart from its matrices."""
 
     routine: Routine
     choice: Choice = Choice()
+    # op_a and op_b of gemm, or op of an update.
     ops: tuple[Op, ...] = ()
     uplo: Uplo = "full"
     alpha: complex = 1
+    # Given with C.
     beta: complex | None = None
+    # That of a BLAS-typed name.
     letter: str | None = None
 
 
 class Names(NamedTuple):
-    """Dimensions of DataArrays by their names.
+    """Dimensions of DataArrays by their names: one, or several."""
 
-    Attributes
-    ----------
-    dim : hashable, or several
-        Contracted.
-    rows : hashable or several, optional
-        Rows of an update.
-    pairs : hashable or False, optional
-        Holds real and imaginary parts; None where nothing was said.
-    """
-
+    # What is contracted.
     dim: Any
+    # Rows of an update.
     rows: Any = None
+    # What holds real and imaginary parts; None where nothing was said.
     pairs: Hashable = None
 
 
 class Call(NamedTuple):
-    """A call with its matrices: arrays, shapes or paths.
-
-    Attributes
-    ----------
-    terms : Terms
-    A, B, C : matrix
-        A may have a diagonal. B is None for herk and syrk, C where nothing is added.
-    out : array, optional
-        Where the result is written.
-    names : Names, optional
-        Given if the matrices are DataArrays.
-    """
+    """A call with its matrices: arrays, shapes or paths."""
 
     terms: Terms
+    # A may have a diagonal. B is None for herk and syrk, C where nothing is added.
     A: Any
     B: Any = None
     C: Any = None
+    # Where the result is written.
     out: Any = None
+    # Given if the matrices are DataArrays.
     names: Names | None = None
 
     def arrays(self) -> dict[str, Any]:

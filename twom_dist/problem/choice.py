@@ -111,28 +111,18 @@ _EXACT_METHODS = tuple(method for method in METHODS if method != "eisenstein")
 
 @dataclass(frozen=True)
 class Choice:
-    """The accuracy that was asked for, and the engine that is to multiply.
-
-    Attributes
-    ----------
-    target : name, Bound, Moduli or Exact
-    method : str
-        "auto" until the shapes are known.
-    engine : str
-        "auto" until the family of the blocks is known.
-    equilibrate : bool, optional
-        None: where it helps.
-    components : {1, 2}
-        Numbers of the dtype that make an entry of the result.
-    named : bool
-        Whether an accuracy was asked for, be it the default.
-    """
+    """The accuracy that was asked for, and the engine that is to multiply."""
 
     target: Target = BY_ENTRIES
+    # "auto" until the shapes are known.
     method: Method = "2m"
+    # "auto" until the family of the blocks is known.
     engine: EngineName = "auto"
+    # None: where it helps.
     equilibrate: bool | None = None
+    # Numbers of the dtype that make an entry of the result.
     components: Literal[1, 2] = 1
+    # Whether an accuracy was asked for, be it the default.
     named: bool = False
 
     @classmethod

@@ -29,19 +29,13 @@ LARGEST_RESULT = 1 << 53
 
 @dataclass(frozen=True)
 class Integers:
-    """The integers that an exact product is made of.
+    """The integers that an exact product is made of."""
 
-    Attributes
-    ----------
-    a, b : Header
-        Of A, and of B: the dtype of the parts of its entries, and the largest magnitude
-        where the dtype does not say enough and that is known.
-    pairs : bool
-        Whether entries are pairs of integers.
-    """
-
+    # Headers of A and B: the dtype of the parts of entries, and the largest magnitude
+    # where the dtype does not say enough and that is known.
     a: Header
     b: Header
+    # Whether entries are pairs of integers.
     pairs: bool
 
     @classmethod

@@ -46,37 +46,25 @@ UPLOS: tuple[Uplo, ...] = ("full", "lower", "upper")
 
 @dataclass(frozen=True)
 class Problem:
-    """A checked product or update of matrices.
+    """A checked product or update of matrices."""
 
-    Attributes
-    ----------
-    a, b, c : matrix
-        Arrays, or whatever else has a shape and a dtype. b is a for herk and syrk; c is
-        None where beta is 0.
-    shape : tuple of int
-        (m, n, k): op(A) is m x k and op(B) k x n.
-    spec : Spec
-        Everything that tasks are told; its engine is "auto" until the family of the
-        blocks is known.
-    choice : Choice
-        What was asked for; its method is settled, and not "auto".
-    stack : tuple of int
-        Axes in front of the matrices of the result, to which those of a, b and c
-        broadcast; empty for one product.
-    out : array, optional
-        Where the result is written, of the shape and dtype of the result.
-    diag : vector, optional
-        The diagonal between op(A) and op(B); None where it is the identity.
-    """
-
+    # Arrays, or whatever else has a shape and a dtype. b is a for herk and syrk; c is
+    # None where beta is 0.
     a: Any
     b: Any
     c: Any
+    # (m, n, k): op(A) is m x k and op(B) k x n.
     shape: tuple[int, int, int]
+    # What tasks are told; its engine is "auto" until the family of blocks is known.
     spec: Spec
+    # What was asked for; its method is settled, and not "auto".
     choice: Choice
+    # Axes in front of the matrices of the result, to which those of a, b and c
+    # broadcast; empty for one product.
     stack: tuple[int, ...] = field(default=(), kw_only=True)
+    # Where the result is written, of the shape and dtype of the result.
     out: Any = field(default=None, kw_only=True)
+    # The diagonal between op(A) and op(B); None where it is the identity.
     diag: Any = field(default=None, kw_only=True)
 
     @property
