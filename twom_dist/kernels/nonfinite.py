@@ -69,20 +69,15 @@ def find_nonfinite(
     fills = {}
     for place in np.argwhere(infinite[0].any(axis=-1) | infinite[1].any(axis=-1)):
         own = tuple(place.tolist())
-        left, right = (np.flatnonzero(t[own]) for t in infinite)
-        fills[own] = _fill_matrix(x[own], y[own], left, right, conjugate)
+        i, j = (np.flatnonzero(t[own]) for t in infinite)
+        # Terms of finite entries do not count beside those of infinite ones.
+        some = np.isinf(x[own][i]).any(axis=0) | np.isinf(y[own][j]).any(axis=0)
+        left, right = x[own][:, some], y[own][:, some]
+        left = np.conj(left) if conjugate[0] else left
+        right = np.conj(right) if conjugate[1] else right
+        values = _sign_product(left[i], right), _sign_product(left, right[j])
+        fills[own] = MatrixFill(i, j, *values)
     return NativeFill(rows == NAN_ROW, columns == NAN_ROW, fills)
-
-
-def _fill_matrix(
-    x: Array, y: Array, rows: Array, columns: Array, conjugate: tuple[bool, bool]
-) -> MatrixFill:
-    # Terms of finite entries do not count beside those of infinite ones.
-    some = np.isinf(x[rows]).any(axis=0) | np.isinf(y[columns]).any(axis=0)
-    x = np.conj(x[:, some]) if conjugate[0] else x[:, some]
-    y = np.conj(y[:, some]) if conjugate[1] else y[:, some]
-    values = _sign_product(x[rows], y), _sign_product(x, y[columns])
-    return MatrixFill(rows, columns, *values)
 
 
 def apply_nonfinite(

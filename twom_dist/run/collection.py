@@ -66,11 +66,7 @@ class _Passes(Graph):
     """Tasks that are computed as soon as the program needs their results."""
 
     def __init__(
-        self,
-        operands: Operands,
-        grid: Grid,
-        spec: Spec,
-        compute: Callable[[Any], Any],
+        self, operands: Operands, grid: Grid, spec: Spec, compute: Callable[[Any], Any]
     ) -> None:
         named = operands.named()
         super().__init__(f"look-{tokenize(named, grid, spec)}", named, grid, spec)

@@ -23,6 +23,7 @@ from ..problem.matrices import is_dask
 from ..problem.problem import Problem
 from ..tiles.blocks import check_kind
 from ..tiles.dask.graph import running
+from ..tiles.grid import split_evenly
 from ..tiles.spec import SIDES, Spec, as_rows, is_straight, load_engine
 from ..workers.client import current_cluster, ensure_plugins
 from . import lazy, stacks
@@ -257,9 +258,7 @@ def _join(cuts: Sequence[Chunks]) -> Chunks:
 
 def _cut_at_most(chunks: Chunks, largest: int) -> Chunks:
     """Cut chunks evenly into pieces of at most `largest`."""
-    counts = [-(-size // largest) or 1 for size in chunks]
-    cut = zip(chunks, counts, strict=True)
-    return tuple(x // count + (i < x % count) for x, count in cut for i in range(count))
+    return tuple(x for size in chunks for x in split_evenly(size, largest))
 
 
 def _cut_matrices(chunks: list[Chunks], most: int) -> list[Chunks]:
@@ -276,10 +275,7 @@ def _empty(family: Any, dtype: Any, ndim: int) -> Any:
 
 
 def _compute_block(
-    *blocks: Any,
-    template: Problem,
-    dtypes: tuple[Any, ...],
-    in_pieces: bool,
+    *blocks: Any, template: Problem, dtypes: tuple[Any, ...], in_pieces: bool
 ) -> Any:
     # dask gives lists along an axis that goes, which is that of k.
     blocks = tuple(x[0] if isinstance(x, list) else x for x in blocks)

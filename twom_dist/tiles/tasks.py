@@ -137,11 +137,7 @@ def multiply_panel(
         if spec.exact:
             continue
         found = engine.find_nonfinite(
-            left.view(step, spec),
-            right.view(step, spec),
-            rows,
-            columns,
-            conjugate,
+            left.view(step, spec), right.view(step, spec), rows, columns, conjugate
         )
         fill = found if fill is None or found is None else fill.plus(found)
     assert values is not None

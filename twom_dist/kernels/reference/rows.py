@@ -111,10 +111,7 @@ def choose_exponents(largest: Array, squares: Array, rule: ScalingRule) -> Array
 
 
 def error_sums(
-    x: Array,
-    measured: RowStatistics,
-    rule: ScalingRule,
-    shifts: Array | None = None,
+    x: Array, measured: RowStatistics, rule: ScalingRule, shifts: Array | None = None
 ) -> Array:
     """Sum the squares of rounding errors."""
     exponents = choose_exponents(measured.largest, measured.squares, rule)

@@ -293,11 +293,7 @@ def run(function: Callable[..., Any], spec: Spec, *args: Any) -> Any:
 
 
 def receive(
-    spec: Spec,
-    side: Side,
-    sizes: tuple[int, Sequence[int]],
-    tiles: Any,
-    shifts: Any,
+    spec: Spec, side: Side, sizes: tuple[int, Sequence[int]], tiles: Any, shifts: Any
 ) -> Row:
     """Check the tiles of a row; a single tile comes without a list."""
     rows, steps = sizes

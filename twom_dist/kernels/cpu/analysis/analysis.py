@@ -87,10 +87,7 @@ def _smallest_cosine(squares, totals, k):  # type: ignore[no-untyped-def]
 
 
 def error_sums(
-    x: Array,
-    measured: RowStatistics,
-    rule: ScalingRule,
-    shifts: Array | None = None,
+    x: Array, measured: RowStatistics, rule: ScalingRule, shifts: Array | None = None
 ) -> Array:
     """Sum the squares of rounding errors of each row."""
     exponents = choose_exponents(measured.largest, measured.squares, rule)

@@ -127,10 +127,7 @@ def assign_slots(gains: Sequence[Mapping[W, int]], workers: Sequence[W]) -> list
 
 
 def find_chain(
-    fullest: W,
-    size: int,
-    load: Any,
-    offers: Callable[[W], Iterable[tuple[T, W]]],
+    fullest: W, size: int, load: Any, offers: Callable[[W], Iterable[tuple[T, W]]]
 ) -> list[tuple[W, T, W]]:
     """Find a shortest chain along which a load of `size` goes from the fullest on.
 
