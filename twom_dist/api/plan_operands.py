@@ -25,16 +25,10 @@ _MATRICES = ("A", "B", "C")
 def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Call:
     """Replace the matrices of a call by arrays and headers.
 
-    Parameters
-    ----------
-    call : Call
-        Of arrays, of shapes, and of paths.
-    dtype : dtype, optional
-        Of shapes, and of the result unless that is exact. Default: that of a BLAS-typed
-        name or of an array beside them, or complex128.
-    reading : bool
-        Whether entries are looked at: files become dask arrays, not headers, and stacks
-        of arrays are refused.
+    `dtype`: that of shapes, and of the result unless that is exact; by default that of
+    a BLAS-typed name or of an array beside them, or complex128. `reading`: whether
+    entries are looked at: files become dask arrays, not headers, and stacks of arrays
+    are refused.
     """
     if call.out is not None:
         text = "nothing is computed here, so out has no effect"

@@ -187,14 +187,9 @@ def ask(
     options: Mapping[str, Any],
     caller: Callable[..., Any] | None = None,
 ) -> Call:
-    """Return the call of a routine without computing it.
+    """Return the call of a routine without computing it; refuse other functions.
 
     `caller`: the public function whose own parameters errors name as well.
-
-    Raises
-    ------
-    ArgumentError
-        Unless `routine` is one of the package's, and takes these matrices and options.
     """
     function: Any = getattr(routine, "ask", None)
     if function is None:

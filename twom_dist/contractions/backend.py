@@ -28,15 +28,10 @@ _INSTEAD = {
 
 
 class OfArrays:
-    """A function that autoray finds for the arrays that it gets, or a module of such.
-
-    Parameters
-    ----------
-    path : str
-        Its name to autoray, such as "linalg.svd".
-    """
+    """Function that autoray finds for the arrays that it gets, or a module of such."""
 
     def __init__(self, path: str) -> None:
+        # Its name to autoray, such as "linalg.svd".
         self._path = path
 
     def __getattr__(self, name: str) -> Any:

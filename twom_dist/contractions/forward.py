@@ -16,17 +16,7 @@ from ..problem.matrices import is_dask
 def forward(module: ModuleType, name: str) -> Any:
     """Return what NumPy calls so; functions are those of the library of their arrays.
 
-    Parameters
-    ----------
-    module : module
-        numpy or numpy.linalg.
-    name : str
-        A public name of module.
-
-    Raises
-    ------
-    AttributeError
-        For any other name.
+    `module`: numpy or numpy.linalg, of which the name has to be a public one.
     """
     if name not in module.__all__:
         raise AttributeError(f"module {module.__name__!r} has no public {name!r}")

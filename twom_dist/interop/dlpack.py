@@ -35,13 +35,8 @@ def adopt(**arrays: Any) -> tuple[list[Any], GiveBack]:
 
     Returns them in their order, and a function that converts results to the kind of the
     first array of another library. Arrays on disk become lazy ones; anything else (a
-    list, a shape) stays as it is, for others to check.
-
-    Parameters
-    ----------
-    **arrays : array or None
-        Arrays by their names in errors. ``out`` is one to write to: it is given back
-        itself.
+    list, a shape) stays as it is, for others to check. Their names are those in errors,
+    and ``out`` is one to write to: it is given back itself.
     """
     if _OURS.issuperset(map(type, arrays.values())):
         return [*arrays.values()], _as_it_is

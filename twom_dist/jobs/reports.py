@@ -197,10 +197,7 @@ class Status:
 def find_status(path: str | os.PathLike[str]) -> Status:
     """Report how far a job is, from the files at its output and beside it.
 
-    Raises
-    ------
-    StoreError
-        If there is neither an output nor a job that has begun it.
+    Refused if there is neither an output nor a job that has begun it.
     """
     place = find_unfinished(path)
     name, signs = str(place.location), place.watch()

@@ -131,13 +131,8 @@ class Choice:
     ) -> "Choice":
         """Parse the `Options` of a routine; refuse contradictions.
 
-        Raises
-        ------
-        AccuracyError
-            For an accuracy, a number of moduli or a method that does not exist, and for
-            two of them that exclude each other.
-        PlanError
-            For an engine that does not exist, and an equilibrate that has no effect.
+        AccuracyError is for an accuracy, a number of moduli or a method, and PlanError
+        for an engine that does not exist, and an equilibrate that has no effect.
         """
         try:
             return _parse(components, **options)

@@ -62,25 +62,11 @@ def find_largest(
 ) -> int:
     """Return the largest magnitude of all parts; refuse all but integers.
 
-    Parameters
-    ----------
-    x : (..., rows, columns) array in memory, or a vector or a number
-    name : str
-        How errors call the matrix.
-    limit : int
-        The largest magnitude that is taken.
-    block : tuple of int, optional
-        The place of x among the blocks of the matrix, if its origin is not known.
-    origin : (int, int)
-        The row and the column of the matrix where x begins.
-
-    Raises
-    ------
-    PlanError
-        With the first entry that is not an integer, NaN and infinities among them, or
-        that is one of many integers which the dtype does not tell apart.
-    AccuracyError
-        With the first entry above the limit.
+    PlanError tells the first entry that is not an integer, NaN and infinities among
+    them, or that is one of many integers which the dtype does not tell apart, and
+    AccuracyError the first one above the limit. `block`: the place of x among the
+    blocks of the matrix, if its origin is not known; `origin`: the row and the column
+    of the matrix where x begins.
     """
     xp, found = namespace(x), 0
     if not x.size:
