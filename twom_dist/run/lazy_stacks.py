@@ -257,7 +257,6 @@ def _join(cuts: Sequence[Chunks]) -> Chunks:
 
 
 def _cut_at_most(chunks: Chunks, largest: int) -> Chunks:
-    """Cut chunks evenly into pieces of at most `largest`."""
     return tuple(x for size in chunks for x in split_evenly(size, largest))
 
 

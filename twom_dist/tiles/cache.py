@@ -49,9 +49,13 @@ class EncodedCache:
         # Two tasks of one worker often want the same tile at once: one makes it.
         try:
             with making:
-                found = self._find(owners, full_key)
-                if found is not None:
-                    return found
+                with self._lock:
+                    references, found = self._entries.get(full_key, ((), None))
+                    owned = (r() is x for r, x in zip(references, owners, strict=True))
+                    if found is not None and all(owned):
+                        self._entries.move_to_end(full_key)
+                        self.reused += 1
+                        return found
                 encoded = encode()
                 with self._lock:
                     self.encoded += 1
@@ -60,17 +64,6 @@ class EncodedCache:
         finally:
             with self._lock:
                 self._making.pop(full_key, None)
-
-    def _find(self, owners: tuple[Array, ...], full_key: Hashable) -> Encoded | None:
-        with self._lock:
-            entry = self._entries.get(full_key)
-            if entry is None:
-                return None
-            if any(r() is not x for r, x in zip(entry[0], owners, strict=True)):
-                return None
-            self._entries.move_to_end(full_key)
-            self.reused += 1
-            return entry[1]
 
     def _store(
         self,

@@ -147,7 +147,6 @@ def _multiply(
     before: Sequence[Accumulator] | None = None,
     triangle: Uplo = "full",
 ) -> tuple[Accumulator, ...]:
-    """Multiply one panel of a cell: an accumulator for each product."""
     return tuple(
         tasks.multiply_panel(
             left.row,

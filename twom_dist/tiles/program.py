@@ -29,9 +29,6 @@ def product(ex: Interpreter, spec: Spec) -> None:
     multiply(ex, spec, look(ex, spec))
 
 
-# --- what the data decide -------------------------------------------------------------
-
-
 def look(ex: Analyser, spec: Spec) -> Findings:
     """Choose the shifts along k, then the moduli, where the spec leaves them open."""
     if not spec.looks:
@@ -90,9 +87,6 @@ def choose_shifts(
     sizes, take = ex.grid.k, stages.take_shifts
     found = ex.call("shifts", ("all",), stages.choose_shifts, spec, sizes, *columns)
     return [ex.call("shifts", (s,), take, spec, found, s) for s in range(ex.grid.kt)]
-
-
-# --- the product ----------------------------------------------------------------------
 
 
 def multiply(ex: Interpreter, spec: Spec, found: Findings) -> None:

@@ -23,8 +23,6 @@ from .grid import Chunks
 from .rows import Row
 from .spec import Spec, load_engine
 
-# --- what is known of rows ------------------------------------------------------------
-
 
 def largest_exponents(
     spec: Spec, row: Row, before: RowStatistics | None = None
@@ -124,9 +122,6 @@ def choose_shifts(
 def take_shifts(spec: Spec, shifts: Sequence[Array] | None, step: int) -> Array | None:
     """Return the shifts of one tile along k."""
     return None if shifts is None else shifts[step]
-
-
-# --- what scales ----------------------------------------------------------------------
 
 
 def choose_exponents(spec: Spec, measured: RowStatistics) -> Array | None:

@@ -38,9 +38,8 @@ def measure(
     found = RowStatistics(largest)
     if "squares" in asks or "totals" in asks:
         squares, totals = _sum_rows(shifted, largest, norm_bits)
+        totals = totals if "totals" in asks else None
         found = found._replace(squares=squares, totals=totals)
-    if "totals" not in asks:
-        found = found._replace(totals=None)
     if "columns" in asks:
         found = found._replace(columns=_find_extremes(x, largest))
     if "octaves" in asks:

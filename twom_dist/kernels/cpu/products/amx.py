@@ -100,9 +100,8 @@ def _copy_words(builder, source, words, out):
         at_line, at_last = (
             builder.mul(x, ir.Constant(_ADDRESS, LINE)) for x in (line, last)
         )
-        found = write.load(
-            source, builder.select(beyond, at_last, at_line), write.words
-        )
+        place = builder.select(beyond, at_last, at_line)
+        found = write.load(source, place, write.words)
         found = builder.select(beyond, write.repeated(0), found)
         write.store(found, out, at_line)
         return []

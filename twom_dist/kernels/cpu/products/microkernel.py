@@ -234,14 +234,12 @@ def _multiply(
     for top in range(0, ROWS, height):
         for left in range(0, len(vectors), across):
             panels = vectors[left : left + across]
-            sums = _sum_products(
-                write, x, panels, steps, starts, range(top, top + height)
-            )
-            for r in range(top, top + height):
+            own = range(top, top + height)
+            sums = _sum_products(write, x, panels, steps, starts, own)
+            for r in own:
                 at_row = ir.Constant(_ADDRESS, r)
-                with builder.if_then(
-                    builder.icmp_signed(">", rows, at_row), likely=True
-                ):
+                there = builder.icmp_signed(">", rows, at_row)
+                with builder.if_then(there, likely=True):
                     offset = builder.mul(out_stride, at_row)
                     given = builder.add(old, offset), add, builder.add(out, offset)
                     reducer = Reducer(write, entry)

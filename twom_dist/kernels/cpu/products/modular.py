@@ -50,13 +50,11 @@ class _Residues(Writer):
         self.store(x, address, offset)
 
     def plus(self, u: Any, v: Any) -> Any:
-        """Add."""
         beyond = self.builder.icmp_unsigned(">=", u, self.builder.sub(self.p, v))
         excess = self.builder.select(beyond, self.p, self.zero)
         return self.builder.sub(self.builder.add(u, v), excess)
 
     def minus(self, u: Any, v: Any) -> Any:
-        """Subtract."""
         below = self.builder.icmp_unsigned("<", u, v)
         lack = self.builder.select(below, self.p, self.zero)
         return self.builder.add(self.builder.sub(u, v), lack)

@@ -6,7 +6,6 @@ every tile of B to pr: the volume of a 2-D SUMMA.
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isqrt
 from typing import Any, TypeVar
 
 # Times the least work, or the least traffic, that count as little as well.
@@ -49,9 +48,8 @@ def worker_grids(workers: int) -> list[WorkerGrid]:
     >>> [(g.pr, g.pc) for g in worker_grids(4)]
     [(1, 4), (2, 2), (4, 1)]
     """
-    low = [pr for pr in range(1, isqrt(workers) + 1) if workers % pr == 0]
-    rows = {*low, *(workers // pr for pr in low)}
-    return [WorkerGrid(pr, workers // pr) for pr in sorted(rows)]
+    rows = range(1, workers + 1)
+    return [WorkerGrid(pr, workers // pr) for pr in rows if workers % pr == 0]
 
 
 def balanced_grids(workers: int, mt: int, nt: int) -> list[WorkerGrid]:

@@ -154,9 +154,7 @@ def place_triangle(count: int, workers: int) -> dict[Cell, int]:
 
 
 def _work(cell: Cell) -> int:
-    """Count 1 for a diagonal tile, 2 for another."""
-    i, j = cell
-    return 1 if i == j else 2
+    return 1 if cell[0] == cell[1] else 2
 
 
 def _cost(cells: Mapping[Cell, int]) -> tuple[int, int, int]:
