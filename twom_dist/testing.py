@@ -87,9 +87,9 @@ def residual(A: Any, B: Any, C: Any, *, seed: int = 0) -> float:
     expected, scale, top = _multiply(A, B, x)
     (largest,) = dask.compute(_largest_parts(C))
     powers = _exponents(largest)
-    (found,) = dask.compute(_scaled(C, powers[:, np.newaxis]) @ x)
+    (found,) = dask.compute(_scale(C, powers[:, np.newaxis]) @ x)
     with np.errstate(over="ignore", invalid="ignore"):
-        difference = abs(_scaled(found, top - powers) - expected)
+        difference = abs(_scale(found, top - powers) - expected)
         # Entries that underflow are rounded to multiples of the smallest number.
         tiny = np.frexp(np.finfo(C.dtype).smallest_subnormal)[1]
         difference = np.maximum(difference - np.ldexp(2.0 * n, tiny - top), 0)
@@ -115,7 +115,7 @@ def _multiply(A: Any, B: Any, x: Any) -> tuple[Any, Any, Any]:
         return none, none, none.astype(int)
     of_rows, of_b = dask.compute(_largest_parts(A), _largest_parts(B))
     rows, whole = _exponents(of_rows), int(_exponents(of_b.max()))
-    a, b = _scaled(A, rows[:, np.newaxis]), _scaled(B, whole)
+    a, b = _scale(A, rows[:, np.newaxis]), _scale(B, whole)
     bx, columns = dask.compute(b @ x, (abs(b) ** 2).sum(axis=0))
     abx, squares = dask.compute(a @ bx, (abs(a) ** 2).sum(axis=1))
     return abx, np.sqrt(squares) * np.sqrt(columns).sum(), rows + whole
@@ -145,7 +145,7 @@ def _exponents(largest: Any) -> Any:
     return np.where(np.isfinite(largest), np.frexp(largest)[1], 0)
 
 
-def _scaled(x: Any, exponents: Any) -> Any:
+def _scale(x: Any, exponents: Any) -> Any:
     """Multiply by ``2^-e`` in two steps, since ``2^-e`` alone may not be a double."""
     e = np.clip(exponents, -2000, 2000)
     return x * np.ldexp(1.0, -(e // 2)) * np.ldexp(1.0, e // 2 - e)

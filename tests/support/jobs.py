@@ -95,7 +95,7 @@ def stop_after(tiles, run):
 def finished(output="C.zarr"):
     left = find_unfinished(output).find()
     assert left is not None
-    return left[0].finished()
+    return left[0].list_finished()
 
 
 def addresses(client):

@@ -115,7 +115,7 @@ def tune(engine: EngineName = "auto") -> Crossovers:
         share = left / (len(KINDS) - i)
         found, spent = _search(rounds, share)
         left -= spent
-        size, known = _crossing(found), table.look_up(chip, routine, dtype)
+        size, known = _find_crossing(found), table.look_up(chip, routine, dtype)
         # Sides that take too long are not measured.
         if size < inf or known is None or known.size <= max(found) / 3:
             sizes[f"{routine} {dtype}"] = size
@@ -175,7 +175,7 @@ def _measure(rounds: Iterator[Times], seconds: float) -> tuple[Times, float]:
     return (native, int8), spent
 
 
-def _crossing(found: dict[int, Times]) -> float:
+def _find_crossing(found: dict[int, Times]) -> float:
     """Interpolate between the largest side that loses and the smallest that wins."""
     gains = {n: log(native / int8) for n, (native, int8) in found.items()}
     wins = min((n for n, gain in gains.items() if gain >= 0), default=None)

@@ -59,7 +59,7 @@ def compute_call(call: Call) -> Any:
     return give_back(compute_arrays(call, find_key(call)))
 
 
-def _computing(ask: Callable[..., Call]) -> Any:
+def _make_routine(ask: Callable[..., Call]) -> Any:
     show_options(ask)
 
     @wraps(ask)
@@ -79,10 +79,10 @@ def _computing(ask: Callable[..., Call]) -> Any:
     return made
 
 
-def _computing_each(matrices: str, build: Callable[..., Call]) -> Any:
+def _make_updates(matrices: str, build: Callable[..., Call]) -> Any:
     """Return the updates of one matrix, of two, or of both, that `build` asks for."""
     rows = (x for x in ROUTINES.values() if x.triangle and str(x.matrices) in matrices)
-    return tuple(_computing(_ask_for(row, build)) for row in rows)
+    return tuple(_make_routine(_ask_for(row, build)) for row in rows)
 
 
 def _ask_for(row: Routine, build: Callable[..., Call]) -> Any:
@@ -132,24 +132,24 @@ _COMPLEX = (
 
 # --- as type checkers see them: options go through, results are of the inputs' kind ---
 
-of_two: Callable[[Two[P]], OfTwo[P]] = _computing
-pair_of_two: Callable[[Two[P]], PairOfTwo[P]] = _computing
-labelled_of_two: Callable[[Two[P]], LabelledOfTwo[P]] = _computing
+of_two: Callable[[Two[P]], OfTwo[P]] = _make_routine
+pair_of_two: Callable[[Two[P]], PairOfTwo[P]] = _make_routine
+labelled_of_two: Callable[[Two[P]], LabelledOfTwo[P]] = _make_routine
 
 
 rank_k: Callable[[Update[P]], tuple[OfOne[P], OfOne[P]]]
-rank_k = partial(_computing_each, "1")
+rank_k = partial(_make_updates, "1")
 rank_2k: Callable[[UpdateOfTwo[P]], tuple[OfTwo[P], OfTwo[P]]]
-rank_2k = partial(_computing_each, "2")
+rank_2k = partial(_make_updates, "2")
 updates: Callable[[UpdateOfTwo[P]], tuple[OfOne[P], OfOne[P], OfTwo[P], OfTwo[P]]]
-updates = partial(_computing_each, "12")
+updates = partial(_make_updates, "12")
 pair_updates: Callable[
     [UpdateOfTwo[P]], tuple[PairOfOne[P], PairOfOne[P], PairOfTwo[P], PairOfTwo[P]]
-] = partial(_computing_each, "12")
+] = partial(_make_updates, "12")
 labelled_updates: Callable[
     [UpdateOfTwo[P]],
     tuple[LabelledOfOne[P], LabelledOfOne[P], LabelledOfTwo[P], LabelledOfTwo[P]],
-] = partial(_computing_each, "12")
+] = partial(_make_updates, "12")
 
 
 # --- the names of BLAS ----------------------------------------------------------------
@@ -175,7 +175,7 @@ def _type(routine: F, letter: str) -> F:
         f"{summary}\n\n`{name}` in {DTYPES[letter]}: every input is promoted to it "
         f'where NumPy\'s "safe" casting\nallows that.\n{body}\n'
     )
-    return cast(F, _computing(ask))
+    return cast(F, _make_routine(ask))
 
 
 # --- calls of routines ----------------------------------------------------------------

@@ -153,7 +153,7 @@ def _run_job(
         run = stack.enter_context(running)
         report, enter = None, lambda _: None
         if not quiet:
-            total, done = run.layout.num_computed, len(run.finished())
+            total, done = run.layout.num_computed, len(run.list_finished())
             here = name_count(cluster.threads, "thread")
             if client is not None:
                 here = name_count(cluster.workers, "worker")

@@ -90,7 +90,7 @@ class _Operand(NamedTuple):
         """Return the number of entries along these axes."""
         return prod(self.sizes[x] for x in letters)
 
-    def fused(self, batch: Term, rows: Term, columns: Term) -> FusedSide:
+    def fuse_side(self, batch: Term, rows: Term, columns: Term) -> FusedSide:
         """Take rows and columns as they lie, or the other way round, transposed."""
         turned = self.finest(rows) < self.finest(columns)
         if turned:
@@ -143,8 +143,8 @@ def lay_out(
             tuple(b.index(t) for t in (*batch, *right, *inner)),
         )
     return PairLayout(
-        x.fused(batch, left, inner),
-        y.fused(batch, inner, right),
+        x.fuse_side(batch, left, inner),
+        y.fuse_side(batch, inner, right),
         result,
         tuple(sizes[t] for t in result),
         tuple(result.index(t) for t in output),

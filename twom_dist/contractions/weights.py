@@ -41,7 +41,7 @@ class Factor(NamedTuple):
     # What the array is yet to be multiplied by.
     weight: Weight | None = None
 
-    def multiplied(self) -> Any:
+    def apply_weight(self) -> Any:
         """Return the array, multiplied by its weight."""
         found = self.array
         if self.weight is not None:
@@ -74,7 +74,7 @@ def join(a: Factor, b: Factor, kept: Term, output: Term, choice: Choice) -> Fact
             made = Weights(partial(Scaled, diag=vector), updates)
             found = contract_pair(x.array, y.array, terms, kept, choice, weights=made)
             return Factor(found, kept)
-    left, right, terms = a.multiplied(), b.multiplied(), (a.term, b.term)
+    left, right, terms = a.apply_weight(), b.apply_weight(), (a.term, b.term)
     return Factor(contract_pair(left, right, terms, kept, choice), kept)
 
 

@@ -73,12 +73,12 @@ def compute(
     """
     start = perf_counter()
     enter(KEPT)
-    kept = sorted(run.output.finished())
+    kept = sorted(run.output.list_finished())
     if kept:
         tasks = check_tiles(run.output, kept)
         compute_wave(tasks, kept, client, run.cluster.threads, lambda *_: None)
-    earlier = run.finished()
-    damaged = len(kept) - len(run.output.finished())
+    earlier = run.list_finished()
+    damaged = len(kept) - len(run.output.list_finished())
     count = _Count(run, progress, len(earlier))
     with nullcontext() if client is None else client.as_current():
         ensure_plugins()

@@ -48,9 +48,9 @@ class Run:
     # Findings of a look by an earlier run.
     look: Findings | None = None
 
-    def finished(self) -> set[Cell]:
+    def list_finished(self) -> set[Cell]:
         """Tiles that are on disk, each with its image in the other triangle."""
-        found, mirrored = self.output.finished(), self.job.mirror is not None
+        found, mirrored = self.output.list_finished(), self.job.mirror is not None
         return {
             (i, j)
             for wave in self.layout.waves
@@ -85,7 +85,7 @@ class Run:
 
     def finish(self, commit: Callable[[], None] = lambda: None) -> None:
         """Give the output its name; refuse a lost tile, which would read as zeros."""
-        gone = self.layout.num_computed - len(self.finished())
+        gone = self.layout.num_computed - len(self.list_finished())
         # Tiles without entries are not written.
         if gone and 0 not in self.output.shape:
             problem = f"{gone} tiles in {self.place.folder!r} are gone"
@@ -139,7 +139,7 @@ def begin(
             kept, looked = 0, False
             # The exception under way says more.
             with suppress(StoreError):
-                kept = 0 if wrong else len(run.finished())
+                kept = 0 if wrong else len(run.list_finished())
                 looked = not wrong and place.find_look() is not None
             if isinstance(error, StoreError) and not os.path.exists(place.lock_path):
                 # A writer under way may have made a part of it again.
@@ -171,7 +171,7 @@ def _lay_out(
     manifest["stamps"] = stamp_inputs(job)
     left = None if job.overwrite else place.find()
     look = None
-    if left is not None and not left[0].finished():
+    if left is not None and not left[0].list_finished():
         with suppress(StoreError):
             check_same(place.location.path, left[1], manifest)
             manifest["overwrite"] = left[1]["overwrite"]

@@ -48,7 +48,7 @@ class FusedProduct(NamedTuple):
         Of the result.
     alpha, beta : number
     twin : tuple of int, optional
-        Where y is x, the plane of X that is each plane of Y: see `Encoded.reordered`.
+        Where y is x, the plane of X that is each plane of Y: see `Encoded.reorder`.
     uplo : {"full", "lower", "upper"}, optional
         Of a square product that one triangle determines, as for
         `symmetrise_diagonal_tile`.

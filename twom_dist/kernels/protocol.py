@@ -37,7 +37,7 @@ class Encoded(Protocol):
         """Bytes held."""
         ...
 
-    def reordered(self, planes: tuple[int, ...]) -> "Encoded":
+    def reorder(self, planes: tuple[int, ...]) -> "Encoded":
         """Take planes[l] for plane l, without a copy: of X, those of its conjugate."""
         ...
 

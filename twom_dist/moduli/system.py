@@ -175,7 +175,7 @@ class ResidueSystem:
         return balanced_digits(x, self.digit_bits, self.num_digits)
 
 
-def _shifted(mirror: Mirror | None, by: int) -> Mirror | None:
+def _shift(mirror: Mirror | None, by: int) -> Mirror | None:
     """Add an offset to the product indices of a mirror."""
     if mirror is None:
         return None
@@ -205,7 +205,7 @@ def make_system(method: str, choice: tuple[tuple[int, str], ...]) -> ResidueSyst
         plane, product = len(planes), len(products)
         planes += one.planes
         products += [
-            PlaneProduct(p, plane + a, plane + b, _shifted(one.mirrors.get(q), product))
+            PlaneProduct(p, plane + a, plane + b, _shift(one.mirrors.get(q), product))
             for q, (a, b) in enumerate(one.pairs)
         ]
         for row, coefficients in zip(weights, one.post, strict=True):

@@ -76,7 +76,7 @@ class _Counting:
     def row(self, line: Line, steps: range, shifts: Any) -> range:
         return steps
 
-    def added(self, cell: Cell) -> int | None:
+    def c_tile(self, cell: Cell) -> int | None:
         return self._weight if self._spec.beta != 0 else None
 
     def call(self, stage: str, where: Any, function: Any, *args: Any) -> int:

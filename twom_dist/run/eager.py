@@ -263,7 +263,7 @@ class Eager(Views):
             found.sort(key=lambda cell: (cell[0] // self._flat, cell[1], cell[0]))
         return found
 
-    def added(self, cell: Cell) -> Array | None:
+    def c_tile(self, cell: Cell) -> Array | None:
         return None if self._c is None else self._c[self._at(cell)]
 
     def call(self, stage: str, where: Any, function: Any, *args: Any) -> Any:

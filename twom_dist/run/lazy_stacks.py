@@ -22,7 +22,7 @@ from ..plan import LARGEST_TILE, Cluster
 from ..problem.matrices import is_dask
 from ..problem.problem import Problem
 from ..tiles.blocks import check_kind
-from ..tiles.dask.graph import running
+from ..tiles.dask.graph import run_scope
 from ..tiles.grid import split_evenly
 from ..tiles.spec import SIDES, Spec, as_rows, is_straight, load_engine
 from ..workers.client import current_cluster, ensure_plugins
@@ -160,7 +160,7 @@ def _add_pieces(problem: Problem, operands: list[Any], added: list[Any]) -> Any:
 
 def _finish(total: Any, c: Any = None, *, spec: Spec) -> Any:
     """Scale sums and add C, as decoding does."""
-    with running(spec):
+    with run_scope(spec):
         engine = load_engine(spec)
         # Devices take both of one dtype: in double, to round once.
         c = None if c is None else c.astype(total.dtype, copy=False)
@@ -287,7 +287,7 @@ def _run_block(
     given: tuple[Any, ...], template: Problem, dtypes: tuple[Any, ...]
 ) -> Any:
     spec, family = template.spec, family_of(given[0])
-    with running(spec):
+    with run_scope(spec):
         blocks = [
             check_kind(x, family, dtype) for x, dtype in zip(given, dtypes, strict=True)
         ]

@@ -29,7 +29,7 @@ from ..problem.problem import Problem, of_arrays
 from ..problem.scalars import as_number
 from ..tiles.analysis.equilibration import may_gain
 from ..tiles.analysis.in_memory import decide, plan_analysis
-from ..tiles.spec import load_engine, turned
+from ..tiles.spec import load_engine, transposes
 from ..typing import Array
 from . import eager
 from .compute import compute
@@ -50,7 +50,7 @@ class Prepared:
 
     def __init__(self, problem: Problem, multiply: Multiply | None) -> None:
         self._spec, self.adds = problem.spec, problem.c is not None
-        self._turned, self._multiply = turned(self._spec), multiply
+        self._turned, self._multiply = transposes(self._spec), multiply
         self._operands, self.used = len(self._spec.sides), 0
         # The moduli that `multiply` takes, where the data decide.
         self._last: tuple[ResidueSystem | None, Multiply | None] = None, None

@@ -21,7 +21,7 @@ from ..tiles.grid import whole
 from ..tiles.integers import gather
 from ..tiles.interpreter import Findings
 from ..tiles.rows import Row
-from ..tiles.spec import Spec, load_engine, turned
+from ..tiles.spec import Spec, load_engine, transposes
 from ..tiles.tasks import call_fused
 from ..typing import Array, Side
 from . import eager
@@ -118,7 +118,7 @@ class PreparedStack:
             self.steady = limits.steady
             if not (spec.exact or (spec.routine.triangle and not spec.same_operand)):
                 gemm_fused = limits.gemm_fused
-        self._spec, self._gemm_fused, self._turned = spec, gemm_fused, turned(spec)
+        self._spec, self._gemm_fused, self._turned = spec, gemm_fused, transposes(spec)
         self._operands = len(spec.sides)
         # The data decide about moduli, or about shifts, which each matrix has alone.
         self._looks = spec.looks and not (spec.native or spec.empty or spec.exact)

@@ -28,7 +28,7 @@ class Hdf5Matrix(StoredMatrix):
             dataset = _dataset(file, location)
             files = sorted({location.path, dataset.file.filename})
             stamp = Stamp(*map(" ".join, zip(*map(stamp_file, files), strict=True)))
-            return cls._checked(location, dataset, dataset.chunks, stamp)
+            return cls._of_array(location, dataset, dataset.chunks, stamp)
 
     @staticmethod
     def read_array(location: Location) -> Any:

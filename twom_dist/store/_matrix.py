@@ -141,7 +141,7 @@ class StoredMatrix(ABC):
         """
 
     @classmethod
-    def _checked(
+    def _of_array(
         cls, location: Location, array: Any, chunks: Any, stamp: Stamp
     ) -> Self:
         """Take shape and dtype of an array; refuse one that is not a matrix."""

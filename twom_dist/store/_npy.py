@@ -41,7 +41,7 @@ class NpyMatrix(StoredMatrix):
         stamp = stamp_file(location.path)
         with open(location.path, "rb") as stream:
             header = read_header(stream)
-            found = cls._checked(location, header, None, stamp)
+            found = cls._of_array(location, header, None, stamp)
             check_size(location, header, os.fstat(stream.fileno()).st_size)
         return found
 
@@ -117,7 +117,7 @@ class NpzMatrix(StoredMatrix):
         with ZipFile(location.path) as archive:
             location = name_member(location, partial(_find_arrays, archive))
             header, info, _ = _read_member(archive, location)
-            found = cls._checked(location, header, None, stamp)
+            found = cls._of_array(location, header, None, stamp)
             check_size(location, header, info.file_size)
         if info.compress_type != ZIP_STORED and info.file_size > _MOST_UNPACKED:
             raise StoreError(

@@ -46,7 +46,7 @@ class ZarrMatrix(StoredMatrix):
         metadata = ".zarray" if node.metadata.zarr_format == 2 else "zarr.json"
         stamp = tree.stamp_file(os.path.join(_folder(location), metadata))
         stamp = stamp._replace(content=f"{stamp.content}-{node.shape}-{node.dtype}")
-        return cls._checked(location, node, node.chunks, stamp)
+        return cls._of_array(location, node, node.chunks, stamp)
 
     @staticmethod
     def read_array(location: Location) -> Any:

@@ -96,7 +96,7 @@ class Output:
                 filters=None,
                 fill_value=0,
                 zarr_format=3,
-                attributes={MANIFEST: self._sealed(manifest)},
+                attributes={MANIFEST: self._seal(manifest)},
             )
             tree.sync_all(draft)
             os.rename(draft, self.store)
@@ -106,10 +106,10 @@ class Output:
         """Add entries to the manifest."""
         with store_errors(self.store, "written"):
             array = self.open()
-            array.attrs[MANIFEST] = self._sealed(read_manifest(array.attrs) | more)
+            array.attrs[MANIFEST] = self._seal(read_manifest(array.attrs) | more)
             tree.sync(os.path.join(self.array, "zarr.json"))
 
-    def _sealed(self, manifest: Manifest) -> Manifest:
+    def _seal(self, manifest: Manifest) -> Manifest:
         """Return a manifest with a digest of itself and of the array's header."""
         header = self.shape, self.tile, np.dtype(self.dtype).str
         text = json.dumps([*header, manifest], sort_keys=True)
@@ -159,7 +159,7 @@ class Output:
                 raise
             tree.remove(self._chunk(i, j))
 
-    def finished(self) -> set[Cell]:
+    def list_finished(self) -> set[Cell]:
         """Return the tiles that are stored."""
         return {*self.find_times()}
 
@@ -232,6 +232,6 @@ def open_output(store: str, member: str) -> tuple[Output, Manifest]:
     manifest = read_manifest(array.attrs)
     id = str(manifest.get("id", ""))
     output = Output(store, member, array.shape, array.chunks, array.dtype, id)
-    if output._sealed(manifest) != array.attrs.get(MANIFEST):
+    if output._seal(manifest) != array.attrs.get(MANIFEST):
         raise ValueError("its manifest is missing or damaged")
     return output, manifest

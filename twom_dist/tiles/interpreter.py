@@ -108,7 +108,7 @@ def strips(ex: Analyser, line: Line, shifts: Shifts) -> list[Value]:
 class Interpreter(Analyser, Protocol):
     """Gives a meaning to all stages."""
 
-    def added(self, cell: Cell) -> Value:
+    def c_tile(self, cell: Cell) -> Value:
         """Return the tile of C that is added, or None."""
         ...
 

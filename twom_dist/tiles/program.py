@@ -112,7 +112,7 @@ def multiply_cell(
     exponents: dict[Line, Value],
 ) -> Value:
     """Multiply all parts of k, panel by panel; add the parts, and decode their sum."""
-    (i, j), grid, c = cell, ex.grid, ex.added(cell)
+    (i, j), grid, c = cell, ex.grid, ex.c_tile(cell)
     shape, diagonal = (grid.m[i], grid.n[j]), spec.routine.triangle and i == j
     if spec.empty:
         return ex.call("product", cell, cells.add_alone, spec, diagonal, shape, c)

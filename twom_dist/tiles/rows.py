@@ -125,14 +125,14 @@ class Row:
         """Identify what a tile is multiplied by as it is taken; None if by nothing."""
         return None
 
-    def widened(self, step: int, spec: Spec) -> Array:
+    def view_widened(self, step: int, spec: Spec) -> Array:
         """View a tile, as `view` does, in the dtype that engines take."""
         if not spec.stored:
             return self.view(step, spec)
         block = widen(self.tiles[step], spec.operand_dtype)
         return as_rows(block, self.side, spec.op(self.side))
 
-    def shifted(self, step: int, spec: Spec) -> tuple[Array, Array | None]:
+    def view_shifted(self, step: int, spec: Spec) -> tuple[Array, Array | None]:
         """Return a view of a tile, and the exponents of its columns."""
         return self.view(step, spec), self.shifts_of(step, spec)
 

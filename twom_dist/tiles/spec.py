@@ -254,6 +254,6 @@ def is_straight(side: Side, op: Op) -> bool:
     return (op == "N") == (side == "left")
 
 
-def turned(spec: Spec) -> tuple[bool, bool]:
+def transposes(spec: Spec) -> tuple[bool, bool]:
     """Tell which of A and B are transposed by `as_rows`."""
     return spec.op_a != "N", spec.op_b == "N"

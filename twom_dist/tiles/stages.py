@@ -71,7 +71,7 @@ def _measure_tiles(
 
     def one(step: int) -> RowStatistics:
         # Nothing refers to a tile of a stream once its sums are known.
-        x, e = row.shifted(step, spec)
+        x, e = row.view_shifted(step, spec)
         return measure(x, bits, asks, largest=largest, shifts=e)
 
     return [*map(one, row.steps)]

@@ -35,7 +35,7 @@ def multiply(x: Array, y: Array, before: Accumulator | None) -> Sums:
         if _suffice(total, before):
             return total, None
         scaled = np.matmul(_scale(x, -_SHIFT), _scale(y, -_SHIFT))
-        return total, scaled if before is None else scaled + _scaled(before)
+        return total, scaled if before is None else scaled + _scaled_values(before)
 
 
 def add(x: Accumulator, y: Accumulator) -> Sums:
@@ -44,7 +44,7 @@ def add(x: Accumulator, y: Accumulator) -> Sums:
         total = x.values + y.values
         if _suffice(total, x, y):
             return total, None
-        return total, _scaled(x) + _scaled(y)
+        return total, _scaled_values(x) + _scaled_values(y)
 
 
 def finish(sums: Accumulator, spec: Spec, beta: complex, c: Array | None) -> Array:
@@ -88,5 +88,5 @@ def _suffice(total: Array, *before: Accumulator | None) -> bool:
     return alone and bool(namespace(total).isfinite(total).all())
 
 
-def _scaled(x: Accumulator) -> Array:
+def _scaled_values(x: Accumulator) -> Array:
     return _scale(x.values, -2 * _SHIFT) if x.scaled is None else x.scaled

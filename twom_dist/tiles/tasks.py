@@ -51,12 +51,12 @@ def encode_tile(row: Row, step: int, exponents: Array, spec: Spec) -> Encoded:
     engine, side = load_engine(spec), row.side
     if side == "right" and spec.twin_order is not None:
         left = encode_tile(Row("left", row.tiles), step, exponents, spec)
-        return left.reordered(spec.twin_order)
+        return left.reorder(spec.twin_order)
     block, op = row.tiles[step], spec.op(side)
 
     def encode() -> Encoded:
         encoded = engine.encode(
-            row.widened(step, spec),
+            row.view_widened(step, spec),
             exponents,
             spec.system,
             conjugate=op == "C",
@@ -120,7 +120,7 @@ def multiply_panel(
             raise unlike_chunks()
         x = encode_tile(left, step, rows, spec)
         if left.tiles is right.tiles and spec.twin_order is not None:
-            y = x.reordered(spec.twin_order)
+            y = x.reorder(spec.twin_order)
         else:
             y = encode_tile(right, step, columns, spec)
         values = engine.multiply(

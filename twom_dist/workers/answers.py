@@ -83,7 +83,7 @@ def ask_scheduler(client: Any, function: Callable[..., Any]) -> Any:
     try:
         return _ask(client, client._run_on_scheduler(function), seconds)
     except ImportError as error:
-        raise _lacking(f"the scheduler at {client.scheduler.address}", error) from error
+        raise _lacks(f"the scheduler at {client.scheduler.address}", error) from error
 
 
 def _is_there(client: Any, seconds: float) -> bool:
@@ -150,7 +150,7 @@ def check_equipped(client: Any, workers: Iterable[str]) -> None:
     for address, found in told.items():
         # Schedulers pass the text of a worker's error on, in an Exception.
         if isinstance(found, Exception) and "twom_dist" in str(found):
-            raise _lacking(f"the worker at {address}", found)
+            raise _lacks(f"the worker at {address}", found)
     known.equipped |= {x: found for x, found in told.items() if isinstance(found, bool)}
 
 
@@ -162,7 +162,7 @@ def has_own_gpu() -> bool:
     return "dask_cuda" in sys.modules
 
 
-def _lacking(who: str, error: Exception) -> EngineUnavailableError:
+def _lacks(who: str, error: Exception) -> EngineUnavailableError:
     problem = f"{who} cannot import twom_dist ({error})"
     remedy = "Install there the release that this process has"
     return EngineUnavailableError(problem, remedy, "lacks-twom-dist")

@@ -33,12 +33,12 @@ FOLDER = Path(".C.npy.unfinished")
 
 def test_a_chunk_that_was_cut_or_has_gone_is_not_finished():
     with begun("C.npy", np.eye(4)) as (place, output):
-        everywhere = output.finished()
+        everywhere = output.list_finished()
         os.truncate(Path(output.array, "c/0/1"), 3)
         Path(output.array, "c/1/0").unlink()
         # As zarr leaves it, where it is killed.
         Path(output.array, "c/1/0.4711.partial").touch()
-        assert everywhere - output.finished() == {(0, 1), (1, 0)}
+        assert everywhere - output.list_finished() == {(0, 1), (1, 0)}
         for i, j in ((0, 1), (1, 0)):
             output.write(i, j, np.eye(4)[output.region(i, j)])
         # One that cannot be read may be there again when its disk is.
@@ -46,10 +46,10 @@ def test_a_chunk_that_was_cut_or_has_gone_is_not_finished():
         with raises(StoreError, "file-missing"):
             output.check(0, 0)
         os.rename("aside", output.array)
-        assert output.finished() == everywhere
+        assert output.list_finished() == everywhere
         Path(output.array, "c/0/0").write_bytes(bytes(2 * 3 * 8 + 4))
         output.check(0, 0)
-        assert output.finished() == everywhere - {(0, 0)}
+        assert output.list_finished() == everywhere - {(0, 0)}
         output.write(0, 0, np.eye(4)[output.region(0, 0)])
         place.finish(output, overwrite=False)
     assert_same_bits(everything("C.npy"), np.eye(4))
@@ -84,7 +84,7 @@ def test_all_is_on_disk_before_it_counts(name):
             made = [Path(place.folder, name)]
         with failing("fsync"), raises(StoreError, "disk-broken"):
             output.write(0, 0, np.ones((2, 3)))
-        assert (0, 0) not in output.finished()
+        assert (0, 0) not in output.list_finished()
         with listing_syncs(name) as synced:
             output.write(0, 0, np.eye(4)[:2, :3])
             place.finish(output, overwrite=False)

@@ -154,7 +154,7 @@ def test_a_left_operand_becomes_the_right_one(engine, choice, shape):
         (conjugate, system.conjugate_planes),
     ):
         if order is not None:
-            found = left.reordered(order)
+            found = left.reorder(order)
             assert found.shape == right.shape
             assert (found.residues() == right.residues()).all()
             both = [engine.multiply(left, x, system) for x in (found, right)]

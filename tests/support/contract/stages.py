@@ -192,7 +192,7 @@ def test_a_product_of_a_matrix_with_itself(engine, triangle):
     system, panels = residue_system("2m", 2), []
     for seed in (1, 2):
         left = encode(engine, 130, 300, system, seed)
-        panels.append((left, left.reordered(system.conjugate_planes)))
+        panels.append((left, left.reorder(system.conjugate_planes)))
     options = {"hermitian": True, "triangle": triangle}
     wanted = triangle_of(130, triangle)
     assert_levels_agree(engine, 1, panels, system, wanted, **options)

@@ -99,8 +99,8 @@ class Encoded:
         self.planes, self.cupy = planes, cupy
         self.shape, self.nbytes = planes.shape, planes.nbytes
 
-    def reordered(self, planes):
-        return Encoded(self.planes.reordered(planes), self.cupy)
+    def reorder(self, planes):
+        return Encoded(self.planes.reorder(planes), self.cupy)
 
     def residues(self):
         return np.array(self.cupy.asnumpy(self.planes.residues()))

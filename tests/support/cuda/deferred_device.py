@@ -85,7 +85,7 @@ class DeferredDevice(HostDevice):
         with self._lock:
             self._streams[get_ident()].append(partial(call, *given))
 
-    def filled(self, shape, dtype, byte=0):
+    def full(self, shape, dtype, byte=0):
         out = self.empty(shape, dtype)
         self._launch(np.ndarray.fill, out.reshape(-1).view(np.uint8), byte)
         return out

@@ -102,7 +102,7 @@ class HostDevice:
                 beside = f"{self.launched[-1]}: beside"
                 assert all((x == POISON).all() for x in around), beside
 
-    def filled(self, shape, dtype, byte=0):
+    def full(self, shape, dtype, byte=0):
         self.launched.append("memset")
         out = self.empty(shape, dtype)
         np.asarray(out).reshape(-1).view(np.uint8)[...] = byte
@@ -112,7 +112,7 @@ class HostDevice:
         size = (part_offsets(parts)[1],)
         if fill is None:
             return self.split(self.empty(size, np.uint8), parts)
-        return self.split(self.filled(size, np.uint8, fill), parts)
+        return self.split(self.full(size, np.uint8, fill), parts)
 
     def split(self, whole, parts):
         """View the arrays of one allocation; what lies between belongs to none."""

@@ -62,7 +62,7 @@ class CpuEncoded:
     def nbytes(self) -> int:
         return int(self.planes.nbytes)
 
-    def reordered(self, planes: tuple[int, ...]) -> "CpuEncoded":
+    def reorder(self, planes: tuple[int, ...]) -> "CpuEncoded":
         return replace(self, order=tuple(self.order[plane] for plane in planes))
 
     def residues(self) -> Array:

@@ -26,7 +26,7 @@ from .decode.mirrors import fill_mirrors
 from .encode.encode import encode_rows
 from .encoded import GROUP, SIDES, CpuEncoded
 from .fused_gemm import gemm_fused
-from .layout import as_parts, listed, read_only, straighten, whole_rows
+from .layout import as_parts, as_stack, read_only, straighten, whole_rows
 from .products.modular import add_residues
 from .products.multiply import may_take_quarters, multiply_planes
 from .threads import run_pieces, run_task
@@ -106,7 +106,7 @@ class CpuEngine(Defaults):
             row, entry = tile.strides[-2:]
             if stack or entry != tile.itemsize or row < n * entry or row % entry:
                 tile = np.ascontiguousarray(tile)
-            source, target = (as_parts(whole_rows(listed(x))) for x in (tile, out))
+            source, target = (as_parts(whole_rows(as_stack(x))) for x in (tile, out))
             mirror_tiles(read_only(source), target, (m, n), conjugate)
         return out
 

@@ -57,7 +57,7 @@ def gemm_fused(
         encoded = encode_rows(operands, system, rule)
         left, right = encoded[0], encoded[-1]
         if twin is not None:
-            right = left.reordered(twin)
+            right = left.reorder(twin)
         residues: Array = np.ndarray(shape, BYTE, take_bytes(nbytes))
         multiply_planes(left, right, system, residues, None, few, triangle)
         # Bands of rows are derived, decoded and closed while they are in cache, if they

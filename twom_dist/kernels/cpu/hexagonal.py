@@ -16,7 +16,7 @@ _HALF_FIRST, _HALF_SECOND = HALF_ROOT
 
 
 @instructions(given=(types.float64,) * 3, result=types.float64)
-def fused(builder, x, y, z):
+def fma(builder, x, y, z):
     """x y + z, rounded once: an instruction, or the C library's fma."""
     return builder.fma(x, y, z)
 
@@ -34,7 +34,7 @@ def nearest_points(values, count, unit):
         re, im = re_in[c], im_in[c]
         x, y = np.abs(re), np.abs(im)
         first = y * _INVERSE_FIRST
-        second = fused(y, _INVERSE_FIRST, -first) + y * _INVERSE_SECOND
+        second = fma(y, _INVERSE_FIRST, -first) + y * _INVERSE_SECOND
         m, n = np.rint(x), np.rint(first)
         left = (first - n) + second
         r = np.rint(left)
@@ -96,7 +96,7 @@ def times_half_root(v, count):
     for c in range(count):
         high = v[0, 1, c]
         product = high * _HALF_FIRST
-        rest = fused(high, _HALF_FIRST, -product)
+        rest = fma(high, _HALF_FIRST, -product)
         rest += high * _HALF_SECOND + v[1, 1, c] * _HALF_FIRST
         total = product + rest
         v[0, 1, c] = total

@@ -77,7 +77,7 @@ def tall(x: Array) -> Array:
     return x.reshape(prod(x.shape[:-1]), x.shape[-1])
 
 
-def listed(x: Array) -> Array:
+def as_stack(x: Array) -> Array:
     """View (..., m, n) as (matrices, m, n)."""
     return x.reshape(prod(x.shape[:-2]), *x.shape[-2:])
 

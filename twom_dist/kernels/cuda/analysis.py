@@ -16,7 +16,7 @@ from ...moduli import ScalingRule
 from ...typing import Array
 from ..statistics import COUNTED, RowStatistics
 from .device import CudaDevice
-from .launch import Parts, listed, remember
+from .launch import Parts, as_stack, remember
 from .rows import (
     FILL,
     Side,
@@ -111,7 +111,7 @@ class CudaAnalyses:
         meanwhile: Callable[[], object] | None = None,
     ) -> CudaAnalysis:
         """Find the numbers that decide by three launches and one wait."""
-        (x, y), (e, f) = pair(map(listed, operands)), pair(shifts or ())
+        (x, y), (e, f) = pair(map(as_stack, operands)), pair(shifts or ())
         parts = _parts(tuple(x.shape for x in operands), columns, rule is not None)
         count, sides = 1 + columns + (rule is not None), len(operands)
 

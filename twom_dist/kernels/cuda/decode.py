@@ -14,9 +14,9 @@ from ...typing import Array, Uplo
 from .device import CudaDevice
 from .launch import (
     BLOCK,
+    as_stack,
     count_matrices,
     fill_grid,
-    listed,
     matrix,
     scalar,
     square_grid,
@@ -86,7 +86,7 @@ class CudaDecode:
             shape = *rows.shape, columns.shape[-1]
             out = self.device.empty((*front, *shape), dtype)
         if out.size:
-            c = None if c is None else listed(c)
+            c = None if c is None else as_stack(c)
             x = residues.reshape(len(residues), -1, *residues.shape[-2:])
             tall = out.reshape(*front, *x.shape[1:3], -1)
             given = x, rows, columns, system, tall, alpha, beta, c, triangle
@@ -104,7 +104,7 @@ class CudaDecode:
         (*stack, m, k), n = x.shape, y.shape[-2]
         marks = self.device.empty((*stack, m, n), np.uint8)
         if marks.size:
-            x, y = listed(x), listed(y)
+            x, y = as_stack(x), as_stack(y)
             args = (
                 *(pair(x, y, conjugate), m, n, k, rows, columns, marks),
                 *(stack_stride(x), stack_stride(y)),
@@ -120,7 +120,7 @@ class CudaDecode:
         m, n = fill.marks.shape[-2:]
         if fill.marks.size == 0:
             return
-        out, c = listed(out), None if c is None else listed(c)
+        out, c = as_stack(out), None if c is None else as_stack(c)
         args = (
             *(fill.marks, m, n, fill.rows, fill.columns, scalar(alpha), scalar(beta)),
             *(matrix(c), out, strides(out)[0], stack_stride(c), stack_stride(out)),
@@ -165,7 +165,7 @@ class CudaFinish:
         *stack, m, n = tile.shape
         out = self.device.empty((*stack, n, m), tile.dtype) if out is None else out
         if out.size:
-            tile = listed(tile)
+            tile = as_stack(tile)
             args = tile, m, n, *strides(tile), conjugate, out, stack_stride(tile)
             grid, module = square_grid(m, n, prod(stack)), module_for("tile", out.dtype)
             self.device.launch(module, "mirror_tile", *grid, args)

@@ -102,7 +102,7 @@ class CudaDevice(Streams):
         """Allocate from CuPy's current allocator, or say what would make room."""
         return device_memory.empty(self._cupy, shape, dtype)
 
-    def filled(self, shape: tuple[int, ...], dtype: Any, byte: int = 0) -> Array:
+    def full(self, shape: tuple[int, ...], dtype: Any, byte: int = 0) -> Array:
         """Allocate, every byte alike."""
         out = self.empty(shape, dtype)
         out.data.memset_async(byte, out.nbytes)
@@ -116,7 +116,7 @@ class CudaDevice(Streams):
         _, size = part_offsets(parts)
         if fill is None:
             return self.split(self.empty((size,), np.uint8), parts)
-        return self.split(self.filled((size,), np.uint8, fill), parts)
+        return self.split(self.full((size,), np.uint8, fill), parts)
 
     def split(self, whole: Array, parts: Parts) -> list[Array]:
         """View the arrays of one allocation, from its beginning on."""

@@ -59,7 +59,7 @@ class CudaEncoded:
     def nbytes(self) -> int:
         return int(self.planes.nbytes)
 
-    def reordered(self, planes: tuple[int, ...]) -> "CudaEncoded":
+    def reorder(self, planes: tuple[int, ...]) -> "CudaEncoded":
         return replace(self, order=tuple(self.order[plane] for plane in planes))
 
     def residues(self) -> Array:

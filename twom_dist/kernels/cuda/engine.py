@@ -25,9 +25,9 @@ from .launch import (
     BLOCK,
     LARGEST_STACK,
     LINE_BLOCK,
+    as_stack,
     count_matrices,
     lies_across,
-    listed,
     operand,
     stack_stride,
     strides,
@@ -108,7 +108,7 @@ class CudaEngine(
     def fingerprint(self, x: Array) -> int:
         """Sum mixed words, each weighted by its place; waits for the device."""
         slots = tuning.FINGERPRINT_SLOTS
-        sums = self.device.filled((slots,), np.uint64)
+        sums = self.device.full((slots,), np.uint64)
         if x.size:
             blocks, span = strip_grid(*x.shape, lies_across(x))
             dtype = x.dtype if x.dtype.kind in "fc" else np.float64
@@ -127,7 +127,7 @@ class CudaEngine(
         shifts: Array | None = None,
     ) -> CudaEncoded:
         (*stack, rows, k), count = x.shape, len(system.planes)
-        x, padded = listed(x), (align(rows, ROW_GROUP), align(k, LINE))
+        x, padded = as_stack(x), (align(rows, ROW_GROUP), align(k, LINE))
         matrices = count_matrices(x)
         shape = count, matrices * padded[0], padded[1]
         planes = self.device.empty(shape, np.int8)

@@ -87,7 +87,7 @@ def count_matrices(x: Array) -> int:
     return prod(x.shape[:-2])
 
 
-def listed(x: Array) -> Array:
+def as_stack(x: Array) -> Array:
     """View (..., rows, columns) with one axis or none in front, or copy."""
     return x if x.ndim <= 3 else x.reshape(count_matrices(x), *x.shape[-2:])
 

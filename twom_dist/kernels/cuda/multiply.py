@@ -51,7 +51,7 @@ class CudaResidues:
         shape = (system.num_products, *left.stack, m, align(n))
         shape = shape if before is None else before.shape
         if 0 in (m, n, k, *left.stack):
-            return device.filled(shape, np.int8) if before is None else before
+            return device.full(shape, np.int8) if before is None else before
         residues: Array = before if overwrite else device.empty(shape, np.int8)
         quarters = not left.stack and takes_quarters(device, system, (m, n, k))
         planes = left, right, system, residues

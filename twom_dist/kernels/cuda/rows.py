@@ -16,10 +16,10 @@ from .launch import (
     BLOCK,
     LINE_BLOCK,
     NO_OPERAND,
+    as_stack,
     count_matrices,
     lies_across,
     line_grid,
-    listed,
     operand,
     stack_stride,
     strides,
@@ -119,7 +119,7 @@ def list_operands(sides: Sequence[Side]) -> tuple[int, list[tuple[Any, ...]]]:
     """Count the blocks of one operand or two, and describe two."""
     blocks, operands = 0, [NO_OPERAND, NO_OPERAND]
     for i, side in enumerate(sides):
-        x = listed(side.x)
+        x = as_stack(side.x)
         count, span = strip_grid(*x.shape[-2:], lies_across(x))
         operands[i] = operand(x, span)
         blocks += count
@@ -161,7 +161,7 @@ class CudaRows:
         device, rows, k = self.device, x.shape[:-1], x.shape[-1]
         kinds = 2 if "totals" in asks else int("squares" in asks)
         if largest is None:
-            largest = device.filled(rows, np.int32, FILL)
+            largest = device.full(rows, np.int32, FILL)
             if x.size:
                 find_largest(device, [Side(x, shifts, largest)])
         sums = counts = extremes = None
@@ -170,9 +170,9 @@ class CudaRows:
             parts = ((2, *rows), np.int64), ((*rows, len(COUNTED)), np.int32)
             sums, counts = device.allocate(parts, 0)
         elif kinds:
-            sums = device.filled((kinds, *rows), np.int64)
+            sums = device.full((kinds, *rows), np.int64)
         if "columns" in asks:
-            extremes = device.filled((*x.shape[:-2], 3, k), np.int32, FILL)
+            extremes = device.full((*x.shape[:-2], 3, k), np.int32, FILL)
         side = Side(x, shifts, largest, sums, counts, extremes)
         if x.size and asks:
             find_statistics(device, [side], norm_bits)
@@ -198,7 +198,7 @@ class CudaRows:
         shifts: Array | None = None,
     ) -> Array:
         """Sum the squares of what `encode` rounds away."""
-        sums = self.device.filled(x.shape[:-1], np.int64)
+        sums = self.device.full(x.shape[:-1], np.int64)
         if x.size:
             side = Side(x, shifts, measured.largest)
             find_errors(self.device, [side], [measured.squares], rule, [sums])
@@ -208,7 +208,7 @@ class CudaRows:
         """Find the octaves of entries below the largest of their rows."""
         out = self.device.empty(x.shape, np.uint8)
         if x.size:
-            x = listed(x)
+            x = as_stack(x)
             sizes = *x.shape[-2:], *strides(x), stack_stride(x)
             args = x, *sizes, largest, shifts, out
             grid, block = tile_grid(*x.shape[-2:], batch=count_matrices(x))
@@ -220,7 +220,7 @@ class CudaRows:
         """Find the least sum of octaves of each pair of rows, by squares of pairs."""
         (m, k), n = x.shape, len(y)
         if 0 in (m, n, k):
-            return self.device.filled((m, n), np.uint8, NONE)
+            return self.device.full((m, n), np.uint8, NONE)
         out = self.device.empty((m, n), np.uint8)
         grid, args = (-(-m // _SIDE) * -(-n // _SIDE), 1, 1), (x, y, m, n, k, out)
         module = module_for("octaves")

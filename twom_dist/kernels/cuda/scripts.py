@@ -65,9 +65,7 @@ class Script:
         """Launch it all, and return the result, or the slab if there is none."""
         size = ((self.slab_bytes,), np.uint8)
         slab = (
-            device.empty(*size)
-            if self.fill is None
-            else device.filled(*size, self.fill)
+            device.empty(*size) if self.fill is None else device.full(*size, self.fill)
         )
         out = given.get(_OUT)
         if out is None and self.made is not None:

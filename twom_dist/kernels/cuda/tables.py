@@ -76,7 +76,7 @@ def _round_up(x: int, multiple: int) -> int:
     return -(-x // multiple) * multiple
 
 
-def _frozen(x: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
+def _freeze(x: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
     x.flags.writeable = False
     return x
 
@@ -147,7 +147,7 @@ def encode_table(system: ResidueSystem) -> UInt32Array:
         entries.append(_encode_entry(p, 1, im, words))
         first += len(own)
     assert first == len(system.planes)
-    return _frozen(np.array(entries, np.uint32))
+    return _freeze(np.array(entries, np.uint32))
 
 
 @cache
@@ -167,7 +167,7 @@ def requantise_table(system: ResidueSystem) -> UInt32Array:
         # Sums are biased by 2^31; old residues are -128 at least.
         start = -(1 << 31) % p + _round_up(128, p)
         entries.append([*_pack_weights(1, p, 1), start, *reduction_constants(p)])
-    return _frozen(np.array(entries, np.uint32))
+    return _freeze(np.array(entries, np.uint32))
 
 
 def mirror_entry(target: int, mirror: Mirror, p: int) -> list[int]:
@@ -187,7 +187,7 @@ def mirror_table(system: ResidueSystem) -> UInt32Array:
     read = {q for _, mirror, _ in mirrors for q in (mirror.source, mirror.other)}
     # All are made side by side.
     assert all(products[q].mirror is None for q in read if q is not None)
-    return _frozen(np.array([mirror_entry(*m) for m in mirrors], np.uint32))
+    return _freeze(np.array([mirror_entry(*m) for m in mirrors], np.uint32))
 
 
 @cache
@@ -195,7 +195,7 @@ def addition_table(system: ResidueSystem) -> UInt32Array:
     """Tabulate {lift, inverse, -p} of add_residues in combine.cu: (products, 3)."""
     moduli = [product.p for product in system.products]
     entries = [[_round_up(256, p), *reduction_constants(p)] for p in moduli]
-    return _frozen(np.array(entries, np.uint32))
+    return _freeze(np.array(entries, np.uint32))
 
 
 # --- decode -----------------------------------------------------------------------
@@ -220,7 +220,7 @@ def decode_table(system: ResidueSystem) -> Float64Array:
     for own in combined_weights(system):
         weights = [system.digits(weight) for weight in own]
         values += [float(d) for t in range(count) for d in (w[t] for w in weights)]
-    return _frozen(np.array(values))
+    return _freeze(np.array(values))
 
 
 def _top_shift(system: ResidueSystem) -> int:

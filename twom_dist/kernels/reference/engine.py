@@ -37,7 +37,7 @@ class ReferenceEncoded:
     def nbytes(self) -> int:
         return int(self.planes.nbytes)
 
-    def reordered(self, planes: tuple[int, ...]) -> "ReferenceEncoded":
+    def reorder(self, planes: tuple[int, ...]) -> "ReferenceEncoded":
         return ReferenceEncoded(self.planes[list(planes)])
 
     def residues(self) -> Array:
@@ -167,7 +167,7 @@ class ReferenceEngine(ReferenceRows, Defaults):
                 scaled = _times([t.astype(np.float64) for t in parts_of(c)], beta)
                 parts = [t + s for t, s in zip(parts, scaled, strict=True)]
             if components == 2:
-                parts = [_normalised(*t) for t in parts]
+                parts = [_normalise(*t) for t in parts]
             if out is None:
                 front = () if components == 1 else (components,)
                 out = np.empty((*front, *residues.shape[1:]), dtype)
@@ -197,16 +197,15 @@ def _reconstruct(residues: Array, system: ResidueSystem, count: int) -> list[Arr
 
     if system.hexagonal:
         g, h = _by_element(lambda g, h: lift_to_cell(g, h, system), *sums, results=2)
-        half = 0.5 * each(lambda t: _rounded(t, system, count), g)
-        return [half, each(lambda t: half_root_of(*_rounded(t, system, 2))[:count], h)]
+        half = 0.5 * each(lambda t: _round(t, system, count), g)
+        return [half, each(lambda t: half_root_of(*_round(t, system, 2))[:count], h)]
     m = system.modulus_product
     return [
-        each(lambda t: _rounded(symmetric_residue(t, m), system, count), x)
-        for x in sums
+        each(lambda t: _round(symmetric_residue(t, m), system, count), x) for x in sums
     ]
 
 
-def _rounded(x: int, system: ResidueSystem, components: int) -> tuple[float, ...]:
+def _round(x: int, system: ResidueSystem, components: int) -> tuple[float, ...]:
     """Sum the balanced digits of |x| from the least, rounding each time."""
     sign = 1 if x >= 0 else -1
     digits = system.digits(abs(x))
@@ -220,7 +219,7 @@ def _rounded(x: int, system: ResidueSystem, components: int) -> tuple[float, ...
     return (sign * v, sign * low)[:components]
 
 
-def _normalised(high: Array, low: Array) -> Array:
+def _normalise(high: Array, low: Array) -> Array:
     total = high + low
     return np.stack([total, np.where(np.isfinite(total), low - (total - high), 0)])
 

@@ -24,7 +24,7 @@ def shift_columns(x: Array, shifts: Array | None) -> Array:
     return out
 
 
-def _scaled(x: float, shift: int) -> tuple[int, int]:
+def _as_quotient(x: float, shift: int) -> tuple[int, int]:
     """|x| 2^shift as a quotient: of Fractions, each would seek a common divisor."""
     above, below = abs(float(x)).as_integer_ratio()
     return above << max(0, int(shift)), below << max(0, -int(shift))
@@ -34,7 +34,7 @@ def quantise(x: float, exponent: int) -> int:
     """rint(x 2^exponent), ties to even."""
     if exponent >= NONFINITE_ROW:
         return 0
-    above, below = _scaled(x, exponent)
+    above, below = _as_quotient(x, exponent)
     whole, rest = divmod(above, below)
     whole += 2 * rest > below or (2 * rest == below and whole % 2)
     return -whole if x < 0 else whole
@@ -42,11 +42,11 @@ def quantise(x: float, exponent: int) -> int:
 
 def ceil_scaled(x: float, shift: int) -> int:
     """ceil(|x| 2^shift)."""
-    above, below = _scaled(x, shift)
+    above, below = _as_quotient(x, shift)
     return -(-above // below)
 
 
-def _fused(x: float, y: float, z: float) -> float:
+def _fma(x: float, y: float, z: float) -> float:
     """x y + z, rounded once."""
     return float(Fraction(x) * Fraction(y) + Fraction(z))
 
@@ -58,7 +58,7 @@ def nearest_point(re: float, im: float, exponent: int) -> tuple[int, int]:
     scale = Fraction(2) ** int(exponent)
     x, y = (float(abs(Fraction(float(t))) * scale) for t in (re, im))
     first = y * INVERSE_ROOT[0]
-    second = _fused(y, INVERSE_ROOT[0], -first) + y * INVERSE_ROOT[1]
+    second = _fma(y, INVERSE_ROOT[0], -first) + y * INVERSE_ROOT[1]
     m, n = round(x), round(first)
     f = (first - n) + second
     rest = round(f)
@@ -95,6 +95,6 @@ def _over_modulus(x: int, system: ResidueSystem) -> float:
 def half_root_of(v: float, low: float) -> tuple[float, float]:
     """``(v + low) sqrt(3) / 2``, as two components."""
     product = v * HALF_ROOT[0]
-    rest = _fused(v, HALF_ROOT[0], -product) + (v * HALF_ROOT[1] + low * HALF_ROOT[0])
+    rest = _fma(v, HALF_ROOT[0], -product) + (v * HALF_ROOT[1] + low * HALF_ROOT[0])
     total = product + rest
     return total, rest - (total - product)

@@ -62,7 +62,7 @@ def look_closer(
         rule = scaling_rule(settled.system, spec.k)
         assert rule is not None
         known = RowStatistics(largest, convert(measured.squares, engine.family))
-        each = (row.shifted(step, spec) for step in row.steps)
+        each = (row.view_shifted(step, spec) for step in row.steps)
         sums = (engine.error_sums(x, known, rule, shifts) for x, shifts in each)
         return [reduce(add, sums)]
 
@@ -74,7 +74,7 @@ def look_closer(
 
 
 def _take_octaves(spec: Spec, row: Row, largest: Array, step: int) -> Array:
-    x, shifts = row.shifted(step, spec)
+    x, shifts = row.view_shifted(step, spec)
     return load_engine(spec).octaves(x, largest, shifts)
 
 

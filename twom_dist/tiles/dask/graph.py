@@ -170,7 +170,7 @@ class Graph:
         key = (line, steps, shifts is None)
         if key not in self._rows:
             own = slice(steps.start, steps.stop)
-            matrix, places, known = self.located(line, steps)
+            matrix, places, known = self.locate(line, steps)
             given = None if shifts is None else together(shifts[own])
             if isinstance(matrix, str):
                 refs = [TaskRef((matrix, *place)) for place in places]
@@ -203,7 +203,7 @@ class Graph:
         own: Array = self.operands.diag[start : start + sizes[at]]
         return own
 
-    def located(self, line: Line, steps: range) -> tuple[Any, list[Cell], Any]:
+    def locate(self, line: Line, steps: range) -> tuple[Any, list[Cell], Any]:
         """Return a row's matrix, the places of its tiles, and what checks need."""
         side, i = line
         sizes = self.grid.m if side == "left" else self.grid.n
@@ -214,7 +214,7 @@ class Graph:
         known = self.spec, side, (sizes[i], self.grid.k[steps.start : steps.stop])
         return matrix, places, known
 
-    def added(self, cell: Cell) -> Task | None:
+    def c_tile(self, cell: Cell) -> Task | None:
         if self.operands.c is None:
             return None
         shape = self.grid.m[cell[0]], self.grid.n[cell[1]]
@@ -280,7 +280,7 @@ def as_given(x: Any) -> Any:
 
 
 @contextmanager
-def running(spec: Spec) -> Iterator[None]:
+def run_scope(spec: Spec) -> Iterator[None]:
     """Run a task in its engine's scope, with errors that any process can receive."""
     with portable_errors(), load_engine(spec).task():
         yield
@@ -288,7 +288,7 @@ def running(spec: Spec) -> Iterator[None]:
 
 def run(function: Callable[..., Any], spec: Spec, *args: Any) -> Any:
     """Call a stage."""
-    with running(spec):
+    with run_scope(spec):
         return function(spec, *args)
 
 

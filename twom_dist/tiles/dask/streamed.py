@@ -73,7 +73,7 @@ class StreamedGraph(Graph):
 
     def _first(self, row: _Wanted) -> tuple[list[dict[Line, TaskRef]], Line]:
         """Return who has read the tiles of a row first, and the line as it is read."""
-        matrix, places, _ = self.located(row.line, row.steps)
+        matrix, places, _ = self.locate(row.line, row.steps)
         side, i = row.line
         firsts = [self._prints.setdefault((matrix, place), {}) for place in places]
         return firsts, (self.spec.side_of(side), i)
@@ -104,7 +104,7 @@ class StreamedGraph(Graph):
         known = self._known(row)
         key = (line, steps, shifts is None, known)
         if key not in self._rows:
-            matrix, places, checks = self.located(line, steps)
+            matrix, places, checks = self.locate(line, steps)
             firsts, _ = self._first(row)
             # If B is A, both sides have read the tile.
             refs = dict.fromkeys(x for first in firsts for x in first.values())

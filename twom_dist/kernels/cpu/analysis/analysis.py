@@ -11,7 +11,7 @@ from ....typing import Array
 from ...analysis import HostAnalysis
 from ...statistics import MARGIN, RowStatistics, column_bits
 from ..compiled import inner, kernel
-from ..layout import flat_parts, listed, straighten, tall
+from ..layout import as_stack, flat_parts, straighten, tall
 from ..threads import ranges, run_each
 from .norms import (
     choose_exponents,
@@ -104,7 +104,7 @@ def error_sums(
         )
     else:
         one, two = (np.repeat(t, parts) for t in factors)
-        given = listed(flat), one, two, column_factors(shifts), unit
+        given = as_stack(flat), one, two, column_factors(shifts), unit
         lanes = np.zeros(prod(rows) * parts, np.int64)
         run_each(
             lambda r: square_sums_outer(*given, *r, lanes),

@@ -12,7 +12,7 @@ import numpy as np
 from ....typing import Array, Uplo
 from ..compiled import inner, kernel
 from ..encoded import SIDES
-from ..layout import as_parts, listed, whole_rows
+from ..layout import as_parts, as_stack, whole_rows
 from ..threads import ranges, run_each
 
 # Side of the squares that are turned at a time: both fit the first cache.
@@ -119,5 +119,5 @@ def row_closer(tile: Array, conjugate: bool, uplo: Uplo) -> Callable[[int, int],
 
 
 def _closer(tile: Array, conjugate: bool, uplo: Uplo) -> Callable[[int, int], None]:
-    tiles = as_parts(whole_rows(listed(tile)))
+    tiles = as_parts(whole_rows(as_stack(tile)))
     return partial(_close_bands, tiles, tile.shape[-1], conjugate, SIDES[uplo])

@@ -102,7 +102,7 @@ def _copy_words(builder, source, words, out):
         )
         place = builder.select(beyond, at_last, at_line)
         found = write.load(source, place, write.words)
-        found = builder.select(beyond, write.repeated(0), found)
+        found = builder.select(beyond, write.splat(0), found)
         write.store(found, out, at_line)
         return []
 

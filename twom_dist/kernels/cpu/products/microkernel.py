@@ -51,7 +51,7 @@ class Writer:
             ir.VectorType(kind, lanes) for kind in (_WORD, _SINGLE, _BYTE)
         )
 
-    def repeated(self, number: int) -> Any:
+    def splat(self, number: int) -> Any:
         """Make a vector of a constant."""
         return ir.Constant(self.words, [number] * self.lanes)
 
@@ -90,9 +90,9 @@ class Writer:
         first, *others = residues
         kind = f"llvm.fshr.v{self.lanes}i32"
         append = self.declare(kind, self.words, *(self.words,) * 3)
-        found = self.builder.shl(first, self.repeated(24))
+        found = self.builder.shl(first, self.splat(24))
         for other in others:
-            found = self.builder.call(append, [other, found, self.repeated(8)])
+            found = self.builder.call(append, [other, found, self.splat(8)])
         return found
 
     def fill(self, value: Any) -> Any:
@@ -100,7 +100,7 @@ class Writer:
         kind = ir.VectorType(value.type, self.lanes)
         none = ir.Constant(kind, ir.Undefined)
         first = self.builder.insert_element(none, value, ir.Constant(_WORD, 0))
-        return self.builder.shuffle_vector(first, none, self.repeated(0))
+        return self.builder.shuffle_vector(first, none, self.splat(0))
 
     def pick(self, a: Any, b: Any, places: Iterable[int]) -> Any:
         """Take elements of a and, after these, of b."""
@@ -128,8 +128,8 @@ class Writer:
                 sums = builder.add(sums, builder.call(step, pair))
             return sums
         for place in range(0, 32, 8):
-            below, above = self.repeated(place), self.repeated(24 - place)
-            last, byte = self.repeated(24), self.repeated(255)
+            below, above = self.splat(place), self.splat(24 - place)
+            last, byte = self.splat(24), self.splat(255)
             x = builder.and_(builder.lshr(unsigned, below), byte)
             y = builder.ashr(builder.shl(signed, above), last)
             sums = builder.add(sums, builder.mul(x, y))
@@ -153,7 +153,7 @@ class Writer:
 
     def flip(self, words: Any, mask: int) -> Any:
         """Exclusive or with a constant."""
-        return self.builder.xor(words, self.repeated(mask))
+        return self.builder.xor(words, self.splat(mask))
 
     def repeat(
         self, steps: Any, given: list[Any], body: Callable[..., Any]
@@ -191,7 +191,7 @@ def make_writer(builder: Any) -> Writer:
 def sum_rows(builder, x, steps, factor, out):
     """out[r] = 2^31 + factor times the sum of row r of a group, r < 16."""
     write = make_writer(builder)
-    ones = write.repeated(0x01010101)
+    ones = write.splat(0x01010101)
     places = range(0, _STEP, DEPTH * write.lanes)
 
     def add(step: Any, *sums: Any) -> list[Any]:
@@ -201,7 +201,7 @@ def sum_rows(builder, x, steps, factor, out):
             for own, place in zip(sums, places, strict=True)
         ]
 
-    sums = write.repeat(steps, [write.repeated(0) for _ in places], add)
+    sums = write.repeat(steps, [write.splat(0) for _ in places], add)
     for own, place in zip(sums, places, strict=True):
         total = builder.mul(own, write.fill(factor))
         write.store(write.flip(total, BIAS), out, place)
@@ -254,7 +254,7 @@ def _sum_products(
     builder = write.builder
     first = [write.fill(write.load(starts, 4 * r, _WORD)) for r in rows]
     half = write.lanes < GROUP
-    mask = write.repeated(0x80808080)
+    mask = write.splat(0x80808080)
     kept = cgutils.alloca_once_value(builder, mask) if half else None
 
     def multiply_step(step: Any, *sums: Any) -> list[Any]:
