@@ -36,9 +36,11 @@ class FakeScheduler:
     def __init__(self, array, count, held=None):
         running = SimpleNamespace(name="running")
         self.workers = {
-            w: SimpleNamespace(address=w, status=running)
+            w: SimpleNamespace(address=w, status=running, nthreads=2)
             for w in (chr(ord("a") + i) for i in range(count))
         }
+        self.running = [*self.workers.values()]
+        self.periodic_callbacks = dict[str, Any]()
         self.extensions, self.tasks = dict[str, Any](), dict[Any, Any]()
         self.removed = list[tuple[str, Any]]()
         graph = dict(array.__dask_graph__())
@@ -63,6 +65,9 @@ class FakeScheduler:
                 await asyncio.sleep(0)
 
         asyncio.run(tell())
+
+    def start_periodic_callbacks(self):
+        """Leave workers alone."""
 
     def request_remove_replicas(self, worker, keys, **_):
         self.removed += [(worker, key) for key in keys]

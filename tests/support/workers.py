@@ -2,17 +2,20 @@
 
 import subprocess
 import sys
+import time
+from collections import Counter
 from contextlib import ExitStack, chdir, contextmanager
 
 import dask
 import dask.array
 import numpy as np
 import pytest
-from distributed import Client
+from distributed import Client, get_worker
 
 from tests.support.command import ENVIRONMENT
 from tests.support.jobs import local_workers, wait_until
 from twom_dist.jobs import execution, watchdog
+from twom_dist.tiles import cells
 
 GIB = 2**30
 # Exponents of a tile are smaller by far, tiles that move larger.
@@ -119,3 +122,27 @@ def drawn(seed, rows, columns, tile=40):
 def block_behind(gate, block):
     wait_until(gate.exists)
     return block
+
+
+# --- tiles that take as long as their worker is slow ----------------------------------
+
+SECONDS = 0.1
+computed = Counter()
+slowness = {}
+_finish_cell = cells.finish_cell
+
+
+def finish_slowly(*args, **options):
+    """Finish a tile in a time that depends on the worker, and count it."""
+    name = get_worker().name
+    computed[name] += 1
+    time.sleep(SECONDS * slowness.get(name, 1))
+    return _finish_cell(*args, **options)
+
+
+@pytest.fixture
+def slow_tiles(monkeypatch):
+    monkeypatch.setattr(cells, "finish_cell", finish_slowly)
+    yield
+    computed.clear()
+    slowness.clear()

@@ -9,14 +9,16 @@ never a result.
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from math import gcd, inf
 from typing import Any, NamedTuple
 
 from distributed.diagnostics.plugin import SchedulerPlugin
+from tornado.ioloop import PeriodicCallback
 
 from ....typing import Cell
 from ...spec import Spec
 from ..graph import PANEL, PRODUCT, REDUCE, SCALING_STAGES
-from .assignment import place_product, stage_and_token
+from .assignment import SUMS, place_product, stage_and_token
 from .input_homes import READER
 
 PLUGIN_NAME = "twom-placement"
@@ -24,9 +26,12 @@ PLUGIN_NAME = "twom-placement"
 _BEGUN = ("processing", "memory")
 # What the logs of workers say of tiles that are dropped.
 DROPPED = "twom-dropped"
-# After such a pause other workers take over what the paused one has not begun.
-# Shorter pauses, while a tile is written to disk, cost less than moving its inputs.
-PAUSE_SECONDS = 5.0
+# How often workers that run short are looked for, and the tasks of each of its threads
+# that a worker keeps: one that runs and one that follows.
+REBALANCE_SECONDS = 0.1
+KEPT = 2
+# Seconds of work from which on it pays to move some: inputs are sent once more.
+PAYS_SECONDS = 0.3
 
 
 class ReplicaCounts:
@@ -79,8 +84,10 @@ class PlacementPlugin(SchedulerPlugin):
         """Keep the scheduler: `transition` is not given it."""
         self.scheduler = scheduler
         self.placed: set[Any] = set()
-        self.paused: dict[str, asyncio.TimerHandle] = {}
         self.replicas = ReplicaCounts()
+        callback = PeriodicCallback(self.rebalance, 1000 * REBALANCE_SECONDS)
+        scheduler.periodic_callbacks[PLUGIN_NAME] = callback
+        scheduler.start_periodic_callbacks()
 
     def update_graph(
         self,
@@ -103,12 +110,11 @@ class PlacementPlugin(SchedulerPlugin):
                     products[token].append(scheduler.tasks[key])
                 elif stage in SCALING_STAGES:
                     scaling[token].append(scheduler.tasks[key])
-        workers = sorted(
-            address
-            for address, state in scheduler.workers.items()
-            if state.status.name == "running"
-        )
-        if len(workers) > 1:
+        running = {x.address: x.nthreads for x in scheduler.running}
+        # A worker of more threads has more slots.
+        unit = gcd(*running.values())
+        workers = [x for x in sorted(running) for _ in range(running[x] // unit)]
+        if len(running) > 1:
             for states in products.values():
                 self._place(states, workers)
             for token in scaling.keys() - products.keys():
@@ -185,10 +191,8 @@ class PlacementPlugin(SchedulerPlugin):
         if finish == "processing" and stealing is not None:
             task = self.scheduler.tasks[key]
             stealing.remove_key_from_stealable(task)
-            # Kept by the scheduler in older releases of distributed.
-            for owner in (stealing, self.scheduler):
-                for unknown in getattr(owner, "unknown_durations", {}).values():
-                    unknown.discard(task)
+            for unknown in stealing.unknown_durations.values():
+                unknown.discard(task)
 
     def _drop_replicas(self, worker: str, tiles: list[Any]) -> None:
         """Have a worker drop tiles that a product no longer needs there.
@@ -215,49 +219,87 @@ class PlacementPlugin(SchedulerPlugin):
         If it was the only worker, the scheduler would keep its tasks waiting for it,
         even though their restrictions are loose.
         """
-        if worker in self.paused:
-            self.paused.pop(worker).cancel()
         for key in self.placed:
             task = scheduler.tasks.get(key)
             if task is not None and task.worker_restrictions == {worker}:
                 task.worker_restrictions = None
 
-    def log_event(self, topic: str, msg: Any) -> None:
-        """Watch for workers that pause or go on; `topic` is a worker's address."""
-        if not isinstance(msg, dict) or msg.get("action") != "worker-status-change":
-            return
-        if topic in self.paused:
-            self.paused.pop(topic).cancel()
-        if msg["status"] == "paused":
-            self._let_go_later(topic)
+    def rebalance(self) -> None:
+        """Give workers that run short the last tasks of those with most for a thread.
 
-    def _let_go_later(self, worker: str) -> None:
-        loop = asyncio.get_running_loop()
-        self.paused[worker] = loop.call_later(PAUSE_SECONDS, self._let_go, worker)
-
-    def _let_go(self, worker: str) -> None:
-        """Move the tasks that a paused worker has not begun to the others.
-
-        The scheduler leaves them where they are, and work stealing takes no notice of a
-        worker with fewer tasks than threads, nor of tasks withheld from it.
+        Those that came late, and those beside a slow or a paused one: the scheduler
+        leaves tasks where they are, and stealing is kept from those that are placed.
         """
-        state = self.scheduler.workers.get(worker)
         stealing = self.scheduler.extensions.get("stealing")
-        if state is None or state.status.name != "paused" or stealing is None:
-            self.paused.pop(worker, None)
+        if stealing is None or not self.placed:
             return
-        loads = {ws: len(ws.processing) for ws in self.scheduler.running}
-        for task in list(state.processing) if loads else ():
-            placed = task.key in self.placed
-            if not placed and not stage_and_token(task.key)[0]:
-                continue
-            other = min(loads, key=loads.__getitem__)
-            loads[other] += 1
-            if placed:
-                task.worker_restrictions = {other.address}
+        kept = {ws: KEPT * ws.nthreads for ws in self.scheduler.running}
+        found = {
+            ws: len(ws.processing) + stealing.in_flight_tasks.get(ws, 0)
+            for ws in self.scheduler.workers.values()
+        }
+        short = [ws for ws in kept if found[ws] < kept[ws]]
+        # A worker that is paused begins nothing.
+        rich = [ws for ws in found if found[ws] > kept.get(ws, 0)] if short else []
+        tasks = {ws: self._movable(ws, stealing, ws not in kept) for ws in rich}
+
+        def seconds(ws: Any) -> float:
+            """Return how long a worker has to go, but for the tasks that it keeps."""
+            if ws not in kept:
+                return inf
+            # -1 while none has ended.
+            each = max(0.0, float(tasks[ws][-1].prefix.duration_average))
+            return float(each * (found[ws] - kept[ws]) / ws.nthreads)
+
+        while True:
+            rich = [x for x in rich if tasks[x] and seconds(x) > PAYS_SECONDS]
+            short = [ws for ws in short if found[ws] < kept[ws]]
+            if not (short and rich):
+                return
+            giver = max(rich, key=lambda ws: found[ws] / ws.nthreads)
+            taker = min(short, key=lambda ws: found[ws] / ws.nthreads)
+            task = tasks[giver].pop()
+            for own in self._list_chain(task):
+                own.worker_restrictions = {taker.address}
             # A worker does not give away a task that runs already.
-            stealing.move_task_request(task, state, other)
-        self._let_go_later(worker)
+            stealing.move_task_request(task, giver, taker)
+            found[giver] -= 1
+            found[taker] += 1
+
+    def _movable(self, worker: Any, stealing: Any, is_paused: bool) -> list[Any]:
+        """List the tasks that a worker may give away, the first to be given last.
+
+        Sums along k stay where they were begun, unless their worker is paused.
+        """
+        tasks = [x for x in worker.processing if x not in stealing.in_flight]
+        if is_paused:
+            # Inputs as well, without which others wait.
+            movable = (
+                x for x in tasks if x.key in self.placed or stage_and_token(x.key)[0]
+            )
+        else:
+            movable = (
+                x
+                for x in tasks
+                if x.key in self.placed
+                and stage_and_token(x.key)[0] in (PRODUCT, PANEL)
+                and not any(stage_and_token(y.key)[0] in SUMS for y in x.dependencies)
+            )
+        return sorted(movable, key=lambda x: x.priority)
+
+    def _list_chain(self, task: Any) -> list[Any]:
+        """List a task and those that continue it, on the same worker, to its tile."""
+        chain = [task]
+        for own in chain:
+            chain += [
+                x
+                for x in own.dependents
+                if x.key in self.placed
+                and x.worker_restrictions == task.worker_restrictions
+                and x.key[1:3] == task.key[1:3]
+                and x not in chain
+            ]
+        return chain
 
 
 class Step(NamedTuple):
