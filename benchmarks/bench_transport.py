@@ -1,14 +1,16 @@
 """Measure what it takes to move blocks from one worker of this machine to another.
 
-Connections by TCP and by TLS, each with dask's own serialisers and with ours
+Connections by TCP and by TLS, each in dask's messages and by ours
 (`twom-dist.transport`), of NumPy blocks, or with ``--gpu`` of CuPy blocks of one GPU. A
 task on one worker reads blocks that lie on the other, so that a block has arrived when
-all of it has been read. Rates are those of 64 MiB, in as many blocks of ``--sizes`` MiB
-as that takes; seconds of CPU are those of both workers.
+all of it has been read. Rates are those of 64 MiB, or of one larger block, in as many
+blocks of ``--sizes`` MiB as that takes; seconds of CPU are those of both workers, and
+stops the longest of either event loop.
 
-    python benchmarks/bench_transport.py --sizes 1,4,16,64 --repeats 9
+    python benchmarks/bench_transport.py --sizes 1,4,16,64,1024 --repeats 9
 """
 
+import asyncio
 import time
 from argparse import Namespace
 from collections.abc import Iterator
@@ -48,6 +50,26 @@ def take_all() -> None:
     worker_plugin.LEAST.update(tcp=0, tls=0)
 
 
+async def watch_loop(dask_worker: Any) -> None:
+    """Note the stops of an event loop from now on."""
+
+    async def watch() -> None:
+        last = time.perf_counter()
+        while True:
+            await asyncio.sleep(0.001)
+            now = time.perf_counter()
+            dask_worker.stops.append(now - last)
+            last = now
+
+    dask_worker.stops = []
+    dask_worker.watch = asyncio.ensure_future(watch())
+
+
+def longest_stop(dask_worker: Any) -> float:
+    dask_worker.watch.cancel()
+    return max(dask_worker.stops, default=0.0)
+
+
 @contextmanager
 def start(secure: bool, transport: str) -> Iterator[Any]:
     """Start two workers; the current client is the one made here."""
@@ -59,18 +81,20 @@ def start(secure: bool, transport: str) -> Iterator[Any]:
         yield client
 
 
-def move(client: Any, nbytes: int, gpu: bool) -> tuple[float, float]:
-    """Return the seconds, and the seconds of CPU, that it takes to move 64 MiB."""
+def move(client: Any, nbytes: int, gpu: bool) -> tuple[float, float, float]:
+    """Return seconds, seconds of CPU, and the longest stop of an event loop."""
     one, other = sorted(client.scheduler_info(n_workers=-1)["workers"])
     count = max(1, TOTAL // nbytes)
     options = {"pure": False, "workers": [one]}
     blocks = client.map(make, [nbytes] * count, range(count), gpu=gpu, **options)
     client.submit(read, blocks, **options).result()
+    client.run(watch_loop)
     before = sum(client.run(time.process_time).values())
     start = time.perf_counter()
     client.submit(read, blocks, pure=False, workers=[other]).result()
     seconds = time.perf_counter() - start
-    return seconds, sum(client.run(time.process_time).values()) - before
+    used = sum(client.run(time.process_time).values()) - before
+    return seconds, used, max(client.run(longest_stop).values())
 
 
 def bench_transport(report: Report, args: Namespace) -> None:
@@ -83,10 +107,13 @@ def bench_transport(report: Report, args: Namespace) -> None:
             }
             # The first round opens connections.
             found = interleave(calls, args.repeats, lambda call: call())
-            seconds = {name: [x for x, _ in times] for name, times in found.items()}
-            cpu = {name: [x for _, x in times] for name, times in found.items()}
-            each = {name: x / TOTAL * 1e9 for name, x in medians(cpu).items()}
-            rates = {name: TOTAL / x / 1e9 for name, x in medians(seconds).items()}
+            seconds, cpu, stops = (
+                {name: [x[i] for x in times] for name, times in found.items()}
+                for i in range(3)
+            )
+            total = max(TOTAL, nbytes)
+            each = {name: x / total * 1e9 for name, x in medians(cpu).items()}
+            rates = {name: total / x / 1e9 for name, x in medians(seconds).items()}
             report.add(
                 "transport",
                 mib=size,
@@ -94,6 +121,7 @@ def bench_transport(report: Report, args: Namespace) -> None:
                 cpu_seconds_per_gb=each,
                 seconds=seconds,
                 cpu_seconds=cpu,
+                longest_stops=medians(stops),
             )
 
 

@@ -1,9 +1,8 @@
-"""Objects that pass a connection, the memory that this takes, and a device."""
+"""Objects that pass a connection, what this takes, and a device."""
 
 import os
-import sys
 from contextlib import contextmanager, suppress
-from functools import cache
+from errno import ESTALE
 from pathlib import Path
 from typing import Any
 
@@ -11,59 +10,60 @@ import numpy as np
 from distributed.protocol import serialize
 
 from twom_dist.workers.transport.handles import Export, opened
-from twom_dist.workers.transport.serialiser import FAMILY, Passage
+from twom_dist.workers.transport.lane_server import LaneServer
+from twom_dist.workers.transport.lanes import CHUNK, HEADER, LaneBrokenError, Lanes
+from twom_dist.workers.transport.leases import LeaseEndedError
+from twom_dist.workers.transport.serialiser import FAMILY, Passage, flatten, receiver
+
+__all__ = ["CHUNK", "HEADER", "LaneBrokenError", "LaneServer", "Lanes"]
 
 
 def files_in_memory(process):
-    """List the files in memory that a process has lent or taken."""
-    found = Path(f"/proc/{process}/maps").read_text().splitlines()
+    """List the files in memory that a process holds."""
+    found = []
     for descriptor in Path(f"/proc/{process}/fd").iterdir():
         with suppress(FileNotFoundError):  # that of the listing itself
             found.append(os.readlink(descriptor))
     return [line for line in found if "memfd:twom-dist" in line]
 
 
-def lent_here():
-    links = Path("/proc/self/fd").iterdir()
-    found = [x for x in links if x.is_symlink() and "memfd:twom-dist" in os.readlink(x)]
-    return [x.stat() for x in found]
-
-
 @contextmanager
-def a_way(*ways):
-    """Make a way to this very process, of arrays of any size."""
-    made = Passage(ways)
+def a_passage(device=False):
+    """Make a passage to this very process."""
+    made = Passage(device)
     yield made
     made.close()
 
 
-def send(x, way):
-    context = {"recipient": {FAMILY: way}}
-    return serialize(x, [FAMILY, "dask", "pickle"], context=context)
+class Arrivals:
+    """What lanes would have brought to this process."""
 
+    def __init__(self):
+        self.blocks = dict[bytes, Any]()
 
-_before_opening = []
+    def bring(self, x, passage):
+        ticket = os.urandom(16)
+        self.blocks[ticket] = np.array(flatten(x)[0])
+        passage.arrived[id(x)] = x, ticket
 
-
-def _look(event, _):
-    if event == "open" and _before_opening:
-        _before_opening.pop()()
-
-
-@cache
-def _add_hook():
-    sys.addaudithook(_look)
+    def take(self, ticket):
+        if ticket not in self.blocks:
+            raise LeaseEndedError(ESTALE, "a block is not here")
+        return self.blocks.pop(ticket)
 
 
 @contextmanager
-def before_opening(do):
-    """Do something as the next file is opened, as another process may at that time."""
-    _add_hook()
-    _before_opening.append(do)
+def arrivals():
+    before, receiver.lanes = receiver.lanes, Arrivals()
     try:
-        yield
+        yield receiver.lanes
     finally:
-        _before_opening.clear()
+        receiver.lanes = before
+
+
+def send(x, passage):
+    context = {"recipient": {FAMILY: passage}}
+    return serialize(x, [FAMILY, "dask", "pickle"], context=context)
 
 
 class ndarray(np.ndarray):  # noqa: N801
@@ -119,13 +119,17 @@ class Device:
         found = (np.ctypeslib.ctypes.c_ubyte * nbytes).from_address(address)
         return on_device(np.array(found))
 
+    def empty(self, nbytes):
+        return on_device(np.empty(nbytes, np.uint8))
+
+    def pinned(self, nbytes):
+        return np.empty(nbytes, np.uint8)
+
     def fetch(self, flat, out):
-        """Fill memory of the host, which is there before it is touched."""
-        assert all(x.st_blocks * 512 >= x.st_size for x in lent_here())
         out[:] = flat.view(np.ndarray)
 
-    def send(self, flat):
-        return on_device(flat.copy())
+    def put(self, flat, out):
+        out.view(np.ndarray)[:] = flat
 
 
 @contextmanager

@@ -31,6 +31,7 @@ RAISES = {
     "problem/scalars.py": {"OverflowError"},
     "store": {"FileNotFoundError", "ValueError"},
     "tiles/rows.py": {"IndexError"},
+    "workers/transport/lane": {"LaneBrokenError", "LeaseEndedError"},
     "workers/transport": {"LeaseEndedError", "NotImplementedError", "OSError"},
 }
 # These hand options to another library: dask, zarr, Numba, NumPy, autoray, and a

@@ -1,7 +1,6 @@
 """Arrays past a connection: bits, lifetimes, and all that is left to dask."""
 
 import os
-import resource
 from concurrent.futures import ThreadPoolExecutor, wait
 from threading import Event
 
@@ -15,7 +14,9 @@ from tests.support import transport
 from tests.support.cases import cases
 from tests.support.expect import same_bits
 from tests.support.strategies import LAYOUTS
-from twom_dist.workers.transport.serialiser import Receiver
+from twom_dist.tiles.accumulator import Accumulator
+from twom_dist.workers.transport.leases import Lease, is_held
+from twom_dist.workers.transport.serialiser import Receiver, find_arrays, flatten
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "memfd_create"), reason="files in memory are Linux's"
@@ -23,13 +24,15 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture
-def way():
-    with transport.a_way("host") as made:
+def passage():
+    with transport.a_passage() as made:
         yield made
 
 
-def count_files():
-    return len(transport.files_in_memory(os.getpid()))
+@pytest.fixture
+def lanes():
+    with transport.arrivals() as made:
+        yield made
 
 
 GRID = np.arange(24.0).reshape(4, 6)
@@ -41,7 +44,7 @@ CARRIED = [
     LAYOUTS["read-only"](GRID),
 ]
 LEFT = [
-    *(GRID[:, ::2], np.broadcast_to(GRID, (3, 4, 6)), GRID[:0]),
+    *(GRID[:, ::2], np.broadcast_to(GRID, (3, 4, 6))),
     np.array([{}, []], object),
     np.array(["2020-01-01"], "datetime64[D]"),
     np.zeros(3, [("x", float)]),
@@ -50,12 +53,16 @@ LEFT = [
 
 
 @cases("given", CARRIED)
-def test_arrays_arrive_as_they_were(given, way):
-    header, frames = transport.send(given, way)
+def test_arrays_arrive_as_they_were(given, passage, lanes):
+    (found,) = find_arrays(given)
+    assert found is given
+    lanes.bring(given, passage)
+    header, frames = transport.send(given, passage)
     assert header["serializer"] == transport.FAMILY
     assert sum(map(len, frames)) < 1000
     found = deserialize(header, frames)
-    way.close()
+    assert not passage.arrived
+    assert not lanes.blocks
     assert same_bits(found, given)
     for flag in ("C_CONTIGUOUS", "F_CONTIGUOUS", "WRITEABLE"):
         assert found.flags[flag] == given.flags[flag], flag
@@ -65,68 +72,47 @@ def test_arrays_arrive_as_they_were(given, way):
     assert same_bits(spilled, given)
 
 
-def test_dask_gets_what_we_do_not_know_what_is_small_and_all_past_a_number(way):
+def test_arrays_of_an_accumulator_arrive_with_it(passage, lanes):
+    given = Accumulator(GRID.copy(), None, GRID + 1)
+    for x in find_arrays(given):
+        lanes.bring(x, passage)
+    header, frames = transport.send(given, passage)
+    assert header["serializer"] == transport.FAMILY
+    found = deserialize(header, frames)
+    assert same_bits(found.values, given.values)
+    assert same_bits(found.scaled, given.scaled)
+
+
+def test_dask_gets_what_has_not_arrived(passage, lanes):
     for given in LEFT:
-        assert transport.send(given, way)[0].get("serializer") != transport.FAMILY
-    assert not way.carried
-    way.least = 2**20
-    below, above = np.ones(2**17 - 1), np.ones(2**17)
-    assert transport.send(below, way)[0]["serializer"] == "dask"
-    headers = [transport.send(above, way)[0]["serializer"] for _ in range(40)]
-    assert headers == [transport.FAMILY] * 32 + ["dask"] * 8
-    way.close()
-    assert transport.send(above, way)[0]["serializer"] == transport.FAMILY
+        assert all(flatten(x) is None for x in find_arrays(given))
+        assert transport.send(given, passage)[0].get("serializer") != transport.FAMILY
+    lanes.bring(GRID, passage)
+    same = GRID.copy()
+    assert transport.send(same, passage)[0]["serializer"] == "dask"
+    assert not passage.carried
     for context in (None, {}, {"recipient": {}}):  # who was not asked
         header, _ = serialize(GRID, [transport.FAMILY, "dask"], context=context)
         assert header["serializer"] == "dask"
+    header, frames = transport.send(GRID, passage)
+    lanes.blocks.clear()
+    receiver = Receiver()
+    with pytest.raises(OSError, match="not here"):
+        receiver.load(header, frames)
+    assert receiver.works
 
 
-@cases("limit", [resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE])
-def test_without_room_for_such_memory_all_is_left_to_dask(limit, way):
-    before = resource.getrlimit(limit)
-    try:
-        resource.setrlimit(limit, (3, before[1]))
-        header, _ = transport.send(GRID, way)
-    finally:
-        resource.setrlimit(limit, before)
-    assert header["serializer"] == "dask"
-
-
-def test_nothing_is_left_and_what_is_lent_is_for_the_owner_alone(way):
-    before = count_files()
-    header, frames = transport.send(GRID, way)
-    assert count_files() == before + 1
-    assert [x.st_mode & 0o777 for x in transport.lent_here()] == [0o600]
-    found = deserialize(header, frames)
-    way.close()
-    copied = found.copy()
-    found += 1  # our own
-    part = found[1:]
-    del found
-    assert same_bits(part - 1, copied[1:])
-    del part
-    assert count_files() == before
-
-
-@cases("sent_again", [False, True])
-@cases("between_looks", [False, True])
-def test_what_the_sender_has_let_go_of_is_no_array(between_looks, sent_again, way):
-    """Though another file may have its number by now."""
-    header, frames = transport.send(GRID, way)
-
-    def let_go():
-        way.close()
-        if sent_again:
-            transport.send(-GRID, way)
-
-    opened = []  # which might have effects there
-    if not between_looks:
-        let_go()
-    do = let_go if between_looks else lambda: opened.append(1)
-    with transport.before_opening(do), pytest.raises(OSError, match=r"let go|has gone"):
-        deserialize(header, frames)
-    assert not opened
-    way.close()
+def test_a_lease_ends_with_its_owner_or_before():
+    before = len(transport.files_in_memory(os.getpid()))
+    lease = Lease(7)
+    assert is_held(lease.ticket)
+    assert os.stat(lease.ticket.path).st_mode & 0o777 == 0o600
+    lease.close()
+    other = Lease(7)  # which may have its number
+    assert not is_held(lease.ticket)
+    assert is_held(other.ticket)
+    del other
+    assert len(transport.files_in_memory(os.getpid())) == before
 
 
 BLOCK = transport.on_device(GRID.copy())
@@ -140,21 +126,26 @@ def device():
 
 @pytest.fixture
 def both():
-    with transport.a_way("host", "device") as made:
+    with transport.a_passage(device=True) as made:
         yield made
 
 
 @cases("given", [BLOCK[2:], transport.on_device(np.asfortranarray(GRID))])
-@cases("ways", [("host", "device"), ("host",)])
-def test_blocks_of_a_device_arrive_there(given, ways, both, device):
-    both.ways = ways
+def test_blocks_of_a_device_arrive_there(given, both, device):
     both.carried.clear()
     found = deserialize(*transport.send(given, both))
-    assert dict(both.carried) == {ways[-1]: given.nbytes}
+    assert dict(both.carried) == {"device": given.nbytes}
     assert type(found) is transport.ndarray
     assert same_bits(found, given)
     assert not np.shares_memory(found, given)
     assert found.flags.f_contiguous == given.flags.f_contiguous
+
+
+def test_few_blocks_are_lent_at_a_time(both, device):
+    headers = [transport.send(BLOCK, both)[0]["serializer"] for _ in range(40)]
+    assert headers == [transport.FAMILY] * 32 + ["dask"] * 8
+    both.close()
+    assert transport.send(BLOCK, both)[0]["serializer"] == transport.FAMILY
 
 
 def test_a_block_that_the_sender_drops_too_early_is_no_block(both, device):

@@ -1,6 +1,7 @@
 """Blocks between two processes: past the connection, and by dask where that fails."""
 
 import os
+import signal
 from contextlib import contextmanager
 
 import dask
@@ -12,12 +13,11 @@ import twom_dist as td
 from tests.support.expect import same_bits
 from tests.support.jobs import addresses, local_workers, wait_until
 from tests.support.strategies import random_matrix
-from tests.support.transport import files_in_memory
 from tests.support.workers import PATIENT
-from twom_dist.workers.transport import leases, serialiser
+from twom_dist.workers.transport import serialiser
 
 pytestmark = pytest.mark.skipif(
-    not hasattr(os, "memfd_create"), reason="files in memory are Linux's"
+    not hasattr(os, "memfd_create"), reason="lanes use sockets as Linux has them"
 )
 SIDE = 300  # blocks of 1.4 MB
 
@@ -76,7 +76,6 @@ def weigh_and_spill(key, dask_worker):
     data, weight = dask_worker.data, dask_worker.state.tasks[key].nbytes
     while key in data.fast:
         data.evict()
-    assert not files_in_memory(os.getpid())
     return weight, data[key].nbytes, data[key].tobytes()
 
 
@@ -96,10 +95,6 @@ def test_blocks_pass_the_connection_between_workers_alone(client):
     assert carried(client) == before + make(1).nbytes
     for found in client.run(weigh_and_spill, block.key).values():
         assert found == (make(1).nbytes, make(1).nbytes, make(1).tobytes())
-    del block, sent, left
-    wait_until(
-        lambda: not any(client.run(lambda: files_in_memory(os.getpid())).values())
-    )
 
 
 def test_products_pass_it(client):
@@ -117,35 +112,94 @@ def test_products_pass_it(client):
     assert carried(client) > before
 
 
-@pytest.mark.parametrize(("security", "choice"), [(None, "auto"), (True, "dask")])
-def test_tcp_and_one_setting_leave_all_to_dask(security, choice):
-    transport = dask.config.set({"twom-dist.transport": choice})
-    with transport, start_workers(security) as client:
+def test_large_blocks_pass_tcp_as_well():
+    with start_workers(security=None) as client:
+        move(client, 1)  # smaller than lanes pay for there
+        assert carried(client) == 0
+        one, other = addresses(client)
+        block = client.submit(np.ones, 2**20, workers=[one])
+        assert client.submit(np.sum, block, workers=[other]).result() == 2**20
+        assert carried(client) == 2**23
+
+
+def test_one_setting_leaves_all_to_dask():
+    transport = dask.config.set({"twom-dist.transport": "dask"})
+    with transport, start_workers() as client:
         move(client, 1)
-        told = client.run(read_carried).values()
-        assert [*told] == 2 * [0 if choice == "auto" else None]
+        assert [*client.run(read_carried).values()] == [None, None]
 
 
-def live_elsewhere():
-    """Have this process look where another host or container would: beside them."""
-    leases.Ticket.path = property(lambda self: "/proc/self/fd/1000000")
+def count_kept(dask_worker):
+    """Count what arrived by lanes and has not been taken, and those who bring it."""
+    lanes = serialiser.receiver.lanes
+    return len(lanes._blocks), len(lanes._lanes)
 
 
-def fail_to_take():
-    def fail(ticket):
-        raise MemoryError("no room")
+def break_lanes(dask_worker):
+    """End the lanes of this worker's end, as if a cable had been pulled."""
+    for lane in [*serialiser.receiver.lanes._lanes]:
+        lane.close()
 
-    serialiser.map_lease = fail
+
+def break_next(dask_worker):
+    """Have a lane break as the next block is on its way."""
+    server = serialiser.receiver.lanes
+    receive = server._receive
+
+    def fail(lane, tickets):
+        lane.inward.read(lane.inward.read_header())
+        server._receive = receive
+        raise MemoryError
+
+    server._receive = fail
+    break_lanes(dask_worker)
 
 
-def test_what_cannot_pass_goes_by_dask(tls):
+def lose_blocks(dask_worker):
+    """Have the next block that lanes bring be gone when its message comes."""
+    server = serialiser.receiver.lanes
+    take = server.take
+
+    def lose(ticket):
+        del server.take
+        server.drop([ticket])
+        return take(ticket)
+
+    server.take = lose
+
+
+def test_what_lanes_do_not_bring_goes_by_dask_and_later_blocks_by_others(tls):
+    other = addresses(tls)[1]
+    move(tls, 1)
+    tls.run(break_lanes, workers=[other])
+    move(tls, 2)  # by lanes that are opened anew
+    assert carried(tls) == 2 * make(1).nbytes
+    tls.run(break_next, workers=[other])
+    move(tls, 3)  # by dask, as its lane breaks under it
+    assert carried(tls) == 2 * make(1).nbytes
+    tls.run(lose_blocks, workers=[other])
+    move(tls, 4)  # which dask asks for again
+    assert carried(tls) == 4 * make(1).nbytes  # twice this one
+    ((kept, lanes),) = tls.run(count_kept, workers=[other]).values()
+    assert (kept, lanes > 0) == (0, True)
+
+
+def refuse(dask_worker):
+    dask_worker.handlers.pop("twom_dist_offer")
+
+
+def test_a_worker_without_lanes_is_sent_blocks_by_dask(tls):
+    tls.run(refuse)
+    move(tls, 1)
+    assert carried(tls) == 0
+
+
+def test_a_sender_that_is_killed_leaves_nothing_and_its_block_is_made_again(tls):
     one, other = addresses(tls)
     move(tls, 1)
-    tls.run(fail_to_take, workers=[other])
-    for seed in (2, 3):
-        move(tls, seed)
-    # The first, and the one that failed.
-    assert carried(tls) == 2 * make(1).nbytes
-    tls.run(live_elsewhere, workers=[one])
-    move(tls, 4, one=1)
-    assert carried(tls) == 2 * make(1).nbytes
+    block = tls.submit(make, 2, pure=False, workers=[one], allow_other_workers=True)
+    block.result()
+    os.kill(tls.run(os.getpid, workers=[one])[one], signal.SIGKILL)
+    found = tls.submit(np.ndarray.tobytes, block, workers=[other])
+    assert found.result() == make(2).tobytes()
+    wait_until(lambda: [*tls.run(count_kept, workers=[other]).values()] == [(0, 0)])

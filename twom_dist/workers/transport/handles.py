@@ -1,4 +1,4 @@
-"""Blocks on a device: by handles of CUDA's, or by memory of the host.
+"""Blocks on a device: by handles of CUDA's, or by pinned memory of the host.
 
 The receiver copies a block out of the sender's memory while the sender holds it, and
 asks afterwards whether it still did: memory that was used again cannot pass for the
@@ -14,6 +14,8 @@ from errno import ESTALE
 from pathlib import Path
 from threading import Condition
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from ...typing import Array
 from .leases import LeaseEndedError, Ticket, is_held
@@ -123,7 +125,7 @@ class Ipc:
         """Copy a block to the current device once its event has come, and wait."""
         from cupy.cuda import runtime
 
-        out, stream = self._make_room(nbytes)
+        out, stream = self.empty(nbytes), self._queue().stream
         before = runtime.ipcOpenEventHandle(event)
         try:
             runtime.streamWaitEvent(stream.ptr, before)
@@ -134,17 +136,23 @@ class Ipc:
             runtime.eventDestroy(before)
         return out
 
-    def _make_room(self, nbytes: int) -> tuple[Array, Any]:
-        """Allocate a block, and return the stream that may write it.
+    def empty(self, nbytes: int) -> Array:
+        """Allocate a block that the stream of this device may write.
 
         Its memory returns to that stream, whose next block comes after what users have
         launched to read it.
         """
         import cupy
 
-        stream = self._queue().stream
-        with stream:
-            return cupy.empty(nbytes, "u1"), stream
+        with self._queue().stream:
+            return cupy.empty(nbytes, "u1")
+
+    def pinned(self, nbytes: int) -> Array:
+        """Allocate memory of the host that devices copy from and to without a stop."""
+        import cupy
+
+        memory = cupy.cuda.alloc_pinned_memory(nbytes)
+        return np.frombuffer(memory, np.uint8, nbytes)
 
     def fetch(self, flat: Array, out: Array) -> None:
         """Copy a block to the host, and wait."""
@@ -153,12 +161,12 @@ class Ipc:
             flat.get(stream=stream, out=out)
             stream.synchronize()
 
-    def send(self, flat: Array) -> Array:
-        """Copy a block to the current device, and wait."""
-        out, stream = self._make_room(flat.size)
-        out.set(flat, stream=stream)
-        stream.synchronize()
-        return out
+    def put(self, flat: Array, out: Array) -> None:
+        """Copy bytes of the host into a block, and wait."""
+        with out.device:
+            stream = self._queue().stream
+            out.set(flat, stream=stream)
+            stream.synchronize()
 
 
 @dataclass

@@ -7,8 +7,9 @@ taken there. Whatever it does not know, or cannot carry now, is left to dask's f
 import io
 import pickle
 from collections import Counter
+from errno import ESTALE
 from math import inf
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from distributed.protocol import register_serialization_family
@@ -17,24 +18,22 @@ from ...kernels.family import family_of
 from ...tiles.accumulator import Accumulator
 from ...typing import Array
 from .handles import Export, opened
-from .leases import Lease, LeaseEndedError, Ticket, map_lease
+from .lane_server import LaneServer
+from .leases import Lease, LeaseEndedError, Ticket
 
 FAMILY = "twom-dist"
 
 
-# Arrays that go past one message; dask sends 20 messages at a time from a process that
-# may have 1024 files open.
+# Blocks of a device that one message lends; dask sends 20 messages at a time from a
+# process that may have 1024 files open.
 _MOST_LENT = 32
-
-Way = Literal["host", "device"]
 
 
 class Sent(NamedTuple):
     """An array on its way: where its bytes are, and what they make."""
 
-    ticket: Ticket
+    ticket: Ticket | bytes  # bytes are those of lanes, which have brought the array
     export: Export | None
-    on_device: bool
     dtype: str
     shape: tuple[int, ...]
     transposed: bool
@@ -47,59 +46,55 @@ def is_array(x: Any) -> bool:
     return (on_device or type(x) is np.ndarray) and x.dtype.kind in "biufc"
 
 
+def flatten(x: Array) -> tuple[Array, bool] | None:
+    """Return the bytes of an array, and whether of its transpose; None with gaps."""
+    transposed = not x.flags.c_contiguous
+    if transposed and not x.flags.f_contiguous:
+        return None
+    return (x.T if transposed else x).reshape(-1).view(np.uint8), transposed
+
+
 class Passage:
-    """The ways past one connection, and what is lent until its message has arrived.
+    """Arrays past one connection, some of them lent until their message has arrived.
 
-    `ways`: those that its receiver has been seen to use, of those `wanted`. `carried`:
-    bytes by way. `ends`: when its receiver is to be asked again. `least`: smaller
-    arrays of the host go within the message.
+    `device`: whether its receiver was seen to read blocks of a device by their handles;
+    `asked`: whether it was asked, and is not to be asked again until `ends`. `arrived`:
+    arrays that lanes have brought to it, and their tickets. `carried`: bytes by way.
     """
-
-    least: float = 0
-    ends = inf
 
     def __init__(
         self,
-        ways: tuple[Way, ...],
-        wanted: tuple[Way, ...] = (),
+        device: bool,
+        *,
+        asked: bool = True,
+        ends: float = inf,
         carried: Counter[str] | None = None,
     ) -> None:
-        self.ways, self.wanted = ways, wanted
+        self.device, self.asked, self.ends = device, asked, ends
         self.carried = Counter[str]() if carried is None else carried
+        self.arrived: dict[int, tuple[Array, bytes]] = {}
         self._lent: list[tuple[Lease, Any]] = []
 
     def lend(self, x: Array) -> Sent | None:
         """Lend an array, or return None if it must go within the message."""
-        on_device = family_of(x) == "cupy"
-        way: Way = "device" if on_device and "device" in self.ways else "host"
-        transposed = not x.flags.c_contiguous
-        if (
-            way not in self.ways
-            or len(self._lent) >= _MOST_LENT
-            or x.nbytes < max(1, 0 if on_device else self.least)
-            or (transposed and not x.flags.f_contiguous)
-        ):
+        found = flatten(x)
+        if found is None:
             return None
-        flat = (x.T if transposed else x).reshape(-1).view(np.uint8)
-        export = kept = None
-        if way == "device":
+        flat, transposed = found
+        ticket: Ticket | bytes | None = None
+        on_device, export = family_of(x) == "cupy", None
+        if id(x) in self.arrived:
+            ticket = self.arrived.pop(id(x))[1]
+        elif on_device and self.device and x.size and len(self._lent) < _MOST_LENT:
             export, kept = opened.ipc.export(flat)
-        lease = Lease()
-        self._lent.append((lease, kept))
-        if way == "host" and on_device:
-            opened.ipc.fetch(flat, lease.map(flat.size))
-        elif way == "host":
-            lease.write(memoryview(flat))
-        self.carried[way] += flat.size
-        return Sent(
-            lease.ticket._replace(nbytes=flat.size),
-            export,
-            on_device,
-            x.dtype.str,
-            x.shape,
-            transposed,
-            on_device or x.flags.writeable,
-        )
+            lease = Lease(flat.size)
+            self._lent.append((lease, kept))
+            ticket = lease.ticket
+        if ticket is None:
+            return None
+        self.carried["lanes" if export is None else "device"] += flat.size
+        shape, writeable = x.shape, on_device or x.flags.writeable
+        return Sent(ticket, export, x.dtype.str, shape, transposed, writeable)
 
     def close(self) -> None:
         """Let go of all that was lent: the receiver has it, or will not ask."""
@@ -108,12 +103,12 @@ class Passage:
 
 
 def take(sent: Sent) -> Array:
-    """Make an array of our own of one that was lent."""
-    if sent.export is not None:
-        flat = opened.copy(sent.ticket, sent.export)
+    """Make an array of our own of one that was lent, or that lanes have brought."""
+    if isinstance(sent.ticket, bytes):
+        flat = receiver.take(sent.ticket)
     else:
-        flat = map_lease(sent.ticket)
-        flat = opened.ipc.send(flat) if sent.on_device else flat
+        assert sent.export is not None
+        flat = opened.copy(sent.ticket, sent.export)
     flat = flat.view(sent.dtype)
     found = flat.reshape(sent.shape[::-1] if sent.transposed else sent.shape)
     if not sent.writeable:
@@ -156,6 +151,13 @@ class Receiver:
     """The receiving end of this process, which works until an array cannot be taken."""
 
     works = True
+    lanes: LaneServer | None = None
+
+    def take(self, ticket: bytes) -> Array:
+        """Return the bytes of a block that lanes have brought."""
+        if self.lanes is None:
+            raise LeaseEndedError(ESTALE, "the lanes of this worker are closed")
+        return self.lanes.take(ticket)
 
     def load(self, header: dict[str, Any], frames: list[Any]) -> Any:
         """Read an object, or raise an OSError, after which dask fetches it again."""
@@ -167,6 +169,31 @@ class Receiver:
             # From now on this process is sent everything in dask's own way.
             self.works = False
             raise OSError(f"a block could not be taken ({error})") from error
+
+
+class _Finder(pickle.Pickler):
+    """Lists the arrays of an object, in the place of writing it."""
+
+    def __init__(self) -> None:
+        super().__init__(io.BytesIO(), protocol=5)
+        self.arrays: list[Array] = []
+
+    def persistent_id(self, x: Any) -> str | None:
+        if not is_array(x):
+            return None
+        self.arrays.append(x)
+        return "array"
+
+
+def find_arrays(x: Any) -> list[Array]:
+    """List the arrays of an object that a passage may carry."""
+    if is_array(x):
+        return [x]
+    if not isinstance(x, Accumulator):
+        return []
+    finder = _Finder()
+    finder.dump(x)
+    return finder.arrays
 
 
 def _dump(x: Any, context: Any = None) -> tuple[dict[str, Any], list[bytes]]:

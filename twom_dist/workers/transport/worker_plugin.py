@@ -1,8 +1,9 @@
-"""A worker plugin: blocks for workers of this host go past the connection.
+"""A worker plugin: blocks for other workers go past the connection.
 
-A sender asks the process at the other end of a connection to read a sample, once for
-each connection, and sends it blocks only in ways in which it read that: no name of a
-host, user or container has to be compared. dask's handler holds what it sends until the
+Lanes bring them before the message, for which no event loop waits; between processes
+that share a device they go by its handles. Which do is tried, once for each connection:
+a sender asks the process at the other end to read a sample, so that no name of a host,
+user or container has to be compared. dask's handler holds what it sends until the
 receiver has answered, and so does ours.
 """
 
@@ -11,30 +12,44 @@ import os
 import sys
 from collections import Counter
 from contextlib import suppress
+from itertools import chain
 from math import inf
 from time import monotonic
 from typing import Any
 
 import numpy as np
+from distributed.comm.addressing import get_address_host
 from distributed.diagnostics.plugin import WorkerPlugin
 
-from ...kernels.family import convert
+from ...kernels.family import convert, family_of
+from ...typing import Array
 from .handles import opened
-from .serialiser import FAMILY, Passage, Way, pack, receiver, unpack
+from .lane_server import LaneServer
+from .lanes import Lanes, Offer
+from .serialiser import (
+    FAMILY,
+    Passage,
+    find_arrays,
+    flatten,
+    pack,
+    receiver,
+    unpack,
+)
 
-# Connections that arrays may pass, and the bytes of the smallest array of the host that
-# does. Memory costs what TCP does: of 64 MiB blocks 0.65 CPU seconds a GB, where TLS
-# costs 1.75. At 1 MiB it costs 0.60 of TLS, at half of that 0.94
-# (benchmarks/results/transport-cpu-zen4.jsonl).
-LEAST = {"tcp": inf, "tls": 2**20}
+# Connections beside which there are lanes, and the bytes of the least array for them.
+LEAST = {"tcp": 8 * 2**20, "tls": 2**20}
+# Lanes from one worker to another, as far as there are cores for their threads.
+_LANES = 4
 # For an answer to a sample, which waits only for the event loop of its receiver.
 _ANSWER_SECONDS = 5
 # Before one is asked again that had no answer: its plugin may come later than ours.
 _AGAIN_SECONDS = 5
+# Before lanes are tried again to a worker that a firewall may keep from us.
+_BLOCKED_SECONDS = 300
 
 
 class TransportPlugin(WorkerPlugin):
-    """Send arrays to workers of this host by handles and memory."""
+    """Send arrays to other workers by lanes and handles."""
 
     name = "twom-transport"
     idempotent = True
@@ -42,15 +57,27 @@ class TransportPlugin(WorkerPlugin):
     def setup(self, worker: Any) -> None:
         """Stand before the handler of requests for data."""
         self.worker, self.carried = worker, Counter[str]()
+        self._lanes: dict[str, Lanes] = {}
+        self._not_before: dict[str, float] = {}
         self._handler = worker.handlers["get_data"]
         if hasattr(os, "memfd_create"):  # Linux
-            worker.handlers["get_data"] = self.get_data
-            worker.handlers["twom_dist_read"] = self.read
+            worker.handlers |= {
+                "get_data": self.get_data,
+                "twom_dist_read": self.read,
+                "twom_dist_offer": self.offer,
+                "twom_dist_drop": self.drop,
+            }
 
     def teardown(self, worker: Any) -> None:
         """Leave data to dask, and return what other processes have lent."""
         worker.handlers["get_data"] = self._handler
-        worker.handlers.pop("twom_dist_read", None)
+        for name in ("read", "offer", "drop"):
+            worker.handlers.pop(f"twom_dist_{name}", None)
+        for lanes in self._lanes.values():
+            lanes.close()
+        if receiver.lanes is not None:
+            receiver.lanes.close()
+            receiver.lanes = None
         opened.close()
 
     async def get_data(
@@ -61,61 +88,122 @@ class TransportPlugin(WorkerPlugin):
         serializers: list[str] | None = None,
         **more: Any,
     ) -> Any:
-        """Answer a request for data, past the connection if a worker nearby asks.
+        """Answer a request for data, past the connection if a worker asks.
 
         Clients do not say who they are; who names serialisers gets those.
         """
-        passage = None
-        if who is not None and serializers is None:
-            passage = await self._find_passage(comm, who)
-            if passage is not None:
-                serializers = [FAMILY, "dask", "pickle"]
+        protocol = comm.peer_address.partition("://")[0]
+        if who is None or serializers is not None or protocol not in LEAST:
+            return await self._handler(
+                comm, keys=keys, who=who, serializers=serializers, **more
+            )
+        passage = await self._find_passage(comm, who)
         try:
+            await self._push(keys, passage, who, LEAST[protocol])
+            if passage.device or passage.arrived:
+                serializers = [FAMILY, "dask", "pickle"]
             return await self._handler(
                 comm, keys=keys, who=who, serializers=serializers, **more
             )
         finally:
-            if passage is not None:
-                passage.close()
+            passage.close()
+            await self._take_back(passage, who)
 
-    async def _find_passage(self, comm: Any, who: str) -> Passage | None:
-        """Return the ways that the process at the other end can use, None without any.
+    async def _find_passage(self, comm: Any, who: str) -> Passage:
+        """Return what is known of the process at the other end of a connection.
 
         A connection lasts no longer than that process, whichever gets its address next.
         """
-        least = LEAST.get(comm.peer_address.partition("://")[0])
-        on_device = "cupy" in sys.modules
-        if least is None or (least == inf and not on_device):
-            return None
-        wanted: tuple[Way, ...] = ("host", "device") if on_device else ("host",)
         # The serialiser finds it there: in the context of each message.
         known = comm.remote_info
         passage: Passage | None = known.get(FAMILY)
-        if passage is None or passage.wanted != wanted or passage.ends < monotonic():
-            ways = await self._prove(who, wanted)
-            passage = known[FAMILY] = Passage(ways or (), wanted, self.carried)
-            passage.least = least
-            if ways is None:
-                passage.ends = monotonic() + _AGAIN_SECONDS
-        return passage if passage.ways else None
+        asks = "cupy" in sys.modules
+        if passage is None or passage.asked != asks or passage.ends < monotonic():
+            device = await self._prove(who) if asks else False
+            ends = inf if device is not None else monotonic() + _AGAIN_SECONDS
+            passage = Passage(bool(device), asked=asks, ends=ends, carried=self.carried)
+            known[FAMILY] = passage
+        return passage
 
-    async def _prove(self, who: str, wanted: tuple[Way, ...]) -> tuple[Way, ...] | None:
-        """Find the ways in which a process can read; None if it does not answer yet."""
-        ways: tuple[Way, ...] = ()
-        for way in wanted:
-            secret, answer = os.urandom(16), None
-            sample = Passage((way,))
+    async def _prove(self, who: str) -> bool | None:
+        """Tell whether a process reads from our device; None if it does not answer."""
+        secret, answer, sample = os.urandom(16), None, Passage(device=True)
+        with suppress(Exception):
+            block = convert(np.frombuffer(secret, np.uint8), "cupy")
+            read = self.worker.rpc(who).twom_dist_read(frame=pack(block, sample))
+            answer = await asyncio.wait_for(read, _ANSWER_SECONDS)
+        sample.close()
+        return None if answer is None else answer == secret
+
+    async def _push(self, keys: Any, passage: Passage, who: str, least: int) -> None:
+        """Have lanes bring the large arrays of some keys to the worker that asks."""
+        worker = self.worker
+        values = (worker.data[key] for key in keys if key in worker.data)
+        arrays: dict[int, tuple[Array, Array]] = {}
+        for x in chain.from_iterable(map(find_arrays, values)):
+            lent = passage.device and family_of(x) == "cupy"
+            found = flatten(x) if x.nbytes >= least and not lent else None
+            if found is not None:
+                arrays[id(x)] = x, found[0]
+        limit = worker.transfer_outgoing_count_limit
+        busy = limit and worker.transfer_outgoing_count >= limit
+        if not arrays or busy or self._not_before.get(who, 0.0) > monotonic():
+            return
+        worker.transfer_outgoing_count += 1
+        try:
+            lanes = await self._open_lanes(who)
+            flat = (lanes.push(flat) for _, flat in arrays.values())
+            tickets = await asyncio.gather(*flat)
+            each = zip(arrays.values(), tickets, strict=True)
+            passage.arrived = {id(x): (x, ticket) for (x, _), ticket in each}
+        except Exception:
+            # These go dask's way, and later ones by lanes that are opened anew.
+            self._forget(who)
+        finally:
+            worker.transfer_outgoing_count -= 1
+
+    async def _open_lanes(self, who: str) -> Lanes:
+        """Return the lanes to a worker, which raises where it is out of reach."""
+        if who in self._lanes and self._lanes[who].works():
+            return self._lanes[who]
+        for address in [x for x, lanes in self._lanes.items() if not lanes.works()]:
+            self._forget(address)
+        self._not_before[who] = monotonic() + _AGAIN_SECONDS
+        count = min(_LANES, len(os.sched_getaffinity(0)))
+        rpc = self.worker.rpc(who).twom_dist_offer(count=count)
+        offers = await asyncio.wait_for(rpc, _ANSWER_SECONDS)
+        self._not_before[who] = monotonic() + _BLOCKED_SECONDS
+        made = await asyncio.to_thread(Lanes, [Offer(*x) for x in offers])
+        self._not_before.pop(who, None)
+        if self._lanes.setdefault(who, made) is not made:
+            made.close()
+        return self._lanes[who]
+
+    def _forget(self, who: str) -> None:
+        """Close the lanes to a worker that has gone, or to which one has broken."""
+        if who in self._lanes:
+            self._lanes.pop(who).close()
+
+    async def _take_back(self, passage: Passage, who: str) -> None:
+        """Have the receiver forget what has arrived, but was in no message."""
+        tickets = [ticket for _, ticket in passage.arrived.values()]
+        passage.arrived = {}
+        if tickets:
             with suppress(Exception):
-                block = np.frombuffer(secret, np.uint8)
-                block = block if way == "host" else convert(block, "cupy")
-                read = self.worker.rpc(who).twom_dist_read(frame=pack(block, sample))
-                answer = await asyncio.wait_for(read, _ANSWER_SECONDS)
-            sample.close()
-            if way == "host" and answer is None:
-                return None
-            if answer == secret:
-                ways += (way,)
-        return ways
+                await self.worker.rpc(who).twom_dist_drop(tickets=tickets)
+
+    async def offer(self, count: int) -> list[tuple[Any, ...]]:
+        """Offer lanes to a worker whose blocks this one has asked for."""
+        if receiver.lanes is None:
+            address = self.worker.address
+            sealed = address.startswith("tls")
+            receiver.lanes = LaneServer(get_address_host(address), sealed)
+        return [tuple(x) for x in receiver.lanes.offer(count)]
+
+    async def drop(self, tickets: list[bytes]) -> None:
+        """Forget blocks that no message brings."""
+        if receiver.lanes is not None:
+            receiver.lanes.drop(tickets)
 
     async def read(self, frame: bytes) -> bytes:
         """Answer what is in a sample; nothing if it cannot be read."""

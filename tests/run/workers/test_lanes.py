@@ -1,0 +1,224 @@
+"""Lanes: bits, lifetimes, and what others on the network may try."""
+
+import asyncio
+import os
+import socket
+from contextlib import contextmanager, suppress
+from threading import Thread, active_count
+from threading import enumerate as list_threads
+
+import numpy as np
+import pytest
+
+from tests.support import transport
+from tests.support.cases import cases
+from tests.support.expect import same_bits
+from tests.support.jobs import wait_until
+from tests.support.transport import (
+    CHUNK,
+    HEADER,
+    LaneBrokenError,
+    Lanes,
+    LaneServer,
+    LeaseEndedError,
+)
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "memfd_create"), reason="lanes use sockets as Linux has them"
+)
+SIZES = [1, CHUNK - 1, CHUNK, 9 * CHUNK + 5]
+
+
+@pytest.fixture(params=[True, False], ids=["sealed", "plain"])
+def server(request):
+    made = LaneServer("127.0.0.1", request.param)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def sealed():
+    made = LaneServer("127.0.0.1", True)
+    yield made
+    made.close()
+
+
+def push(lanes, *blocks):
+    async def every():
+        return await asyncio.gather(*map(lanes.push, blocks))
+
+    return asyncio.run(every())
+
+
+def draw(size, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, size, np.uint8)
+
+
+def is_empty(server):
+    return not (server._blocks or server._lanes)
+
+
+def test_blocks_arrive_as_they_were_whatever_lanes_bring_them(server):
+    lanes = Lanes(server.offer(3))
+    blocks = [draw(size, size) for size in SIZES]
+    for block, ticket in zip(blocks, push(lanes, *blocks), strict=True):
+        assert same_bits(server.take(ticket), block)
+        with pytest.raises(LeaseEndedError, match="not here"):
+            server.take(ticket)
+    first, second = push(lanes, *blocks[:2])
+    server.drop([first])
+    with pytest.raises(LeaseEndedError):
+        server.take(first)
+    assert same_bits(server.take(second), blocks[1])
+    lanes.close()
+    wait_until(lambda: is_empty(server))
+    with pytest.raises(LaneBrokenError, match="has broken"):
+        push(lanes, blocks[0])
+
+
+def test_blocks_go_from_a_device_to_a_device(server):
+    lanes, block = Lanes(server.offer(2)), transport.on_device(draw(SIZES[-1]))
+    with transport.with_device():
+        (ticket,) = push(lanes, block)
+        found = server.take(ticket)
+    assert type(found) is transport.ndarray
+    assert same_bits(found, block)
+    lanes.close()
+
+
+def test_many_blocks_leave_nothing(server):
+    lanes, block = Lanes(server.offer(2)), draw(100)
+    counts = []
+    for _ in range(4):
+        for ticket in push(lanes, *[block] * 250):
+            server.take(ticket)
+        counts.append((active_count(), len(os.listdir("/proc/self/fd"))))
+    assert len({*counts[1:]}) == 1
+    assert not server._blocks
+    lanes.close()
+
+
+# --- between sender and receiver ------------------------------------------------------
+
+
+@contextmanager
+def between(server, change):
+    """Lead a lane through a place that sees its bytes, and may change them."""
+    (offer,) = server.offer(1)
+    with socket.create_server(("127.0.0.1", 0)) as place:
+
+        def pass_on(one, other, change):
+            with suppress(OSError):
+                while data := one.recv(2**16):
+                    for piece in change(data):
+                        other.sendall(piece)
+            with suppress(OSError):
+                other.shutdown(socket.SHUT_RDWR)
+
+        def serve():
+            there = offer.host, offer.port
+            with place.accept()[0] as one, socket.create_connection(there) as other:
+                back = Thread(target=pass_on, args=(other, one, lambda x: [x]))
+                back.start()
+                pass_on(one, other, change)
+                back.join()
+
+        thread = Thread(target=serve)
+        thread.start()
+        lanes = Lanes([offer._replace(port=place.getsockname()[1])])
+        try:
+            yield lanes
+        finally:
+            lanes.close()
+            thread.join()
+
+
+class Change:
+    """Changes what passes at a place, counted in bytes; sees all of it."""
+
+    def __init__(self, place, do):
+        self.left, self.do, self.seen = place, do, b""
+
+    def __call__(self, data):
+        self.seen += data
+        here, self.left = self.left, self.left - len(data)
+        if not 0 <= here < len(data):
+            return [data]
+        return self.do(data[:here], data[here:])
+
+
+def cut(before, after):
+    raise ConnectionError
+
+
+CHANGES = {
+    "altered": lambda before, after: [before, bytes([after[0] ^ 1]), after[1:]],
+    "repeated": lambda before, after: [before, after, after],
+    "left out": lambda before, after: [before, after[1:]],
+    "cut": cut,
+}
+# What a lane sends of a block: a token, what begins the part, and a chunk.
+SEALED = HEADER.size + 16
+PLACES = [16 + 20, 16 + HEADER.size, 16 + SEALED + 30, 16 + SEALED + CHUNK // 2]
+
+
+@cases("place", PLACES)
+@cases("what", CHANGES)
+def test_what_was_changed_on_its_way_is_no_block(what, place, sealed):
+    refused = pytest.raises(LaneBrokenError, match="a lane has broken")
+    with between(sealed, Change(place, CHANGES[what])) as lanes, refused:
+        push(lanes, draw(2 * CHUNK))
+    wait_until(lambda: is_empty(sealed))
+
+
+def test_bytes_on_their_way_say_nothing_and_serve_nobody_again(sealed):
+    block, seen = np.full(CHUNK, 7, np.uint8), Change(-1, cut)
+    with between(sealed, seen) as lanes:
+        (ticket,) = push(lanes, block)
+        assert same_bits(sealed.take(ticket), block)
+    assert bytes(64) not in seen.seen
+    assert bytes([7] * 64) not in seen.seen
+    # Its token has been taken up, and no other key opens what it has sent.
+    (offer,) = sealed.offer(1)
+    for token in (seen.seen[:16], os.urandom(16), offer.token):
+        stranger = socket.create_connection((offer.host, offer.port), 10)
+        with stranger, suppress(ConnectionError):  # while all this is on its way
+            stranger.sendall(token + seen.seen[16:])
+            assert stranger.recv(1) == b""
+    wait_until(lambda: is_empty(sealed))
+
+
+def serving():
+    return [x for x in list_threads() if x.name == "twom-lane-end"]
+
+
+def test_few_strangers_are_heard(sealed):
+    (offer,) = sealed.offer(1)
+    there, strangers = (offer.host, offer.port), []
+    try:
+        strangers += [socket.create_connection(there, 10) for _ in range(40)]
+        assert strangers[-1].recv(1) == b""
+        assert len(serving()) <= 16
+    finally:
+        for stranger in strangers:
+            stranger.close()
+    wait_until(lambda: not serving())
+    lanes, block = Lanes([offer]), draw(1000)
+    (ticket,) = push(lanes, block)
+    assert same_bits(sealed.take(ticket), block)
+    lanes.close()
+
+
+def test_a_sender_that_has_gone_leaves_no_block_nor_a_server_a_sender(server):
+    lanes = Lanes(server.offer(1))
+    (ticket,) = push(lanes, draw(1000))
+    lanes.close()
+    wait_until(lambda: is_empty(server))
+    with pytest.raises(LeaseEndedError, match="not here"):
+        server.take(ticket)
+    lanes, offers = Lanes(server.offer(1)), server.offer(1)
+    server.close()
+    with pytest.raises(LaneBrokenError, match="a lane has broken"):
+        push(lanes, draw(1000))
+    with pytest.raises(OSError, match="refused"):
+        Lanes(offers)
