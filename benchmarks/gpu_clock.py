@@ -16,10 +16,7 @@ from twom_dist.tiles import spec as spec_module
 
 STAGES = {
     "norms": ("largest_exponents", "choose_exponents"),
-    "moduli": (
-        *("analyse", "find_errors"),
-        *("octaves", "multiply_octaves"),
-    ),
+    "moduli": (*("analyse", "find_errors"), *("octaves", "multiply_octaves")),
     "encode": ("encode", "scale_and_encode"),
     "int8 products": ("multiply", "products", "products_mma"),
     "quarters": ("spread", "join"),

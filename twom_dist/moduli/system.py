@@ -250,12 +250,7 @@ def first_system(method: str, bits: float) -> ResidueSystem | None:
 
 # Form of a kind's planes and products -> the number of these, and the one from which
 # each part has its weight; of all others it is a multiple by 1, -1 or 0.
-_FORMS = {
-    "2m": (2, (0, 1)),
-    "3m": (3, (0, 2)),
-    "4m": (4, (0, 2)),
-    "real": (1, (0,)),
-}
+_FORMS = {"2m": (2, (0, 1)), "3m": (3, (0, 2)), "4m": (4, (0, 2)), "real": (1, (0,))}
 
 
 def form_of(kind: str) -> str:

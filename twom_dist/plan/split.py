@@ -50,10 +50,7 @@ def choose_splits(
 
 
 def _list_splits(
-    spec: Spec,
-    chunks: tuple[Chunks, Chunks, Chunks],
-    cluster: Cluster,
-    streams: bool,
+    spec: Spec, chunks: tuple[Chunks, Chunks, Chunks], cluster: Cluster, streams: bool
 ) -> Iterator[Split]:
     m, n, k = chunks
     residues = _residue_bytes(spec, m, n)

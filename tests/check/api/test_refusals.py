@@ -23,9 +23,7 @@ files = partial(td.multiply_files, *PATHS, "C.npy")
 update = partial(td.update_files, overwrite=True)
 
 REFUSED = {
-    AccuracyError: [
-        ("method", lambda: td.twofold.gemm(A, A, method="blas")),
-    ],
+    AccuracyError: [("method", lambda: td.twofold.gemm(A, A, method="blas"))],
     PlanError: [
         ("engine", lambda: td.gemm(A, A, engine=np.ones(2))),
         ("equilibrate", lambda: td.gemm(A, A, equilibrate=True, method="blas")),

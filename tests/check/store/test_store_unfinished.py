@@ -9,12 +9,7 @@ from threading import Timer
 import numpy as np
 import pytest
 
-from tests.support.disk import (
-    failing,
-    free_bytes,
-    listing_syncs,
-    once_named,
-)
+from tests.support.disk import failing, free_bytes, listing_syncs, once_named
 from tests.support.expect import raises
 from tests.support.stored import (
     assert_same_bits,

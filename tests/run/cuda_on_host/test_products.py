@@ -11,11 +11,7 @@ import twom_dist as td
 from tests.support.cases import cases
 from tests.support.contract import products as contract
 from tests.support.cuda.host import HostKernels
-from tests.support.cuda.host_device import (
-    HostDevice,
-    host_engine,
-    small_pieces,
-)
+from tests.support.cuda.host_device import HostDevice, host_engine, small_pieces
 from tests.support.expect import raises, same_bits
 from tests.support.pipeline import add_both_ways, dtype_for, run_stages
 from tests.support.strategies import random_matrix

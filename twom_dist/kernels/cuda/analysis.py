@@ -17,14 +17,7 @@ from ...typing import Array
 from ..statistics import COUNTED, RowStatistics
 from .device import CudaDevice
 from .launch import Parts, as_stack, remember
-from .rows import (
-    FILL,
-    Side,
-    find_errors,
-    find_largest,
-    find_statistics,
-    pair,
-)
+from .rows import FILL, Side, find_errors, find_largest, find_statistics, pair
 from .scripts import Scripts
 from .tuning import tuning_for
 

@@ -25,12 +25,7 @@ def _register(family: str, serialize: Any, deserialize: Any) -> None:
     def pack(x: DeviceAccumulator) -> tuple[dict[str, Any], list[Any]]:
         fill = None if x.fill is None else vars(x.fill)
         packed: tuple[dict[str, Any], list[Any]] = fields.serialize(
-            {
-                "values": x.values,
-                "kind": type(x.fill),
-                "fill": fill,
-                "scaled": x.scaled,
-            }
+            {"values": x.values, "kind": type(x.fill), "fill": fill, "scaled": x.scaled}
         )
         return packed
 

@@ -26,15 +26,7 @@ from ...typing import Array
 from .handles import opened
 from .lane_server import LaneServer
 from .lanes import Lanes, Offer
-from .serialiser import (
-    FAMILY,
-    Passage,
-    find_arrays,
-    flatten,
-    pack,
-    receiver,
-    unpack,
-)
+from .serialiser import FAMILY, Passage, find_arrays, flatten, pack, receiver, unpack
 
 # Connections beside which there are lanes, and the bytes of the least array for them.
 LEAST = {"tcp": 8 * 2**20, "tls": 2**20}
