@@ -35,11 +35,8 @@ def setting(name: str) -> Any:
 
 
 def _refuse(name: str, allowed: str) -> PlanError:
-    return PlanError(
-        f"the setting twom-dist.{name} is {setting(name)!r} instead of {allowed}",
-        "Change it in dask.config",
-        "setting",
-    )
+    problem = f"the setting twom-dist.{name} is {setting(name)!r} instead of {allowed}"
+    return PlanError(problem, "Change it in dask.config", "setting")
 
 
 def integer_setting(name: str) -> int:

@@ -127,11 +127,9 @@ def _check_shapes(A: Any, B: Any, C: Any) -> None:
         (m, k), (k_b, n), of_c = shapes
         if k == k_b and of_c == (m, n):
             return
-    raise PlanError(
-        "A is {}, B is {} and C is {}".format(*shapes),
-        "Give matrices A, B and C such that C has the shape of A B",
-        "shapes-do-not-fit",
-    )
+    problem = "A is {}, B is {} and C is {}".format(*shapes)
+    remedy = "Give matrices A, B and C such that C has the shape of A B"
+    raise PlanError(problem, remedy, "shapes-do-not-fit")
 
 
 def _largest_parts(x: Any) -> Any:
@@ -173,11 +171,8 @@ def sampled_errors(
         ``||a_i|| ||b_j||`` ("normwise").
     """
     if not all(isinstance(x, np.ndarray) for x in (A, B, C)):
-        raise ArgumentError(
-            "sampled_errors takes NumPy arrays",
-            "Compute dask arrays first",
-            "not-numpy",
-        )
+        problem = "sampled_errors takes NumPy arrays"
+        raise ArgumentError(problem, "Compute dask arrays first", "not-numpy")
     _check_shapes(A, B, C)
     rng = np.random.default_rng(seed)
     worst = {"componentwise": 0.0, "normwise": 0.0}

@@ -27,21 +27,17 @@ def load_engine(name: str) -> Any:
         # Numba's, of functions that are to be cached, without a type of its own.
         if "no locator available" not in str(error):
             raise
-        raise EngineUnavailableError(
-            f"engine {name!r} has no folder to keep what Numba compiles",
-            "Set the environment variable NUMBA_CACHE_DIR to a writable folder",
-            "numba-cache",
-        ) from error
+        problem = f"engine {name!r} has no folder to keep what Numba compiles"
+        remedy = "Set the environment variable NUMBA_CACHE_DIR to a writable folder"
+        raise EngineUnavailableError(problem, remedy, "numba-cache") from error
 
 
 def check_method(engine: str, method: str) -> None:
     """Refuse a method that an engine does not have."""
     if engine == "cuda" and method == "eisenstein":
-        raise AccuracyError(
-            "method='eisenstein' does not multiply cupy arrays",
-            "Use method='2m', or move the arrays with cupy.asnumpy",
-            "method",
-        )
+        problem = "method='eisenstein' does not multiply cupy arrays"
+        remedy = "Use method='2m', or move the arrays with cupy.asnumpy"
+        raise AccuracyError(problem, remedy, "method")
 
 
 def engine_of(name: str, family: Family = "numpy") -> str:
@@ -54,10 +50,8 @@ def engine_of(name: str, family: Family = "numpy") -> str:
         return own
     if family == "cupy" or name == "cuda":
         move = "asnumpy" if family == "cupy" else "asarray"
-        raise PlanError(
-            f"engine={name!r} does not multiply {family} arrays",
-            f"Use engine={own!r}, or move the arrays with cupy.{move}",
-            "engine-family",
-        )
+        problem = f"engine={name!r} does not multiply {family} arrays"
+        remedy = f"Use engine={own!r}, or move the arrays with cupy.{move}"
+        raise PlanError(problem, remedy, "engine-family")
     get_engine(name)
     return name

@@ -99,11 +99,8 @@ def _check_scaling(system: ResidueSystem, kind: str, k: int) -> ResidueSystem:
     """Return a system that scales rows of k entries, or refuse it."""
     if scaling_rule(system, k) is None:
         least = smallest_num_moduli(kind, k, len(available_moduli(kind)))
-        raise AccuracyError(
-            f"rows of k={k} entries need more moduli than {system.num_moduli}",
-            f"Use at least {least} moduli",
-            "too-few-moduli",
-        )
+        problem = f"rows of k={k} entries need more moduli than {system.num_moduli}"
+        raise AccuracyError(problem, f"Use at least {least} moduli", "too-few-moduli")
     return system
 
 

@@ -57,11 +57,8 @@ def _two_m(p: int) -> Kind:
     """
     s = root_of_minus_one(p)
     if s is None:
-        raise AccuracyError(
-            f"{p} is not a 2M modulus: -1 has no square root modulo {p}",
-            "Use it as a 3M modulus",
-            "modulus",
-        )
+        problem = f"{p} is not a 2M modulus: -1 has no square root modulo {p}"
+        raise AccuracyError(problem, "Use it as a 3M modulus", "modulus")
     half = (p + 1) // 2
     planes = [Plane(p, 1, s), Plane(p, 1, -s)]
     post = [[half, half], [-s * half, s * half]]

@@ -82,11 +82,8 @@ def _expand(chunk: Any, size: int) -> Chunks:
     given = chunk if isinstance(chunk, Sequence) else ()
     sizes = tuple(x for x in map(as_integer, given) if x is not None)
     if not sizes or len(sizes) < len(given) or min(sizes) < 0 or sum(sizes) != size:
-        raise PlanError(
-            f"chunks={chunk!r} are not whole numbers that add up to {size}",
-            "",
-            "chunks",
-        )
+        problem = f"chunks={chunk!r} are not whole numbers that add up to {size}"
+        raise PlanError(problem, "", "chunks")
     return sizes
 
 
@@ -95,11 +92,8 @@ def cut_evenly(size: int, tile: int) -> Chunks:
     if tile < 1:
         raise PlanError(f"chunks={tile}, but a tile has at least one row", "", "chunks")
     if size > MANY_TILES * tile:
-        raise PlanError(
-            f"a dimension of {size} has more than {MANY_TILES:,} tiles of {tile}",
-            "Use larger chunks, or smaller matrices",
-            "many-tiles",
-        )
+        problem = f"a dimension of {size} has more than {MANY_TILES:,} tiles of {tile}"
+        raise PlanError(problem, "Use larger chunks, or smaller matrices", "many-tiles")
     return split_evenly(size, tile)
 
 

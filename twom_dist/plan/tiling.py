@@ -229,11 +229,8 @@ def _lay_out_tiles(
     if streams:
         count = spec.routine.count_cells(mt, nt)
     if count > MANY_TILES:
-        raise MemoryLimitError(
-            f"the workers hold so little that the inputs are read {count:,} times",
-            "Give each more memory",
-            "many-waves",
-        )
+        problem = f"the workers hold so little that the inputs are read {count:,} times"
+        raise MemoryLimitError(problem, "Give each more memory", "many-waves")
     plan = _plan_wave(spec, (m[:rows], n[:columns], k), cluster, streams=streams)
     if triangle:
         waves = cut_triangle(nt, rows, upper=spec.uplo == "upper")

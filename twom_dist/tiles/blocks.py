@@ -80,11 +80,9 @@ def check_tile(block: Array, shape: tuple[int, int], side: Side, spec: Spec) -> 
 
 def unlike_chunks() -> KernelError:
     """Return the error of chunks that meet, and do not fit."""
-    return KernelError(
-        "chunks of unknown size turned out to be unlike those that they meet",
-        "Call the method compute_chunk_sizes() of the arrays first",
-        "block-shape",
-    )
+    problem = "chunks of unknown size turned out to be unlike those that they meet"
+    remedy = "Call the method compute_chunk_sizes() of the arrays first"
+    return KernelError(problem, remedy, "block-shape")
 
 
 def cast(block: Array, dtype: np.dtype[Any]) -> Array:
@@ -93,11 +91,9 @@ def cast(block: Array, dtype: np.dtype[Any]) -> Array:
         return widen(block, dtype)
     wide = block.dtype.kind in "iu" and block.dtype.itemsize == 8 and block.size
     if wide and max(int(block.max()), -int(block.min())) > _EXACT_IN_DOUBLE:
-        raise ArgumentError(
-            f"converting an integer beyond 2^53 to {dtype} would round it",
-            "Convert the matrix with astype(float) to accept that",
-            "integer-rounded",
-        )
+        problem = f"converting an integer beyond 2^53 to {dtype} would round it"
+        remedy = "Convert the matrix with astype(float) to accept that"
+        raise ArgumentError(problem, remedy, "integer-rounded")
     return block.astype(dtype, copy=False)
 
 

@@ -51,11 +51,9 @@ def check_diagonal(routine: Routine, diag: Any, k: int, dtype: np.dtype[Any]) ->
     """Return the dtype of a diagonal in a product of this dtype, or refuse it."""
     # NaN stands for the unknown.
     if len(diag.shape) == 1 and diag.shape[0] != diag.shape[0]:
-        raise PlanError(
-            "diag has chunks of unknown size",
-            "Call its method compute_chunk_sizes() first",
-            "unknown-chunks",
-        )
+        problem = "diag has chunks of unknown size"
+        remedy = "Call its method compute_chunk_sizes() first"
+        raise PlanError(problem, remedy, "unknown-chunks")
     if diag.shape != (k,):
         raise PlanError(
             f"diag has shape {tuple(diag.shape)}, but stands between matrices with "

@@ -44,17 +44,12 @@ def check_client(client: Any) -> None:
     from distributed import Client
 
     if not isinstance(client, Client):
-        raise ArgumentError(
-            f"a {type(client).__name__} was given as the client",
-            "Give a distributed.Client",
-            "not-a-client",
-        )
+        problem = f"a {type(client).__name__} was given as the client"
+        raise ArgumentError(problem, "Give a distributed.Client", "not-a-client")
     if client.asynchronous:
-        raise ArgumentError(
-            "the client is asynchronous, but its answers have to be waited for",
-            "Give a client made without asynchronous=True",
-            "asynchronous-client",
-        )
+        problem = "the client is asynchronous, but its answers have to be waited for"
+        remedy = "Give a client made without asynchronous=True"
+        raise ArgumentError(problem, remedy, "asynchronous-client")
 
 
 def current_cluster(engine: str = "cpu") -> Cluster:

@@ -56,11 +56,9 @@ def cubin_of(module: Module) -> bytes:
         code = bytes(nvrtc.getCUBIN(program))
     except nvrtc.NVRTCError as error:
         log = nvrtc.getProgramLog(program)
-        raise KernelError(
-            f"NVRTC cannot compile {module.family}.cu ({error}): {log}",
-            f"Install CuPy with {INSTALL_CUDA}",
-            "nvrtc",
-        ) from None
+        problem = f"NVRTC cannot compile {module.family}.cu ({error}): {log}"
+        remedy = f"Install CuPy with {INSTALL_CUDA}"
+        raise KernelError(problem, remedy, "nvrtc") from None
     finally:
         nvrtc.destroyProgram(program)
     with suppress(OSError):

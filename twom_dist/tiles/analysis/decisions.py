@@ -121,11 +121,9 @@ def decide_by_pairs(spec: Spec, rho: float, ratio: float) -> Decision:
     if system is not None:
         return Decision(system, sqrt(ratio), "pairs")
     if spec.components == 2:
-        raise AccuracyError(
-            "the matrices need more bits than any residue system has",
-            "Give num_moduli or accuracy='normwise'",
-            "accuracy-out-of-reach",
-        )
+        problem = "the matrices need more bits than any residue system has"
+        remedy = "Give num_moduli or accuracy='normwise'"
+        raise AccuracyError(problem, remedy, "accuracy-out-of-reach")
     # The search ends at the first pair beyond all moduli, whichever that is.
     least = longest_ratio(spec.method, spec.k, roundoff)
     return Decision(None, sqrt(least), "beyond")
