@@ -21,50 +21,27 @@ CACHE_BYTES = 2**31
 
 @dataclass(frozen=True)
 class Update:
-    """Properties of an update that decide about its tiles.
+    """Properties of an update that decide about its tiles."""
 
-    Attributes
-    ----------
-    halves : bool
-        Whether a diagonal tile costs half the products.
-    two : bool
-        Whether a tile holds two products: her2k, syr2k.
-    """
-
-    halves: bool
-    two: bool
+    halves: bool  # whether a diagonal tile costs half the products
+    two: bool  # whether a tile holds two products: her2k, syr2k
 
 
 class FusedProduct(NamedTuple):
-    """Terms of a product by one call, whatever the arrays.
+    """Terms of a product by one call, whatever the arrays."""
 
-    Attributes
-    ----------
-    conjugate : (bool, bool)
-        Whether X, and Y, are conjugated.
-    system : ResidueSystem
-    rule : ScalingRule
-    dtype : dtype
-        Of the result.
-    alpha, beta : number
-    twin : tuple of int, optional
-        Where y is x, the plane of X that is each plane of Y: see `Encoded.reorder`.
-    uplo : {"full", "lower", "upper"}, optional
-        Of a square product that one triangle determines, as for
-        `symmetrise_diagonal_tile`.
-    hermitian : bool
-        Whether its image is conjugated.
-    """
-
-    conjugate: tuple[bool, bool]
+    conjugate: tuple[bool, bool]  # (bool, bool): whether X, and Y, are conjugated
     system: ResidueSystem
     rule: ScalingRule
-    dtype: Any
+    dtype: Any  # of the result
     alpha: complex
     beta: complex
+    # Where y is x, the plane of X that is each plane of Y: see `Encoded.reorder`
     twin: tuple[int, ...] | None
+    # of a square product that one triangle determines, as for
+    # `symmetrise_diagonal_tile`.
     uplo: Uplo | None
-    hermitian: bool
+    hermitian: bool  # whether its image is conjugated
 
 
 class FusedGemm(Protocol):
@@ -106,26 +83,15 @@ class FusedGemm(Protocol):
 
 @dataclass(frozen=True)
 class TileLimits:
-    """The tiles into which a product of arrays in memory is cut.
+    """The tiles into which a product of arrays in memory is cut."""
 
-    Attributes
-    ----------
-    mb, nb, kb : int
-        Largest tiles along m, n and k.
-    cache_bytes : int
-        Encoded tiles that may be kept for reuse.
-    gemm_fused : FusedGemm, optional
-        What computes the product, one tile, by one call.
-    steady : bool
-        Whether they are the same whatever memory is free.
-    """
-
-    mb: int
-    nb: int
-    kb: int
-    cache_bytes: int
+    mb: int  # largest tiles along m, n and k
+    nb: int  # largest tiles along m, n and k
+    kb: int  # largest tiles along m, n and k
+    cache_bytes: int  # encoded tiles that may be kept for reuse
+    # What computes the product, one tile, by one call
     gemm_fused: FusedGemm | None = None
-    steady: bool = False
+    steady: bool = False  # whether they are the same whatever memory is free
 
 
 def host_limits(

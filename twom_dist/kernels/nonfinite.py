@@ -30,18 +30,11 @@ class MatrixFill:
 
 @dataclass(frozen=True)
 class NativeFill:
-    """The fill of a tile, or of a stack.
+    """The fill of a tile, or of a stack."""
 
-    Attributes
-    ----------
-    nan_rows, nan_columns : (..., m), (..., n) bool
-        Those that have a NaN.
-    fills : dict
-        Of each matrix with rows or columns that have an Inf and no NaN.
-    """
-
-    nan_rows: Array
-    nan_columns: Array
+    nan_rows: Array  # (..., m), (..., n) bool: those that have a NaN
+    nan_columns: Array  # (..., m), (..., n) bool: those that have a NaN
+    # of each matrix with rows or columns that have an Inf and no NaN
     fills: dict[Place, MatrixFill]
 
     def plus(self, other: "NativeFill") -> "NativeFill":

@@ -36,21 +36,13 @@ class RowStatistics(NamedTuple):
     """Statistics of the rows of one matrix, or of each of a stack.
 
     `Analyses.measure` says what each number is, and how those of tiles combine.
-
-    Attributes
-    ----------
-    largest : (..., rows) int32
-    squares : (..., rows) int64, optional
-    totals : (..., rows) int64, optional
-    columns : (..., 3, k) int32, optional
-    octaves : (..., rows, 25) int32, optional
     """
 
-    largest: Array
-    squares: Array = None
-    totals: Array = None
-    columns: Array = None
-    octaves: Array = None
+    largest: Array  # (..., rows) int32
+    squares: Array = None  # (..., rows) int64, optional
+    totals: Array = None  # (..., rows) int64, optional
+    columns: Array = None  # (..., 3, k) int32, optional
+    octaves: Array = None  # (..., rows, 25) int32, optional
 
     def take(self, which: Any) -> "RowStatistics":
         """Return some rows, or those of some matrices of a stack; no columns."""

@@ -53,30 +53,17 @@ class PlaneProduct:
 # integers took a third of a small product's time.
 @dataclass(frozen=True, eq=False)
 class ResidueSystem:
-    """The linear maps of one method with one set of moduli, in exact integers.
+    """The linear maps of one method with one set of moduli, in exact integers."""
 
-    Attributes
-    ----------
-    method : str
-        "2m", "3m", "4m", "hybrid", "eisenstein" or "real".
-    moduli : tuple of int
-        Pairwise coprime, each with one or more planes.
-    kinds : tuple of str
-        Kind of each modulus: "2m", "3m", "4m", "eisenstein" or "real".
-    planes : tuple of Plane
-        Encoded matrices of either operand, the planes of a modulus together.
-    products : tuple of PlaneProduct
-        int8 products, those of a modulus together.
-    weights : tuple of tuple of int
-        ``weights[part][q]``: CRT weights with the post step folded in, modulo M, in the
-        symmetric range. Two parts for complex systems, one for real.
-    """
-
-    method: str
-    moduli: tuple[int, ...]
+    method: str  # "2m", "3m", "4m", "hybrid", "eisenstein" or "real"
+    moduli: tuple[int, ...]  # pairwise coprime, each with one or more planes
+    # Kind of each modulus: "2m", "3m", "4m", "eisenstein" or "real"
     kinds: tuple[str, ...]
+    # Encoded matrices of either operand, the planes of a modulus together
     planes: tuple[Plane, ...]
-    products: tuple[PlaneProduct, ...]
+    products: tuple[PlaneProduct, ...]  # int8 products, those of a modulus together
+    # ``weights[part][q]``: CRT weights with the post step folded in, modulo M, in the
+    # symmetric range. Two parts for complex systems, one for real.
     weights: tuple[tuple[int, ...], ...]
 
     @property

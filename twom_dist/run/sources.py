@@ -34,16 +34,10 @@ _MOST_CHUNKS = 4
 
 @dataclass(frozen=True)
 class ChunkSource:
-    """Chunks of a dask array, by the tasks that make each of them.
+    """Chunks of a dask array, by the tasks that make each of them."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the array.
-    graphs : mapping of (i, j) to graph
-    """
-
-    name: str
+    name: str  # name of the array
+    # mapping of (i, j) to graph
     graphs: Mapping[Cell, Mapping[Any, Any]] = field(compare=False)
 
     def take(self, places: Iterable[Cell]) -> "ChunkSource":

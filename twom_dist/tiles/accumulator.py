@@ -9,21 +9,11 @@ from ..typing import Array
 
 @dataclass(frozen=True)
 class Accumulator:
-    """A C tile between two panels.
+    """A C tile between two panels."""
 
-    Attributes
-    ----------
-    values : array
-        Residues, or sums of the native product.
-    fill : Fill, or None
-        Of rows and columns that are not finite.
-    scaled : array, or None
-        What `stand_in` keeps beside sums that overflow.
-    """
-
-    values: Array
-    fill: Fill | None = None
-    scaled: Array | None = None
+    values: Array  # residues, or sums of the native product
+    fill: Fill | None = None  # of rows and columns that are not finite
+    scaled: Array | None = None  # what `stand_in` keeps beside sums that overflow
 
     def __sizeof__(self) -> int:
         beside = 0 if self.scaled is None else int(self.scaled.nbytes)

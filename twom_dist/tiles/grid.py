@@ -15,26 +15,17 @@ Part = tuple[Panel, ...]
 
 @dataclass(frozen=True)
 class Grid:
-    """Tile sizes of a product C (m, n) = op(A) (m, k) op(B) (k, n).
+    """Tile sizes of a product C (m, n) = op(A) (m, k) op(B) (k, n)."""
 
-    Attributes
-    ----------
-    m, n, k : tuple of int
-        Sizes of the tiles along each dimension.
-    layers : tuple of tuple of Part
-        Parts of k, side by side: those of a layer lie on one worker, each layer on
-        workers of its own. Residues of parts are added, in whatever order.
-    strips : tuple of Panel, optional
-        Tiles along k of a row that one task looks at; by default the panels.
-    order : tuple of int, optional
-        Where the tiles along k stand in the matrices; by default as they come.
-    """
-
-    m: Chunks
-    n: Chunks
-    k: Chunks
+    m: Chunks  # sizes of the tiles along each dimension
+    n: Chunks  # sizes of the tiles along each dimension
+    k: Chunks  # sizes of the tiles along each dimension
+    # Parts of k, side by side: those of a layer lie on one worker, each layer on
+    # workers of its own. Residues of parts are added, in whatever order.
     layers: tuple[tuple[Part, ...], ...]
+    # Tiles along k of a row that one task looks at; by default the panels
     strips: tuple[Panel, ...] = ()
+    # Where the tiles along k stand in the matrices; by default as they come
     order: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -161,18 +152,10 @@ def _cut_range(ends: Panel, count: int) -> list[Panel]:
 
 
 class Partial(NamedTuple):
-    """Sums of one part of k, or of several.
+    """Sums of one part of k, or of several."""
 
-    Attributes
-    ----------
-    layer, first : int
-        The layer where they lie, and the first tile along k.
-    parts : int
-    sums : value
-    """
-
-    layer: int
-    first: int
+    layer: int  # the layer where they lie, and the first tile along k
+    first: int  # the layer where they lie, and the first tile along k
     parts: int
     sums: Any
 

@@ -21,19 +21,11 @@ Shifts = Sequence[Value] | None
 
 
 class Findings(NamedTuple):
-    """Findings of the look at the matrices.
+    """Findings of the look at the matrices."""
 
-    Attributes
-    ----------
-    spec : Spec, or a value
-        The spec with its moduli.
-    shifts : Shifts
-    measured : mapping, or None
-        `RowStatistics` of each line; None where there was no analysis.
-    """
-
-    spec: Value
+    spec: Value  # the spec with its moduli
     shifts: Shifts = None
+    # `RowStatistics` of each line; None where there was no analysis
     measured: Mapping[Line, Value] | None = None
 
 

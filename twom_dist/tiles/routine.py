@@ -11,42 +11,26 @@ from ..typing import Cell, Op, Side, Uplo
 
 
 class PairBlock(NamedTuple):
-    """Pairs of rows of tiles whose products are bounded together.
+    """Pairs of rows of tiles whose products are bounded together."""
 
-    Attributes
-    ----------
-    left, right : list of (side, int)
-        Rows of tiles of op(A), and of op(B)^T, by the side that holds them.
-    pairs : list of (int, int)
-        Places in both.
-    """
-
+    # list of (side, int): rows of tiles of op(A), and of op(B)^T, by the side that
+    # holds them
     left: list[tuple[Side, int]]
+    # list of (side, int): rows of tiles of op(A), and of op(B)^T, by the side that
+    # holds them
     right: list[tuple[Side, int]]
-    pairs: list[tuple[int, int]]
+    pairs: list[tuple[int, int]]  # list of (int, int): places in both
 
 
 @dataclass(frozen=True)
 class Routine:
-    """A routine of the table.
-
-    Attributes
-    ----------
-    name : str
-    formula : str
-    matrices : {1, 2}
-        A alone, or A and B.
-    triangle : bool
-        Whether C is a square that one of its triangles determines.
-    hermitian : bool
-        Whether the other triangle is conjugated.
-    """
+    """A routine of the table."""
 
     name: str
     formula: str
-    matrices: int
-    triangle: bool
-    hermitian: bool = False
+    matrices: int  # {1, 2}: a alone, or A and B
+    triangle: bool  # whether C is a square that one of its triangles determines
+    hermitian: bool = False  # whether the other triangle is conjugated
 
     @property
     def transposed(self) -> Op:

@@ -18,86 +18,54 @@ SIDES: tuple[Side, Side] = ("left", "right")
 
 @dataclass(frozen=True)
 class Spec:
-    """A product or an update, apart from the matrices.
-
-    Attributes
-    ----------
-    routine : Routine
-    dtype : str
-        Of the result, as ``numpy.dtype.str``.
-    k : int
-        Whole inner dimension.
-    method : str
-        Of the residue system; "blas" calls the BLAS of the blocks' family.
-    moduli : tuple of (int, str)
-        `ResidueSystem.choice`; empty for the native product.
-    op_a, op_b : {"N", "T", "C"}
-        For an update, those of its product: op_b is "C" or "T" if op_a is "N".
-    alpha, beta : number
-    uplo : {"full", "lower", "upper"}
-        Of an update.
-    components : {1, 2}
-        Numbers of the dtype that make an entry of the result: 2 for an unevaluated sum.
-        Tiles of C are (2, m, n) then.
-    engine : str
-        Name for `get_engine`.
-    equilibrate : bool
-        Whether op(A) and op(B) are equilibrated along k, where that pays, before their
-        rows and columns are scaled.
-    data_driven : bool
-        Whether the entries choose the moduli; until then `moduli` are the expected
-        ones. False once they are settled, and if the caller chose them.
-    rho : float
-        Bound of rho, for all pairs of rows and columns; 0 before. Of moduli that the
-        entries are yet to choose: what the given ones have to suffice for.
-    decided_by : str
-        What bounds rho: "sums" of rows, with their rounding "errors" or without, their
-        "octaves", or "pairs" of them; "beyond" if rho is above what all moduli reach;
-        empty before.
-    empty : bool
-        Whether nothing is multiplied, alpha or a dimension being 0.
-    cache_bytes : int
-        Bytes of encoded tiles that a process may keep.
-    sweep : (int, int)
-        Rows and columns of tiles of C that a worker multiplies side by side, panel by
-        panel of k; (0, 0) leaves their order to dask.
-    lazy : bool
-        Whether blocks come from a scheduler, where a user may refill them in place
-        between two runs.
-    exact : bool
-        Whether entries are integers, encoded as they are: all exponents are 0.
-    operand : str
-        Dtype of A and B as engines take them; empty where it is that of the result.
-    stored : () or (str, str)
-        Dtypes of the tiles of A and B until they are encoded, if engines take others.
-    diag : str
-        Dtype of the diagonal between op(A) and op(B), real or that of the operands;
-        empty without one.
-    """
+    """A product or an update, apart from the matrices."""
 
     routine: Routine
-    dtype: str
-    k: int
-    method: str
+    dtype: str  # of the result, as ``numpy.dtype.str``
+    k: int  # whole inner dimension
+    method: str  # of the residue system; "blas" calls the BLAS of the blocks' family
+    # tuple of (int, str): `ResidueSystem.choice`; empty for the native product
     moduli: tuple[tuple[int, str], ...]
+    # For an update, those of its product: op_b is "C" or "T" if op_a is "N"
     op_a: Op = "N"
     op_b: Op = "N"
     alpha: complex = 1
     beta: complex = 0
-    uplo: Uplo = "full"
+    uplo: Uplo = "full"  # of an update
+    # {1, 2}: numbers of the dtype that make an entry of the result: 2 for an
+    # unevaluated sum. Tiles of C are (2, m, n) then.
     components: int = 1
-    engine: str = "cpu"
+    engine: str = "cpu"  # name for `get_engine`
+    # Whether op(A) and op(B) are equilibrated along k, where that pays, before their
+    # rows and columns are scaled.
     equilibrate: bool = False
+    # Whether the entries choose the moduli; until then `moduli` are the expected ones.
+    # False once they are settled, and if the caller chose them.
     data_driven: bool = False
+    # Bound of rho, for all pairs of rows and columns; 0 before. Of moduli that the
+    # entries are yet to choose: what the given ones have to suffice for.
     rho: float = 0.0
+    # What bounds rho: "sums" of rows, with their rounding "errors" or without, their
+    # "octaves", or "pairs" of them; "beyond" if rho is above what all moduli reach;
+    # empty before.
     decided_by: str = ""
-    empty: bool = False
-    cache_bytes: int = 0
+    empty: bool = False  # whether nothing is multiplied, alpha or a dimension being 0
+    cache_bytes: int = 0  # bytes of encoded tiles that a process may keep
+    # (int, int): rows and columns of tiles of C that a worker multiplies side by side,
+    # panel by panel of k; (0, 0) leaves their order to dask.
     sweep: tuple[int, int] = (0, 0)
+    # Whether blocks come from a scheduler, where a user may refill them in place
+    # between two runs.
     lazy: bool = False
+    # Whether entries are integers, encoded as they are: all exponents are 0
     exact: bool = False
+    # Dtype of A and B as engines take them; empty where it is that of the result
     operand: str = ""
+    # () or (str, str): dtypes of the tiles of A and B until they are encoded, if
+    # engines take others
     stored: tuple[str, ...] = ()
+    # Dtype of the diagonal between op(A) and op(B), real or that of the operands; empty
+    # without one.
     diag: str = ""
 
     @property

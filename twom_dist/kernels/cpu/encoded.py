@@ -34,25 +34,16 @@ def as_groups(x: Array) -> Array:
 # Not frozen: that takes four times as long to make.
 @dataclass(slots=True)
 class CpuEncoded:
-    """Planes of either side, which are never changed.
-
-    Attributes
-    ----------
-    rows, k : int
-    planes : (planes, groups, words, 16, 4) int8
-        Symmetric residues: row ``16 g + r``, column ``4 w + t``; zeros in the padding.
-        Matrices of a stack one below the other, each from a whole group on.
-    order : tuple of int
-        Where each plane stands in `planes`.
-    stack : tuple of int
-        Axes in front of the matrices.
-    """
+    """Planes of either side, which are never changed."""
 
     rows: int
     k: int
+    # (planes, groups, words, 16, 4) int8: symmetric residues: row ``16 g + r``, column
+    # ``4 w + t``; zeros in the padding. Matrices of a stack one below the other, each
+    # from a whole group on.
     planes: Array
-    order: tuple[int, ...]
-    stack: tuple[int, ...] = ()
+    order: tuple[int, ...]  # where each plane stands in `planes`
+    stack: tuple[int, ...] = ()  # axes in front of the matrices
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -52,21 +52,12 @@ def largest_k(moduli: Iterable[int], element: Element) -> int:
 
 @dataclass(frozen=True)
 class Batch:
-    """Products whose planes lie at constant distances in memory.
-
-    Attributes
-    ----------
-    products : tuple of int
-    left, right : int
-        Planes of the first one.
-    step : int
-        From one product's planes to the next one's, of either operand.
-    """
+    """Products whose planes lie at constant distances in memory."""
 
     products: tuple[int, ...]
-    left: int
-    right: int
-    step: int
+    left: int  # planes of the first one
+    right: int  # planes of the first one
+    step: int  # from one product's planes to the next one's, of either operand
 
 
 def group_products(

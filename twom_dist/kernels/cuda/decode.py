@@ -35,19 +35,11 @@ _SIDE, _PITCH = 32, 9
 
 @dataclass(frozen=True)
 class CudaFill:
-    """Which of +Inf, -Inf and NaN occur in each element that is reached.
+    """Which of +Inf, -Inf and NaN occur in each element that is reached."""
 
-    Attributes
-    ----------
-    marks : (..., m, n) uint8
-        Anything where the row and the column are finite.
-    rows, columns : (..., m), (..., n) int32
-        Scaling exponents.
-    """
-
-    marks: Array
-    rows: Array
-    columns: Array
+    marks: Array  # (..., m, n) uint8: anything where the row and the column are finite
+    rows: Array  # (..., m), (..., n) int32: scaling exponents
+    columns: Array  # (..., m), (..., n) int32: scaling exponents
 
     def __sizeof__(self) -> int:
         return int(self.marks.nbytes)

@@ -23,26 +23,17 @@ MOST_KEPT = 4
 
 @dataclass(frozen=True)
 class CudaEncoded:
-    """Planes of either side, K-major, as the tensor cores want both.
-
-    Attributes
-    ----------
-    rows, k : int
-    planes : (planes, padded rows, padded k) int8
-        Zeros in the padding. Matrices of a stack lie one below the other.
-    order : tuple of int
-        Where each plane stands in `planes`.
-    stack : tuple of int
-        Axes in front of the matrices.
-    made : (stream, event), optional
-        The stream that makes the planes, and the event when it has.
-    """
+    """Planes of either side, K-major, as the tensor cores want both."""
 
     rows: int
     k: int
+    # (planes, padded rows, padded k) int8: zeros in the padding. Matrices of a stack
+    # lie one below the other.
     planes: Array
-    order: tuple[int, ...]
-    stack: tuple[int, ...] = ()
+    order: tuple[int, ...]  # where each plane stands in `planes`
+    stack: tuple[int, ...] = ()  # axes in front of the matrices
+    # (stream, event), optional: the stream that makes the planes, and the event when it
+    # has
     made: tuple[Any, Any] | None = None
 
     @property

@@ -34,24 +34,14 @@ FILL = ZERO_ROW & 0xFF
 
 
 class Side(NamedTuple):
-    """An operand, and what is found of its rows and columns.
+    """An operand, and what is found of its rows and columns."""
 
-    Attributes
-    ----------
-    x : (..., rows, k)
-    shifts : (k,) int32, optional
-    largest : (..., rows) int32
-    sums : (kinds, ..., rows) int64, optional
-    counts : (..., rows, 25) int32, optional
-    extremes : (..., 3, k) int32, optional
-    """
-
-    x: Array
-    shifts: Array | None
-    largest: Array
-    sums: Array | None = None
-    counts: Array | None = None
-    extremes: Array | None = None
+    x: Array  # (..., rows, k)
+    shifts: Array | None  # (k,) int32, optional
+    largest: Array  # (..., rows) int32
+    sums: Array | None = None  # (kinds, ..., rows) int64, optional
+    counts: Array | None = None  # (..., rows, 25) int32, optional
+    extremes: Array | None = None  # (..., 3, k) int32, optional
 
 
 def find_largest(device: CudaDevice, sides: Sequence[Side]) -> None:

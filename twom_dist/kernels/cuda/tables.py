@@ -28,17 +28,10 @@ _LARGEST_RAW = 1 << 23
 
 @dataclass(frozen=True)
 class Constants:
-    """The residue system with which the text of encode.cu or decode.cu begins.
+    """The residue system with which the text of encode.cu or decode.cu begins."""
 
-    Attributes
-    ----------
-    numbers : tuple of (str, int)
-        Names and values.
-    table : (count,) uint32 or float64
-    """
-
-    numbers: tuple[tuple[str, int], ...]
-    table: npt.NDArray[Any]
+    numbers: tuple[tuple[str, int], ...]  # tuple of (str, int): names and values
+    table: npt.NDArray[Any]  # (count,) uint32 or float64
 
     def text(self) -> str:
         """Write them as C++."""

@@ -9,25 +9,15 @@ Products = Literal["wgmma", "mma"]
 
 @dataclass(frozen=True)
 class Tuning:
-    """Choices that depend on the device.
+    """Choices that depend on the device."""
 
-    Attributes
-    ----------
-    sums_bytes : int
-        Sums of one cuBLAS call, which the requantisation reads back.
-    products : tuple of {"wgmma", "mma"}
-        What multiplies and reduces, products.cu or products_mma.cu, that of large
-        matrices first; cuBLAS and requantise.cu do if there is none.
-    element : {"int8", "float16"}
-        What cuBLAS multiplies: sums are int32, or float32.
-    integer_sums : bool
-        Whether digits are integers in decode.cu, not doubles.
-    """
-
-    sums_bytes: int
+    sums_bytes: int  # sums of one cuBLAS call, which the requantisation reads back
+    # What multiplies and reduces, products.cu or products_mma.cu, that of large
+    # matrices first; cuBLAS and requantise.cu do if there is none.
     products: tuple[Products, ...] = ()
+    # {"int8", "float16"}: what cuBLAS multiplies: sums are int32, or float32
     element: Element = "int8"
-    integer_sums: bool = False
+    integer_sums: bool = False  # whether digits are integers in decode.cu, not doubles
 
     @property
     def fused(self) -> bool:

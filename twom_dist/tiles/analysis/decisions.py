@@ -39,20 +39,12 @@ def may_save(ratios: Any, fewest: ResidueSystem, first: float) -> Any:
 
 
 class Decision(NamedTuple):
-    """Moduli, a bound of rho, and what it comes from.
+    """Moduli, a bound of rho, and what it comes from."""
 
-    Attributes
-    ----------
-    system : ResidueSystem, or None
-        None is the native product.
-    rho : float
-    decided_by : str
-        As of `Spec`; empty where measured rounding errors may allow this system, and
-        the next one is needed if they do not.
-    """
-
-    system: ResidueSystem | None
+    system: ResidueSystem | None  # None is the native product
     rho: float
+    # As of `Spec`; empty where measured rounding errors may allow this system, and the
+    # next one is needed if they do not.
     decided_by: str
 
 

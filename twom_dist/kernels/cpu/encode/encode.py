@@ -39,22 +39,16 @@ _NO_COLUMNS = column_factors(None)
 
 @dataclass(frozen=True)
 class EncodeTables:
-    """The residue system as the kernels read it.
+    """The residue system as the kernels read it."""
 
-    Attributes
-    ----------
-    forms : two of (float, int, bool)
-        The sign of imaginary parts, words of a part, and whether the system is
-        hexagonal; of entries, and of their conjugates.
-    weights : (groups of planes, words, 16, 4) int8
-        Of the bytes of words, in the layout of a left operand.
-    reduction : (2, planes, 4) int32
-        What sums of one part, and of all, are reduced by, of planes that are padded:
-        starts take back the 2^31 that words are too large.
-    """
-
+    # two of (float, int, bool): the sign of imaginary parts, words of a part, and
+    # whether the system is hexagonal; of entries, and of their conjugates.
     forms: tuple[tuple[float, int, bool], tuple[float, int, bool]]
+    # (groups of planes, words, 16, 4) int8: of the bytes of words, in the layout of a
+    # left operand
     weights: Array
+    # (2, planes, 4) int32: what sums of one part, and of all, are reduced by, of planes
+    # that are padded: starts take back the 2^31 that words are too large.
     reduction: Array
 
 

@@ -37,22 +37,13 @@ _ROWS = ("r0", "r1", "r2", "r3")
 
 @dataclass(frozen=True)
 class _Order:
-    """Where the entries of a step lie: names of bits, the lowest first.
+    """Where the entries of a step lie: names of bits, the lowest first."""
 
-    Attributes
-    ----------
-    vectors : tuple of str
-        Bits of a vector's number.
-    numbers : tuple of str
-        Bits of the place of a number in a vector of eight.
-    turns : list of (bit, places, bit)
-        A bit of vectors' numbers that becomes one of the places of words, where they
-        are then, and the bit that takes its place; first of all None, for the upper
-        halves of sums.
-    """
-
-    vectors: tuple[str, ...]
-    numbers: tuple[str, ...]
+    vectors: tuple[str, ...]  # bits of a vector's number
+    numbers: tuple[str, ...]  # bits of the place of a number in a vector of eight
+    # list of (bit, places, bit): a bit of vectors' numbers that becomes one of the
+    # places of words, where they are then, and the bit that takes its place; first of
+    # all None, for the upper halves of sums.
     turns: list[tuple[str, tuple[str, ...], str | None]]
 
 
