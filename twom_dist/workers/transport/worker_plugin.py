@@ -28,7 +28,8 @@ from .lane_server import LaneServer
 from .lanes import Lanes, Offer
 from .serialiser import FAMILY, Passage, find_arrays, flatten, pack, receiver, unpack
 
-# Connections beside which there are lanes, and the bytes of the least array for them.
+# Connections beside which there are lanes, and bytes of the least array for them: 1 MiB
+# costs 0.67 of TLS (benchmarks/results/transport-cpu-zen5.jsonl).
 LEAST = {"tcp": 8 * 2**20, "tls": 2**20}
 # Lanes from one worker to another, as far as there are cores for their threads.
 _LANES = 4
