@@ -11,11 +11,19 @@ from distributed.protocol import serialize
 
 from twom_dist.workers.transport.handles import Export, opened
 from twom_dist.workers.transport.lane_server import LaneServer
-from twom_dist.workers.transport.lanes import CHUNK, HEADER, LaneBrokenError, Lanes
+from twom_dist.workers.transport.lanes import (
+    CHUNK,
+    HEADER,
+    LaneBrokenError,
+    Lanes,
+    Offer,
+)
+from twom_dist.workers.transport.lanes import _connect as connect
 from twom_dist.workers.transport.leases import LeaseEndedError
 from twom_dist.workers.transport.serialiser import FAMILY, Passage, flatten, receiver
 
 __all__ = ["CHUNK", "HEADER", "LaneBrokenError", "LaneServer", "Lanes"]
+__all__ += ["Offer", "connect"]
 
 
 def files_in_memory(process):

@@ -32,6 +32,7 @@ RAISES = {
     "store": {"FileNotFoundError", "ValueError"},
     "tiles/rows.py": {"IndexError"},
     "workers/transport/lane": {"LaneBrokenError", "LeaseEndedError"},
+    "workers/transport/worker": {"LaneBrokenError"},
     "workers/transport": {"LeaseEndedError", "NotImplementedError", "OSError"},
 }
 # These hand options to another library: dask, zarr, Numba, NumPy, autoray, and a

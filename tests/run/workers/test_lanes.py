@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 from contextlib import contextmanager, suppress
+from functools import partial
 from threading import Thread, active_count
 from threading import enumerate as list_threads
 
@@ -21,6 +22,8 @@ from tests.support.transport import (
     Lanes,
     LaneServer,
     LeaseEndedError,
+    Offer,
+    connect,
 )
 
 pytestmark = pytest.mark.skipif(
@@ -31,14 +34,16 @@ SIZES = [1, CHUNK - 1, CHUNK, 9 * CHUNK + 5]
 
 @pytest.fixture(params=[True, False], ids=["sealed", "plain"])
 def server(request):
-    made = LaneServer("127.0.0.1", request.param)
+    made = LaneServer("127.0.0.1")
+    made.offer = partial(made.offer, sealed=request.param)
     yield made
     made.close()
 
 
 @pytest.fixture
 def sealed():
-    made = LaneServer("127.0.0.1", True)
+    made = LaneServer("127.0.0.1")
+    made.offer = partial(made.offer, sealed=True)
     yield made
     made.close()
 
@@ -96,6 +101,41 @@ def test_many_blocks_leave_nothing(server):
     assert len({*counts[1:]}) == 1
     assert not server._blocks
     lanes.close()
+
+
+@cases(("start", "parts"), [(10, 1), (0, 2)])
+def test_a_gap_or_a_part_that_is_missing_makes_no_block(start, parts, server):
+    lane, ticket = connect(*server.offer(1)), os.urandom(16)
+
+    def send(at, data=b""):
+        header = HEADER.pack(ticket, 100, at, len(data), parts, False)
+        lane.outward.send(header, memoryview(data))
+
+    with suppress(OSError):  # the server may have ended the lane
+        send(0)
+        send(start, bytes(100 - start))
+        send(100)
+        lane.inward.read_header()
+    with pytest.raises(LeaseEndedError, match="not here"):
+        server.take(ticket)
+    lane.close()
+
+
+def test_an_answer_for_another_block_is_none():
+    with socket.create_server(("127.0.0.1", 0)) as place:
+
+        def answer():
+            with place.accept()[0] as sender:
+                for expected in (16 + HEADER.size, 3 * HEADER.size + 100):
+                    sender.recv(expected, socket.MSG_WAITALL)
+                    sender.sendall(bytes(HEADER.size))
+
+        thread = Thread(target=answer)
+        thread.start()
+        lanes = Lanes([Offer(*place.getsockname(), bytes(16), [])])
+        with pytest.raises(LaneBrokenError, match="another block"):
+            push(lanes, draw(100))
+        thread.join()
 
 
 # --- between sender and receiver ------------------------------------------------------
@@ -157,9 +197,9 @@ CHANGES = {
     "left out": lambda before, after: [before, after[1:]],
     "cut": cut,
 }
-# What a lane sends of a block: a token, what begins the part, and a chunk.
+# What a lane sends: a token, a greeting, what begins a part of a block, and a chunk.
 SEALED = HEADER.size + 16
-PLACES = [16 + 20, 16 + HEADER.size, 16 + SEALED + 30, 16 + SEALED + CHUNK // 2]
+PLACES = [16 + SEALED + x for x in (20, HEADER.size, SEALED + 30, CHUNK // 2)]
 
 
 @cases("place", PLACES)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from errno import ESTALE
 from functools import partial
 from threading import BoundedSemaphore, Lock, Thread
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -57,8 +58,8 @@ class LaneServer:
     It listens at the worker's own address, where others are turned away in silence.
     """
 
-    def __init__(self, host: str, sealed: bool) -> None:
-        self._host, self._sealed = host, sealed
+    def __init__(self, host: str) -> None:
+        self._host, self._closed = host, False
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._listener = socket.create_server((host, 0), family=family)
         self._offers: dict[bytes, Offer] = {}
@@ -67,11 +68,11 @@ class LaneServer:
         self._lock, self._strangers = Lock(), BoundedSemaphore(_MOST_STRANGERS)
         Thread(target=self._accept, name="twom-lanes", daemon=True).start()
 
-    def offer(self, count: int) -> list[Offer]:
+    def offer(self, count: int, sealed: bool) -> list[Offer]:
         """Offer some lanes to a sender that dask's connection has let in."""
         port, offers = self._listener.getsockname()[1], []
         for _ in range(count):
-            keys = [os.urandom(32) for _ in range(2 if self._sealed else 0)]
+            keys = [os.urandom(32) for _ in range(2 if sealed else 0)]
             offers.append(Offer(self._host, port, os.urandom(TOKEN_BYTES), keys))
         with self._lock:
             self._offers |= {x.token: x for x in offers}
@@ -95,6 +96,7 @@ class LaneServer:
 
     def close(self) -> None:
         """Let nobody in, end all lanes, and forget what they have brought."""
+        self._closed = True
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -109,12 +111,19 @@ class LaneServer:
         while True:
             try:
                 connection, _ = self._listener.accept()
-            except OSError:
-                return
-            if self._strangers.acquire(blocking=False):
-                name, given = "twom-lane-end", (connection,)
+            except OSError:  # it is closed, or files are short for a time
+                if self._closed:
+                    return
+                sleep(0.1)
+                continue
+            if not self._strangers.acquire(blocking=False):
+                connection.close()
+                continue
+            name, given = "twom-lane-end", (connection,)
+            try:
                 Thread(target=self._serve, args=given, name=name, daemon=True).start()
-            else:
+            except RuntimeError:  # threads are short
+                self._strangers.release()
                 connection.close()
 
     def _serve(self, connection: socket.socket) -> None:
@@ -139,13 +148,23 @@ class LaneServer:
             self._lanes.discard(lane)
 
     def _let_in(self, connection: socket.socket) -> Lane | None:
-        with suppress(OSError):
+        """Take a token, and a first chunk that proves the keys; answer with another."""
+        with suppress(Exception):
             connection.settimeout(PROOF_SECONDS)
-            token = connection.recv(TOKEN_BYTES, socket.MSG_WAITALL)
+            token = b""
+            while len(token) < TOKEN_BYTES:
+                some = connection.recv(TOKEN_BYTES - len(token))
+                if not some:
+                    return None
+                token += some
             with self._lock:
                 offer = self._offers.pop(token, None)
-                if offer is not None:
-                    lane = Lane(connection, [*offer.keys][::-1] or (None, None))
+            if offer is None:
+                return None
+            lane = Lane(connection, [*offer.keys][::-1] or (None, None))
+            lane.greet(first=False)
+            with self._lock:
+                if not self._closed:
                     self._lanes.add(lane)
                     return lane
         return None

@@ -105,7 +105,6 @@ class Lane:
     """A connection of two directions; `outward` and `inward` as this end sees them."""
 
     def __init__(self, connection: socket.socket, keys: Sequence[bytes | None]) -> None:
-        connection.settimeout(None)
         for level, option, value in (
             (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
             (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _PEER_MILLISECONDS),
@@ -114,6 +113,16 @@ class Lane:
             connection.setsockopt(level, option, value)
         self._connection = connection
         self.outward, self.inward = (_Direction(connection, key) for key in keys)
+
+    def greet(self, first: bool) -> None:
+        """Prove both ends to one another: a chunk without bytes in each direction."""
+        if first:
+            self.outward.send(bytes(HEADER.size))
+        header = self.inward.read_header()
+        self.inward.read(header)
+        if not first:
+            self.outward.send(header)
+        self._connection.settimeout(None)
 
     def works(self) -> bool:
         """Tell whether the other end has not closed the connection."""
@@ -142,7 +151,7 @@ class Lanes:
             for offer in offers:
                 thread = ThreadPoolExecutor(1, "twom-lane")
                 self._lanes.append((_connect(offer), thread))
-        except OSError:
+        except BaseException:
             self.close()
             raise
 
@@ -175,7 +184,8 @@ class Lanes:
         """End all lanes."""
         for lane, thread in self._lanes:
             lane.close()
-            thread.shutdown(wait=False, cancel_futures=True)
+            # Parts that wait fail at once; cancelled, they would end their callers.
+            thread.shutdown(wait=False)
 
 
 def _connect(offer: Offer) -> Lane:
@@ -183,8 +193,10 @@ def _connect(offer: Offer) -> Lane:
     connection = socket.create_connection(there, timeout=PROOF_SECONDS)
     try:
         connection.sendall(offer.token)
-        return Lane(connection, offer.keys or (None, None))
-    except OSError:
+        lane = Lane(connection, offer.keys or (None, None))
+        lane.greet(first=True)
+        return lane
+    except BaseException:
         connection.close()
         raise
 

@@ -73,6 +73,7 @@ class Passage:
         self.device, self.asked, self.ends = device, asked, ends
         self.carried = Counter[str]() if carried is None else carried
         self.arrived: dict[int, tuple[Array, bytes]] = {}
+        self.tickets: list[bytes] = []
         self._lent: list[tuple[Lease, Any]] = []
 
     def lend(self, x: Array) -> Sent | None:

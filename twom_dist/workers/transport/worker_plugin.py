@@ -19,13 +19,14 @@ from typing import Any
 
 import numpy as np
 from distributed.comm.addressing import get_address_host
+from distributed.core import Status
 from distributed.diagnostics.plugin import WorkerPlugin
 
 from ...kernels.family import convert, family_of
 from ...typing import Array
 from .handles import opened
 from .lane_server import LaneServer
-from .lanes import Lanes, Offer
+from .lanes import LaneBrokenError, Lanes, Offer
 from .serialiser import FAMILY, Passage, find_arrays, flatten, pack, receiver, unpack
 
 # Connections beside which there are lanes, and bytes of the least array for them: 1 MiB
@@ -95,9 +96,12 @@ class TransportPlugin(WorkerPlugin):
             await self._push(keys, passage, who, LEAST[protocol])
             if passage.device or passage.arrived:
                 serializers = [FAMILY, "dask", "pickle"]
-            return await self._handler(
+            answer = await self._handler(
                 comm, keys=keys, who=who, serializers=serializers, **more
             )
+            if not passage.arrived:
+                passage.tickets = []
+            return answer
         finally:
             passage.close()
             await self._take_back(passage, who)
@@ -131,6 +135,11 @@ class TransportPlugin(WorkerPlugin):
     async def _push(self, keys: Any, passage: Passage, who: str, least: int) -> None:
         """Have lanes bring the large arrays of some keys to the worker that asks."""
         worker = self.worker
+        paused = worker.status is Status.paused
+        limit = 1 if paused else worker.transfer_outgoing_count_limit
+        busy = limit and worker.transfer_outgoing_count >= limit
+        if busy or self._not_before.get(who, 0.0) > monotonic():
+            return
         values = (worker.data[key] for key in keys if key in worker.data)
         arrays: dict[int, tuple[Array, Array]] = {}
         for x in chain.from_iterable(map(find_arrays, values)):
@@ -138,20 +147,21 @@ class TransportPlugin(WorkerPlugin):
             found = flatten(x) if x.nbytes >= least and not lent else None
             if found is not None:
                 arrays[id(x)] = x, found[0]
-        limit = worker.transfer_outgoing_count_limit
-        busy = limit and worker.transfer_outgoing_count >= limit
-        if not arrays or busy or self._not_before.get(who, 0.0) > monotonic():
+        if not arrays:
             return
         worker.transfer_outgoing_count += 1
+        lanes = None
         try:
             lanes = await self._open_lanes(who)
             flat = (lanes.push(flat) for _, flat in arrays.values())
             tickets = await asyncio.gather(*flat)
             each = zip(arrays.values(), tickets, strict=True)
             passage.arrived = {id(x): (x, ticket) for (x, _), ticket in each}
+            passage.tickets = tickets
         except Exception:
             # These go dask's way, and later ones by lanes that are opened anew.
-            self._forget(who)
+            if lanes is not None and self._lanes.get(who) is lanes:
+                self._forget(who)
         finally:
             worker.transfer_outgoing_count -= 1
 
@@ -162,10 +172,13 @@ class TransportPlugin(WorkerPlugin):
         for address in [x for x, lanes in self._lanes.items() if not lanes.works()]:
             self._forget(address)
         self._not_before[who] = monotonic() + _AGAIN_SECONDS
-        count = min(_LANES, len(os.sched_getaffinity(0)))
-        rpc = self.worker.rpc(who).twom_dist_offer(count=count)
+        # Sockets and threads are few where there are many workers.
+        count = min(_LANES, len(os.sched_getaffinity(0)), 128 // (1 + len(self._lanes)))
+        rpc = self.worker.rpc(who).twom_dist_offer(count=max(1, count))
         offers = await asyncio.wait_for(rpc, _ANSWER_SECONDS)
         self._not_before[who] = monotonic() + _BLOCKED_SECONDS
+        if who.startswith("tls") and not all(len(x[3]) == 2 for x in offers):
+            raise LaneBrokenError("a worker beyond TLS offers no keys")
         made = await asyncio.to_thread(Lanes, [Offer(*x) for x in offers])
         self._not_before.pop(who, None)
         if self._lanes.setdefault(who, made) is not made:
@@ -178,20 +191,19 @@ class TransportPlugin(WorkerPlugin):
             self._lanes.pop(who).close()
 
     async def _take_back(self, passage: Passage, who: str) -> None:
-        """Have the receiver forget what has arrived, but was in no message."""
-        tickets = [ticket for _, ticket in passage.arrived.values()]
-        passage.arrived = {}
+        """Have the receiver forget what has arrived, unless its message has."""
+        tickets, passage.arrived, passage.tickets = passage.tickets, {}, []
         if tickets:
             with suppress(Exception):
-                await self.worker.rpc(who).twom_dist_drop(tickets=tickets)
+                drop = self.worker.rpc(who).twom_dist_drop(tickets=tickets)
+                await asyncio.wait_for(drop, _ANSWER_SECONDS)
 
     async def offer(self, count: int) -> list[tuple[Any, ...]]:
         """Offer lanes to a worker whose blocks this one has asked for."""
         if receiver.lanes is None:
-            address = self.worker.address
-            sealed = address.startswith("tls")
-            receiver.lanes = LaneServer(get_address_host(address), sealed)
-        return [tuple(x) for x in receiver.lanes.offer(count)]
+            receiver.lanes = LaneServer(get_address_host(self.worker.address))
+        sealed = self.worker.address.startswith("tls")
+        return [tuple(x) for x in receiver.lanes.offer(count, sealed)]
 
     async def drop(self, tickets: list[bytes]) -> None:
         """Forget blocks that no message brings."""

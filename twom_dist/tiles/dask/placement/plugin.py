@@ -7,8 +7,8 @@ never a result.
 """
 
 import asyncio
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from math import gcd, inf
 from typing import Any, NamedTuple
 
@@ -18,8 +18,9 @@ from tornado.ioloop import PeriodicCallback
 from ....typing import Cell
 from ...spec import Spec
 from ..graph import PANEL, PRODUCT, REDUCE, SCALING_STAGES
-from .assignment import SUMS, place_product, stage_and_token
+from .assignment import SUMS, is_restricted, place_product, stage_and_token
 from .input_homes import READER
+from .replicas import ReplicaCounts
 
 PLUGIN_NAME = "twom-placement"
 # States of tasks of an earlier graph that is computed again.
@@ -32,46 +33,6 @@ REBALANCE_SECONDS = 0.1
 KEPT = 2
 # Seconds of work from which on it pays to move some: inputs are sent once more.
 PAYS_SECONDS = 0.3
-
-
-class ReplicaCounts:
-    """For each worker the tiles that it has received, and the tasks that need them.
-
-    The scheduler's memory manager looks for such copies every two seconds; a product of
-    GPUs is done by then, and a worker that went along k would hold all that it had got.
-    """
-
-    def __init__(self) -> None:
-        # A task -> its worker, and the tiles that came from elsewhere.
-        self._tasks: dict[Any, tuple[str, list[Any]]] = {}
-        self._waiting: dict[str, Counter[Any]] = defaultdict(Counter)
-
-    def watch(self, task: Any, worker: str, tiles: Iterable[Any]) -> None:
-        """Expect a task on a worker that does not hold these tiles itself."""
-        own = list(tiles)
-        self.done(task)
-        if own:
-            self._tasks[task] = worker, own
-            self._waiting[worker].update(own)
-
-    def of(self, worker: str) -> Collection[Any]:
-        """Return the tiles that tasks on a worker wait for."""
-        return self._waiting.get(worker, ())
-
-    def done(self, task: Any) -> tuple[str, list[Any]]:
-        """Return the tiles that a worker no longer needs after this task."""
-        if task not in self._tasks:
-            return "", []
-        worker, tiles = self._tasks.pop(task)
-        waiting, dropped = self._waiting[worker], []
-        for tile in tiles:
-            waiting[tile] -= 1
-            if waiting[tile] <= 0:
-                del waiting[tile]
-                dropped.append(tile)
-        if not waiting:
-            del self._waiting[worker]
-        return worker, dropped
 
 
 class PlacementPlugin(SchedulerPlugin):
@@ -231,12 +192,16 @@ class PlacementPlugin(SchedulerPlugin):
         leaves tasks where they are, and stealing is kept from those that are placed.
         """
         stealing = self.scheduler.extensions.get("stealing")
-        if stealing is None or not self.placed:
+        every, running = self.scheduler.workers, self.scheduler.running
+        if stealing is None or not (self.placed or len(every) > len(running)):
             return
-        kept = {ws: KEPT * ws.nthreads for ws in self.scheduler.running}
+        # Those that have moved are stealable again.
+        for task in [x for x in stealing.key_stealable if x.key in self.placed]:
+            stealing.remove_key_from_stealable(task)
+        kept = {ws: KEPT * ws.nthreads for ws in running}
         found = {
-            ws: len(ws.processing) + stealing.in_flight_tasks.get(ws, 0)
-            for ws in self.scheduler.workers.values()
+            ws: len(ws.processing) - len(ws.long_running) + stealing.in_flight_tasks[ws]
+            for ws in every.values()
         }
         short = [ws for ws in kept if found[ws] < kept[ws]]
         # A worker that is paused begins nothing.
@@ -260,7 +225,8 @@ class PlacementPlugin(SchedulerPlugin):
             taker = min(short, key=lambda ws: found[ws] / ws.nthreads)
             task = tasks[giver].pop()
             for own in self._list_chain(task):
-                own.worker_restrictions = {taker.address}
+                if own.key in self.placed:
+                    own.worker_restrictions = {taker.address}
             # A worker does not give away a task that runs already.
             stealing.move_task_request(task, giver, taker)
             found[giver] -= 1
@@ -271,11 +237,15 @@ class PlacementPlugin(SchedulerPlugin):
 
         Sums along k stay where they were begun, unless their worker is paused.
         """
-        tasks = [x for x in worker.processing if x not in stealing.in_flight]
+        begun = {*stealing.in_flight, *worker.executing, *worker.long_running}
+        tasks = [x for x in worker.processing if x not in begun]
         if is_paused:
             # Inputs as well, without which others wait.
             movable = (
-                x for x in tasks if x.key in self.placed or stage_and_token(x.key)[0]
+                x
+                for x in tasks
+                if x.key in self.placed
+                or (stage_and_token(x.key)[0] and not is_restricted(x))
             )
         else:
             movable = (
@@ -296,7 +266,8 @@ class PlacementPlugin(SchedulerPlugin):
                 for x in own.dependents
                 if x.key in self.placed
                 and x.worker_restrictions == task.worker_restrictions
-                and x.key[1:3] == task.key[1:3]
+                and stage_and_token(x.key)[1] == stage_and_token(task.key)[1] != ""
+                and {*x.key[1:3]} == {*task.key[1:3]}
                 and x not in chain
             ]
         return chain
