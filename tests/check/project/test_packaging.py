@@ -36,13 +36,15 @@ def read_yaml(name):
 def imported():
     """List what is imported, wherever the statement stands, and is not Python's."""
     names = set()
-    for path in find_files("twom_dist/**/*.py", "cluster/**/*.py").values():
+    # Newcomers run the demo with the package alone.
+    demo = "benchmarks/demo.py", "benchmarks/harness.py"
+    for path in find_files("twom_dist/**/*.py", "cluster/**/*.py", *demo).values():
         for node in nodes(path):
             if isinstance(node, ast.Import):
                 names.update(x.name.partition(".")[0] for x in node.names)
             elif isinstance(node, ast.ImportFrom) and node.level == 0:
                 names.add(node.module.partition(".")[0])
-    return names - {"twom_dist", *sys.stdlib_module_names}
+    return names - {"twom_dist", "benchmarks", *sys.stdlib_module_names}
 
 
 def declare(*extras):

@@ -98,7 +98,8 @@ def test_many_blocks_leave_nothing(server):
         for ticket in push(lanes, *[block] * 250):
             server.take(ticket)
         counts.append((active_count(), len(os.listdir("/proc/self/fd"))))
-    assert len({*counts[1:]}) == 1
+    # What earlier tests left may still end meanwhile.
+    assert all(x <= y for x, y in zip(counts[-1], counts[1], strict=True))
     assert not server._blocks
     lanes.close()
 
@@ -233,6 +234,7 @@ def serving():
 
 
 def test_few_strangers_are_heard(sealed):
+    wait_until(lambda: not serving())
     (offer,) = sealed.offer(1)
     there, strangers = (offer.host, offer.port), []
     try:

@@ -59,7 +59,8 @@ class Passage:
 
     `device`: whether its receiver was seen to read blocks of a device by their handles;
     `asked`: whether it was asked, and is not to be asked again until `ends`. `arrived`:
-    arrays that lanes have brought to it, and their tickets. `carried`: bytes by way.
+    arrays that lanes have brought to it and no message has named yet, and their
+    tickets; `tickets`: all of this message's. `carried`: bytes by way.
     """
 
     def __init__(
