@@ -20,8 +20,9 @@ QUANTISED = 1 << 13
 # 2^27 bytes, and 8.7 whole (AMD EPYC family 26, 2 threads, beside other work, where
 # NumPy took 6.7). Where Winograd's algorithm multiplies, strips are so many times as
 # high: n = 4096 took 4.65 s of both cores with 2^27 bytes, 4.35 with 2^28, and as many
-# with 2^29, whose pages exceed `REUSE_BYTES` (the same machine).
-STRIP_BYTES, SMALLEST_STRIP, QUARTERED = 1 << 27, 256, 2
+# with 2^29, whose pages exceed `REUSE_BYTES`; with 17 moduli 0.93 of the time with 3 as
+# with 2, and n = 2048, which is then one strip, 0.97 (the same machine).
+STRIP_BYTES, SMALLEST_STRIP, QUARTERED = 1 << 27, 256, 3
 
 # Side from which tiles of updates are cut whose diagonal ones cost half: herk of 1024,
 # 2048 and 4096 took 0.98, 0.89 and 0.88 of the time of tiles of 512, real syrk 0.88,
