@@ -24,7 +24,7 @@ class Analysis(Protocol):
         ...
 
     def statistics(self) -> list[RowStatistics]:
-        """Return those of each operand, where it is; all but octaves."""
+        """Return those of each operand, where it is; octaves only if expected."""
         ...
 
     def largest_errors(self, places: Array) -> Array:
@@ -219,13 +219,18 @@ class HostAnalysis(NamedTuple):
         return largest
 
     def count_octaves(self, places: Array) -> list[RowStatistics]:
-        """Count those of all rows of the matrices."""
-        return [
-            self.engine.measure(
-                x, self.norm_bits, ("octaves",), largest=own.largest, shifts=shifts
-            )._replace(squares=own.squares)
-            for x, own, shifts in self._matrices(places)
-        ]
+        """Count those of all rows of the matrices, unless they have been counted."""
+        found = []
+        for x, own, shifts in self._matrices(places):
+            octaves = own.octaves
+            if octaves is None:
+                given = x, self.norm_bits, ("octaves",)
+                counted = self.engine.measure(
+                    *given, largest=own.largest, shifts=shifts
+                )
+                octaves = counted.octaves
+            found.append(RowStatistics(own.largest, own.squares, octaves=octaves))
+        return found
 
     def _matrices(
         self, places: Array

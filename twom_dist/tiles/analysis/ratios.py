@@ -100,8 +100,9 @@ def find_envelopes(measured: RowStatistics, k: int) -> Array:
     # Nothing is known of levels before the first that is counted.
     least[:, -1] = 0
     places, steps = np.divmod(which, _LEVELS)
-    ends = _list_ends()[steps]
-    each = np.take_along_axis(least, ends, axis=1)
+    # Where they stand in a line, which takes a fifth of `take_along_axis`.
+    ends = _list_ends()[steps] + np.arange(least.size, step=len(COUNTED))[:, np.newaxis]
+    each = least.ravel().take(ends)
     which, first = np.unique(places, return_index=True)
     found[which] = np.minimum.reduceat(each, first, axis=0)
     return found

@@ -37,7 +37,8 @@ def analyse(
     meanwhile: object = None,
 ) -> HostAnalysis:
     """Measure all rows side by side, and reduce what is found."""
-    asks: Any = ("squares", "totals", "columns")[: 2 + columns]
+    asked = {"columns": columns, "octaves": octaves}
+    asks: Any = ["squares", "totals", *(name for name, own in asked.items() if own)]
     nothing = [None] * len(operands)
     found = measure_all(operands, norm_bits, asks, nothing, shifts)
     k, x, y = operands[0].shape[-1], found[0], found[-1]

@@ -23,6 +23,11 @@ MASKS: dict[str, Any] = {
     "f": np.array([2**31 - 1], np.int32),
     "d": np.array([2**63 - 1], np.int64),
 }
+# The mask, the bits below exponents, and the least exponent.
+FORMATS = {
+    x: (mask, mask.dtype.type(np.finfo(x).nmant), int(np.finfo(x).minexp))
+    for x, mask in MASKS.items()
+}
 
 
 @intrinsic

@@ -1,52 +1,48 @@
 """Octaves of entries below the largest of their rows, and their (min, +) product."""
 
+from typing import Any
+
 import numpy as np
 
 from ....moduli import NONFINITE_ROW, ZERO_ROW
 from ....typing import Array
 from ...statistics import COUNTED, FAR, FURTHEST, NONE
 from ..compiled import inner, kernel
-from ..layout import list_entries, read_only, tall
+from ..layout import list_entries, read_only
 from ..threads import ranges, run_each
 from ..units import take_widest
-from .norms import MASKS, NO_EXPONENT, bits_of, column_factors
+from .norms import FORMATS, NO_EXPONENT, bits_of, column_factors
 
-# Rows and columns that are turned together where rows lie across memory; and rows whose
-# octaves are found together there.
-_SQUARE, _WIDTH = 64, 512
-# Columns, and terms of each, of Y^T that stay in L2 while all rows of X meet them.
-_COLUMNS, _TERMS = 2048, 64
+# Entries of a row and rows that are counted together where rows lie across memory; a
+# byte counts no more than 255.
+_TERMS, _WIDTH = 64, 512
+# Columns of Y^T, of so many terms, that stay in L2 while all rows of X meet them.
+_COLUMNS = 2048
+# Entries that are counted in 16 bits.
+_COUNTED = 1 << 14
 _ENDS = np.array(COUNTED, np.uint8)
 
 
 def octaves(x: Array, largest: Array, shifts: Array | None = None) -> Array:
-    """Find the octaves of entries below the largest of their rows."""
+    """Find the octaves of entries below the largest of their rows; laid out as x is."""
     entries, across = list_entries(x)
-    out = np.empty(x.shape, np.uint8)
-    flat = tall(out)
-    real, info = entries.dtype, np.finfo(entries.dtype)
-    (mask,) = MASKS[real.char]
-    # Exponents as numbers store them; none in rows that have no largest.
-    e = largest.reshape(-1)
-    fields = e.astype(mask.dtype) - info.minexp
-    fields[(e == ZERO_ROW) | (e >= NONFINITE_ROW)] = NO_EXPONENT
-    # Rows that subnormal numbers count in are raised above these, exactly.
-    low, up = fields <= FURTHEST, info.nmant + 1
-    fields[low & (fields != NO_EXPONENT)] += up
-    ups = np.where(low, real.type(2.0**up), real.type(1))
-    form = mask, mask.dtype.type(info.nmant)
-    given = entries, across, column_factors(shifts, 1, real), fields, ups, *form
-    least = _WIDTH if across else 16
-    run_each(
-        lambda r: _octaves(*given, *r, flat),
-        ranges(len(flat), smallest=least, each=x.shape[-1]),
-    )
-    return out
+    given = *describe(entries, across, shifts), largest.flatten()
+    out, least = np.empty(entries.shape[:3], np.uint8), _WIDTH if across else 16
+    pieces = ranges(largest.size, smallest=least, each=x.shape[-1])
+    run_each(lambda piece: _octaves(*given, *piece, out), pieces)
+    return (out.swapaxes(1, 2) if across else out).reshape(x.shape)
+
+
+def describe(entries: Array, across: bool, shifts: Array | None) -> tuple[Any, ...]:
+    """List what kernels take of an operand beside the largest exponents of its rows."""
+    columns = column_factors(shifts, 1, entries.dtype)
+    return entries, across, columns, FORMATS[entries.dtype.char]
 
 
 @inner
-def _octave(re, im, column, up, field, mask, shift):  # type: ignore[no-untyped-def]
+def _octave(re, im, column, up, field, bits):  # type: ignore[no-untyped-def]
     """Return the octave of one entry, whose products with the factors are exact."""
+    mask, shift = bits
     one = bits_of(re * column * up) & mask
     two = bits_of(im * column * up) & mask
     both = one if one > two else two
@@ -56,112 +52,166 @@ def _octave(re, im, column, up, field, mask, shift):  # type: ignore[no-untyped-
 
 
 @kernel
-def _octaves(x, across, columns, fields, ups, mask, shift, lo, hi, out):  # type: ignore[no-untyped-def]
-    """Find out[i], of rows lo..hi of all matrices of x[matrix, row, t, part].
+def _octaves(x, across, columns, form, largest, lo, hi, out):  # type: ignore[no-untyped-def]
+    """Find those of rows lo..hi of all matrices of x[matrix, row, t, part].
 
-    Or x[matrix, t, row, part] if `across`; columns, ups: what each t and each row is
-    multiplied by before; no columns if none is.
+    Or x[matrix, t, row, part] if `across`; columns: what each t is multiplied by
+    before, or nothing.
+    """
+    fields, ups = _relate(x, largest, lo, hi, form)
+    bits, rows = (form[0][0], form[1]), x.shape[2] if across else x.shape[1]
+    for matrix in range(lo // rows, -(-hi // rows)):
+        before = matrix * rows
+        start, end = max(lo, before), min(hi, before + rows)
+        if across:
+            own, here = slice(start - before, end - before), slice(start - lo, end - lo)
+            some, to = slice(0, x.shape[1]), out[matrix, :, own]
+            given = columns, ups[here], fields[here], bits
+            _octaves_across(x[matrix], some, own, *given, to)
+            continue
+        for i in range(start, end):
+            given = columns, ups[i - lo], fields[i - lo], bits
+            _octaves_along(x[matrix, i - before], *given, out[matrix, i - before])
+
+
+@kernel
+def count_octaves(x, across, columns, form, largest, out, lo, hi):  # type: ignore[no-untyped-def]
+    """out[i, b] = number of entries of row i down to octave `COUNTED[b]`.
+
+    What is given is that of `_octaves`.
     """
     take_widest()
-    shifted, parts = columns.size > 0, x.shape[3]
-    one = x.dtype.type(1)
+    fields, ups = _relate(x, largest, lo, hi, form)
+    bits = form[0][0], form[1]
     rows = x.shape[2] if across else x.shape[1]
     if not across:
+        row = np.empty(x.shape[2], np.uint8)
         for i in range(lo, hi):
-            row, to = x[i // rows, i % rows], out[i]
-            field, up = fields[i], ups[i]
-            if parts == 2 and not shifted:
-                for t in range(to.size):
-                    to[t] = _octave(row[t, 0], row[t, 1], one, up, field, mask, shift)
-            else:
-                for t in range(to.size):
-                    column = columns[t] if shifted else one
-                    im = row[t, parts - 1]
-                    to[t] = _octave(row[t, 0], im, column, up, field, mask, shift)
+            given = columns, ups[i - lo], fields[i - lo], bits
+            _octaves_along(x[i // rows, i % rows], *given, row)
+            _count(row, out[i])
         return
-    # By parts: either reads or writes go from row to row.
-    part = np.empty((_SQUARE, _WIDTH), np.uint8)
+    part = np.empty((_TERMS, _WIDTH), np.uint8)
     for matrix in range(lo // rows, -(-hi // rows)):
-        start = matrix * rows
-        for first in range(max(lo - start, 0), min(hi - start, rows), _WIDTH):
-            count = min(_WIDTH, min(hi - start, rows) - first)
-            here = slice(start + first, start + first + count)
-            for begin in range(0, out.shape[1], _SQUARE):
-                terms = min(_SQUARE, out.shape[1] - begin)
-                for t in range(terms):
-                    row = x[matrix, begin + t, first : first + count]
-                    column = columns[begin + t] if shifted else one
-                    given = column, ups[here], fields[here], mask, shift
-                    _octaves_across(row, *given, part[t, :count])
-                for i in range(count):
-                    to = out[start + first + i, begin : begin + terms]
-                    for t in range(terms):
-                        to[t] = part[t, i]
+        before = matrix * rows
+        end = min(hi, before + rows)
+        for first in range(max(lo, before), end, _WIDTH):
+            last = min(end, first + _WIDTH)
+            own, here = (
+                slice(first - before, last - before),
+                slice(first - lo, last - lo),
+            )
+            total = np.zeros((_ENDS.size, last - first), np.int32)
+            for begin in range(0, x.shape[1], _TERMS):
+                some = slice(begin, min(begin + _TERMS, x.shape[1]))
+                given = columns, ups[here], fields[here], bits
+                _octaves_across(x[matrix], some, own, *given, part)
+                # Beyond the last term nothing is counted.
+                part[some.stop - begin :] = NONE
+                for b in range(_ENDS.size):
+                    _add_counts(part, _ENDS[b], total[b])
+            out[first:last] = total.T
 
 
 @inner
-def _octaves_across(row, column, ups, fields, mask, shift, out):  # type: ignore[no-untyped-def]
+def _relate(x, largest, lo, hi, form):  # type: ignore[no-untyped-def]
+    """List the largest exponents as numbers of x store them, and what raises rows.
+
+    Rows that subnormal numbers count in are raised above these, exactly.
+    """
+    mask, shift, minexp = form
+    fields, ups = np.empty(hi - lo, mask.dtype), np.ones(hi - lo, x.dtype)
+    for i in range(hi - lo):
+        e = largest[lo + i]
+        if e == ZERO_ROW or e >= NONFINITE_ROW:
+            fields[i] = NO_EXPONENT
+        elif e - minexp > FURTHEST:
+            fields[i] = e - minexp
+        else:
+            fields[i] = e - minexp + shift + 1
+            ups[i] = np.int64(2) << np.int64(shift)
+    return fields, ups
+
+
+@inner
+def _count(row, out):  # type: ignore[no-untyped-def]
+    """Count the entries of a row down to each of the octaves."""
+    for b in range(_ENDS.size):
+        out[b] = 0
+        for first in range(0, row.size, _COUNTED):
+            out[b] += _count_few(row[first : first + _COUNTED], _ENDS[b])
+
+
+@inner
+def _count_few(x, end):  # type: ignore[no-untyped-def]
+    """Count in 16 bits, of which a vector has more."""
+    take_widest()
+    total = np.uint16(0)
+    for t in range(x.size):
+        total = np.uint16(total + np.uint16(x[t] <= end))
+    return total
+
+
+@inner
+def _add_counts(part, end, total):  # type: ignore[no-untyped-def]
+    """total[i] += how many of part[:, i] are up to `end`; bytes suffice for these."""
+    take_widest()
+    some = np.zeros(total.size, np.uint8)
+    for t in range(0, _TERMS, 4):
+        p, q, r, s = part[t], part[t + 1], part[t + 2], part[t + 3]
+        for i in range(total.size):
+            two = np.uint8(p[i] <= end) + np.uint8(q[i] <= end)
+            some[i] += np.uint8(two + np.uint8(r[i] <= end) + np.uint8(s[i] <= end))
+    for i in range(total.size):
+        total[i] += some[i]
+
+
+@inner
+def _octaves_along(row, columns, up, field, bits, out):  # type: ignore[no-untyped-def]
+    """Find the octaves of a row."""
+    take_widest()
+    shifted, parts, one = columns.size > 0, row.shape[1], row.dtype.type(1)
+    if parts == 2 and not shifted:
+        for t in range(out.size):
+            out[t] = _octave(row[t, 0], row[t, 1], one, up, field, bits)
+    else:
+        for t in range(out.size):
+            column, im = columns[t] if shifted else one, row[t, parts - 1]
+            out[t] = _octave(row[t, 0], im, column, up, field, bits)
+
+
+@inner
+def _octaves_across(x, some, own, columns, ups, fields, bits, out):  # type: ignore[no-untyped-def]
+    """Find out[t, i], of some entries of some rows of x[t, row, part]."""
+    for t in range(some.stop - some.start):
+        # By one index: it says that entries are side by side.
+        row, column = x[some.start + t, own], x.dtype.type(1)
+        if columns.size > 0:
+            column = columns[some.start + t]
+        _octaves_of(row, column, ups, fields, bits, out[t, : ups.size])
+
+
+@inner
+def _octaves_of(row, column, ups, fields, bits, out):  # type: ignore[no-untyped-def]
     """Find the octaves of one entry of each row; a loop of its own is made vectors."""
     take_widest()
     if row.shape[1] == 2:
         for i in range(out.size):
-            given = column, ups[i], fields[i], mask, shift
+            given = column, ups[i], fields[i], bits
             out[i] = _octave(row[i, 0], row[i, 1], *given)
     else:
         for i in range(out.size):
-            given = column, ups[i], fields[i], mask, shift
+            given = column, ups[i], fields[i], bits
             out[i] = _octave(row[i, 0], row[i, 0], *given)
-
-
-def count_octaves(x: Array) -> Array:
-    """Count the entries of each row down to some octaves."""
-    rows = tall(read_only(np.ascontiguousarray(x)))
-    out = np.empty((len(rows), len(_ENDS)), np.int32)
-    pieces = ranges(len(rows), smallest=16, each=x.shape[-1] // 4)
-    run_each(lambda r: _count(rows, _ENDS, *r, out), pieces)
-    return out.reshape(*x.shape[:-1], len(_ENDS))
-
-
-@kernel
-def _count(x, ends, lo, hi, out):  # type: ignore[no-untyped-def]
-    """out[i, b] = number of entries of row i up to ends[b]."""
-    take_widest()
-    for i in range(lo, hi):
-        row = x[i]
-        for b in range(ends.size):
-            end, total = ends[b], np.int32(0)
-            for t in range(row.size):
-                total += np.int32(row[t] <= end)
-            out[i, b] = total
 
 
 def multiply_octaves(x: Array, y: Array) -> Array:
     """Find the least sum of octaves of each pair of rows."""
     out = np.full((len(x), len(y)), NONE, np.uint8)
-    left, right = read_only(np.ascontiguousarray(x)), _turn(y)
+    left, right = (read_only(np.ascontiguousarray(t)) for t in (x, y.T))
     pieces = ranges(len(x), smallest=2, each=y.size // 150)
     run_each(lambda r: _multiply(left, right, *r, out), pieces)
     return out
-
-
-def _turn(x: Array) -> Array:
-    """Copy the transpose."""
-    given, out = read_only(np.ascontiguousarray(x)), np.empty(x.shape[::-1], x.dtype)
-    pieces = ranges(len(x), smallest=_SQUARE, each=x.shape[1] // 2)
-    run_each(lambda r: _turn_rows(given, *r, out), pieces)
-    return read_only(out)
-
-
-@kernel
-def _turn_rows(x, lo, hi, out):  # type: ignore[no-untyped-def]
-    """out[t, i] = x[i, t], by squares: either reads or writes go from row to row."""
-    for start in range(lo, hi, _SQUARE):
-        stop = min(start + _SQUARE, hi)
-        for first in range(0, x.shape[1], _SQUARE):
-            for t in range(first, min(first + _SQUARE, x.shape[1])):
-                to = out[t]
-                for i in range(start, stop):
-                    to[i] = x[i, t]
 
 
 @inner

@@ -7,18 +7,19 @@ in the caches meanwhile.
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ....moduli import NONFINITE_ROW, ZERO_ROW
 from ....typing import Array
-from ...statistics import Ask, RowStatistics
+from ...statistics import COUNTED, Ask, RowStatistics
 from ..compiled import inner, kernel
 from ..layout import list_entries
 from ..threads import num_threads, ranges, run_each
 from .entries import row_sums_inner, row_sums_outer
 from .norms import (
+    FORMATS,
     MASKS,
     NO_EXPONENT,
     column_factors,
@@ -31,19 +32,13 @@ from .norms import (
     square_sums_inner,
     squares_across,
 )
-from .octaves import count_octaves, octaves
+from .octaves import count_octaves, describe
 
 # Numbers of the rows that stay in L2.
 _BLOCK = 1 << 14
 # Nanoseconds of an entry, roughly: of all that can be asked for, and of squares alone.
 _ALL, _SQUARES = 6, 1
 
-
-# The mask of magnitudes, the bits below exponents, and the least one.
-_FORMATS = {
-    x: (mask, mask.dtype.type(np.finfo(x).nmant), int(np.finfo(x).minexp))
-    for x, mask in MASKS.items()
-}
 # What multiplies columns without shifts, for each real type.
 _UNSHIFTED = {
     x: (column_factors(None, 1, np.dtype(x)), column_factors(None)) for x in MASKS
@@ -90,24 +85,33 @@ def measure_all(
             # Magnitudes are of entries, squares of their parts.
             wide = column_factors(shifts[place], 1 if kinds == 2 else parts)
             factors = column_factors(shifts[place], parts, entries.dtype), wide
-        of_all = known is not None, norm_bits, _FORMATS[char]
+        of_all = known is not None, norm_bits, FORMATS[char]
         given = entries, *factors, of_all, e, sums, extremes
         function = _measure_across if across else _measure_along
-        if kinds or known is None or "columns" in asks:
-            pieces += [(function, given, piece) for piece in plan.pieces]
-            work += plan.work
-        found.append((plan, e, sums, extremes))
-    run_each(lambda piece: piece[0](*piece[1], *piece[2]), pieces, work)
-    every = [_as_statistics(*one) for one in found]
-    if "octaves" in asks:
-        each = zip(operands, every, shifts or [None] * len(every), strict=True)
-        counts = (count_octaves(octaves(x, own.largest, e)) for x, own, e in each)
-        every = [x._replace(octaves=y) for x, y in zip(every, counts, strict=True)]
-    return every
+        counts, counted = None, ()
+        if "octaves" in asks:
+            own = None if shifts is None else shifts[place]
+            counts = np.zeros((plan.rows, len(COUNTED)), _INT32)
+            counted = *describe(entries, across, own), e, counts
+        measured = given if kinds or known is None or "columns" in asks else ()
+        pieces += [(function, measured, counted, piece) for piece in plan.pieces]
+        work += plan.work
+        found.append((plan, e, sums, extremes, counts))
+    run_each(_measure_piece, pieces, work)
+    return [_as_statistics(*one) for one in found]
+
+
+def _measure_piece(piece: tuple[Any, ...]) -> None:
+    """Look at some rows, and count their octaves while they are in the caches."""
+    function, measured, counted, ends = piece
+    if measured:
+        function(*measured, *ends)
+    if counted:
+        count_octaves(*counted, *ends[:2])
 
 
 def _as_statistics(
-    plan: "_Plan", largest: Array, sums: Array, extremes: Array
+    plan: "_Plan", largest: Array, sums: Array, extremes: Array, counts: Array | None
 ) -> RowStatistics:
     """Give what has been found the shape of the operand's rows."""
     shape, columns = plan.shape, None
@@ -117,7 +121,8 @@ def _as_statistics(
             extremes = extremes.max(axis=0)
         columns = extremes.reshape(*shape[:-1], *extremes.shape[-2:])
     squares, totals, *_ = *(x.reshape(shape) for x in sums), None, None
-    return RowStatistics(largest.reshape(shape), squares, totals, columns)
+    octaves = None if counts is None else counts.reshape(*shape, len(COUNTED))
+    return RowStatistics(largest.reshape(shape), squares, totals, columns, octaves)
 
 
 class _Plan(NamedTuple):
