@@ -52,8 +52,9 @@ def place_product(states: list[Any], workers: list[str]) -> Placed:
     # All that its tasks take, and for which cells and layers.
     needed: dict[Any, set[Place]] = defaultdict(set)
     for ts in states:
+        place = _cell(ts)
         for task in ts.dependencies:
-            needed[task].add(_cell(ts))
+            needed[task].add(place)
     own = stage_and_token(states[0].key)[1]
     uses: dict[Any, set[Place]] = {}
     for task, cells in needed.items():
