@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError
+from ..interop.data_arrays import as_plain
 from ..interop.dlpack import adopt
-from ..interop.labelled import as_plain
 from ..interop.stored import is_on_disk, outline
 from ..plan import LARGEST_TILE
 from ..problem.call import Call

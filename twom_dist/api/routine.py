@@ -11,7 +11,7 @@ from inspect import Signature, cleandoc, signature
 from typing import Any, Concatenate, TypeVar, cast
 
 from ..errors import PlanError, shown
-from ..interop import labelled
+from ..interop import data_arrays
 from ..interop.dlpack import adopt
 from ..problem.arguments import check_arguments, name_routine
 from ..problem.call import Call
@@ -49,7 +49,7 @@ _SAME = {
 def compute_call(call: Call) -> Any:
     """Compute a call, in whatever arrays it was given."""
     if call.names is not None:
-        return labelled.apply(compute_call, call)
+        return data_arrays.apply(compute_call, call)
     key = find_key(call)
     if key is not None:
         return compute_arrays(call, key)

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable
 from typing import Any, Literal, Unpack
 
 from ..errors import AccuracyError
-from ..interop.labelled import join_parts
+from ..interop.data_arrays import join_parts
 from ..problem.call import Call, Names, Terms
 from ..problem.choice import Choice, choose
 from ..problem.dtypes import letter_of

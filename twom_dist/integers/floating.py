@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import AccuracyError, ArgumentError, portable_errors, shown
+from ..interop.data_arrays import is_labelled, map_values
 from ..interop.dlpack import adopt
-from ..interop.labelled import is_labelled, map_values
 from ..kernels.family import empty_block, family_of, namespace
 from ..problem.arguments import checked
 from ..problem.integer_valued import as_parts, find_largest, is_floating, largest_whole
