@@ -5,7 +5,7 @@ from inspect import signature
 from typing import Any
 
 from ..errors import ArgumentError, PlanError
-from ..interop.stored import find_path, is_on_disk
+from ..interop.disk_arrays import find_path, is_on_disk
 from ..jobs import JobSummary, check_call, open_job, run_job
 from ..jobs.driver import Report
 from ..jobs.job import Path

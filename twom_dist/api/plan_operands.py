@@ -7,8 +7,8 @@ import numpy as np
 
 from ..errors import ArgumentError
 from ..interop.data_arrays import as_plain
+from ..interop.disk_arrays import is_on_disk, outline
 from ..interop.dlpack import adopt
-from ..interop.stored import is_on_disk, outline
 from ..plan import LARGEST_TILE
 from ..problem.call import Call
 from ..problem.choice import Exact

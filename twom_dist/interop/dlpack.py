@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import INSTALL_CUDA, ArgumentError, EngineUnavailableError
 from ..kernels.family import family_of
-from .stored import is_on_disk, open_lazily
+from .disk_arrays import is_on_disk, open_lazily
 
 GiveBack = Callable[[Any], Any]
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError, PlanError, StoreError
+from ..interop.disk_arrays import find_path, is_on_disk
 from ..interop.dlpack import adopt
-from ..interop.stored import find_path, is_on_disk
 from ..kernels.finish import mirror_tile
 from ..plan import Cluster, Layout, find_chunks, lay_out
 from ..problem.call import Call
