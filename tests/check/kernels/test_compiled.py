@@ -4,8 +4,8 @@ import ast
 from pathlib import Path
 
 import twom_dist
-from twom_dist.kernels.cpu import compiled
-from twom_dist.kernels.cpu.compiled import CodeFiles
+from twom_dist.kernels.cpu import jit
+from twom_dist.kernels.cpu.jit import CodeFiles
 
 PACKAGE = Path(twom_dist.__file__).parent
 # What callers of kernels take from elsewhere, none of it compiled in.
@@ -37,7 +37,7 @@ def test_no_process_takes_the_code_of_another_or_of_other_sources(tmp_path):
 
 
 def test_all_that_is_compiled_in_is_stamped():
-    stamped = {x for pattern in compiled.SOURCES for x in PACKAGE.glob(pattern)}
+    stamped = {x for pattern in jit.SOURCES for x in PACKAGE.glob(pattern)}
     kernels = {*PACKAGE.glob("kernels/cpu/**/*.py")}
     found = set()
     for path in kernels:

@@ -59,7 +59,7 @@ PACKAGE = Path(twom_dist.__file__).parent
 # A kernel that compiles in a moment around a function of another file.
 OUTER = """
 import numpy as np
-from twom_dist.kernels.cpu.compiled import kernel
+from twom_dist.kernels.cpu.jit import kernel
 from twom_dist.kernels.cpu.decode.digits import mirror_digits
 
 @kernel

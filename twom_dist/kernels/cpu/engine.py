@@ -19,13 +19,13 @@ from .analysis.norms import choose_exponents, finite_exponents
 from .analysis.octaves import multiply_octaves, octaves
 from .analysis.rows import measure
 from .buffers import empty
-from .compiled import announce_compilation, kernel
 from .decode.closing import close_tiles, mirror_tiles
 from .decode.decode import decode_tile
 from .decode.mirrors import fill_mirrors
 from .encode.encode import encode_rows
 from .encoded import GROUP, SIDES, CpuEncoded
 from .fused_gemm import gemm_fused
+from .jit import announce_compilation, kernel
 from .layout import as_parts, as_stack, read_only, straighten, whole_rows
 from .products.modular import add_residues
 from .products.multiply import may_take_quarters, multiply_planes

@@ -8,7 +8,7 @@ import numpy as np
 from numba import types
 
 from ..double_double import HALF_ROOT, INVERSE_ROOT
-from .compiled import inner, instructions
+from .jit import inner, instructions
 from .units import take_widest
 
 _INVERSE_FIRST, _INVERSE_SECOND = INVERSE_ROOT

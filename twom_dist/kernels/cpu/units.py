@@ -9,7 +9,7 @@ from typing import Any
 import numba
 from llvmlite.binding import get_host_cpu_features
 
-from .compiled import instructions
+from .jit import instructions
 
 # Linux on x86-64: arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA).
 _ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18

@@ -10,7 +10,7 @@ from ....moduli import NONFINITE_ROW, ZERO_ROW, ScalingRule
 from ....typing import Array
 from ...analysis import HostAnalysis
 from ...statistics import MARGIN, RowStatistics, column_bits
-from ..compiled import inner, kernel
+from ..jit import inner, kernel
 from ..layout import as_stack, flat_parts, straighten, tall
 from ..threads import ranges, run_each
 from .norms import (

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..compiled import inner, kernel
+from ..jit import inner, kernel
 
 
 @inner

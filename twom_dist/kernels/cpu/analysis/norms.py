@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 
 from ....moduli import NAN_ROW, NONFINITE_ROW, ZERO_ROW, ScalingRule
 from ....typing import Array
-from ..compiled import inner, kernel
+from ..jit import inner, kernel
 from ..units import take_widest
 
 # Bits of a magnitude, by the character of the real type: as arrays, which tell kernels

@@ -7,7 +7,7 @@ import numpy as np
 from ....moduli import NONFINITE_ROW, ZERO_ROW
 from ....typing import Array
 from ...statistics import COUNTED, FAR, FURTHEST, NONE
-from ..compiled import inner, kernel
+from ..jit import inner, kernel
 from ..layout import list_entries, read_only
 from ..threads import ranges, run_each
 from ..units import take_widest

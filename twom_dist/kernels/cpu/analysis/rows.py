@@ -14,7 +14,7 @@ import numpy as np
 from ....moduli import NONFINITE_ROW, ZERO_ROW
 from ....typing import Array
 from ...statistics import COUNTED, Ask, RowStatistics
-from ..compiled import inner, kernel
+from ..jit import inner, kernel
 from ..layout import list_entries
 from ..threads import num_threads, ranges, run_each
 from .entries import row_sums_inner, row_sums_outer

@@ -10,8 +10,8 @@ from math import prod
 import numpy as np
 
 from ....typing import Array, Uplo
-from ..compiled import inner, kernel
 from ..encoded import SIDES
+from ..jit import inner, kernel
 from ..layout import as_parts, as_stack, whole_rows
 from ..threads import ranges, run_each
 

@@ -12,8 +12,8 @@ import numpy as np
 from ....moduli import ResidueSystem, combined_weights, form_of
 from ....typing import Array
 from ..buffers import empty_lines
-from ..compiled import inner, kernel
 from ..hexagonal import count_off_lattice, lift_to_cell, times_half_root
+from ..jit import inner, kernel
 from ..layout import REAL, flat_parts, flat_rows, read_only, tall
 from ..threads import num_threads, ranges, run_each
 from .digits import add_digits, balance_digits, mirror_digits

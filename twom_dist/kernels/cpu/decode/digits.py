@@ -13,7 +13,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
-from ..compiled import inner, instructions
+from ..jit import inner, instructions
 from ..products.microkernel import Writer
 from ..units import take_widest
 from .sums import LANES, NUMBER, NUMBERS, STEP

@@ -10,7 +10,7 @@ import numpy as np
 
 from ....moduli import ResidueSystem
 from ....typing import Array
-from ..compiled import inner, kernel
+from ..jit import inner, kernel
 from ..layout import read_only
 from ..products.reduction import multiplier, reduce_sum
 from ..products.turning import SIDE, turn_four, turn_one

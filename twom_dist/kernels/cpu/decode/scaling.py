@@ -6,7 +6,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
-from ..compiled import inner, instructions
+from ..jit import inner, instructions
 from ..units import take_widest
 
 # Exponents of the two factors of step 4 in the contract.

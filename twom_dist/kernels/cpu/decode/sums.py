@@ -17,7 +17,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from ..compiled import inner, instructions
+from ..jit import inner, instructions
 from ..products.microkernel import Writer
 from ..units import find_features
 

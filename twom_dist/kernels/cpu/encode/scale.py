@@ -22,8 +22,8 @@ from ..analysis.norms import (
     square_sums_inner,
     squares_across,
 )
-from ..compiled import inner
 from ..encoded import GROUP
+from ..jit import inner
 
 
 def scaling_of(

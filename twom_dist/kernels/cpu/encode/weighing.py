@@ -8,8 +8,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from ..compiled import inner, instructions
 from ..encoded import DEPTH, GROUP
+from ..jit import inner, instructions
 from ..products.microkernel import Reducer, make_writer
 from .words import ORDER_BYTES
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from ..compiled import inner, instructions
 from ..encoded import DEPTH, GROUP
+from ..jit import inner, instructions
 from .amx_steps import (
     ACROSS,
     LINE,

@@ -15,7 +15,7 @@ from numba import types
 from ....moduli import ResidueSystem
 from ....typing import Array
 from ..buffers import empty
-from ..compiled import instructions, kernel
+from ..jit import instructions, kernel
 from ..threads import ranges, run_each
 from .microkernel import Writer
 

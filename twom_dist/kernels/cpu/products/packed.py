@@ -6,8 +6,8 @@ import numpy as np
 
 from ....moduli import ResidueSystem
 from ....typing import Array
-from ..compiled import inner, kernel
 from ..encoded import DEPTH, GROUP, CpuEncoded
+from ..jit import inner, kernel
 from ..layout import read_only
 from ..threads import num_threads, ranges, run_each
 from ..tuning import BLOCK_BYTES, LONGEST_SUM, TILES_BYTES

@@ -12,8 +12,8 @@ import numpy as np
 from ....moduli import ResidueSystem
 from ....typing import Array
 from ..buffers import empty
-from ..compiled import kernel
 from ..encoded import DEPTH, GROUP, CpuEncoded
+from ..jit import kernel
 from ..layout import read_only
 from ..threads import run_each
 from .modular import LONG, SHORT, join_long, join_short, sum_left, sum_right

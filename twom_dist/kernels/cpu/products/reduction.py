@@ -14,7 +14,7 @@ import numpy as np
 
 from ....moduli import symmetric_residue
 from ....typing import Array
-from ..compiled import inner
+from ..jit import inner
 
 # |v - p rint(v / p)| with rint from the multiplier m = rint(2^40 / p): the quotient is
 # off by |v| 2^-41 <= 2^-10, and v/p is at least 1/(2p) > 2^-9 away from a tie for odd

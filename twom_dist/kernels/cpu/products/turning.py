@@ -8,7 +8,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from ..compiled import instructions
+from ..jit import instructions
 from .microkernel import Writer
 
 SIDE = 16
