@@ -23,10 +23,10 @@ from .decode.closing import close_tiles, mirror_tiles
 from .decode.decode import decode_tile
 from .decode.mirrors import fill_mirrors
 from .encode.encode import encode_rows
-from .encoded import GROUP, SIDES, CpuEncoded
 from .fused_gemm import gemm_fused
 from .jit import announce_compilation, kernel
 from .layout import as_parts, as_stack, read_only, straighten, whole_rows
+from .planes import GROUP, SIDES, CpuEncoded
 from .products.modular import add_residues
 from .products.multiply import may_take_quarters, multiply_planes
 from .threads import run_pieces, run_task

@@ -18,7 +18,7 @@ from .decode.closing import row_closer
 from .decode.decode import BAND, decode_tile
 from .decode.mirrors import fill_mirrors, fill_rows, mirror_table
 from .encode.encode import encode_rows
-from .encoded import BYTE, SIDES, as_whole
+from .planes import BYTE, SIDES, as_whole
 from .products.multiply import multiply_planes
 from .threads import limit_threads, num_threads
 

@@ -18,7 +18,6 @@ from .analysis import CudaAnalyses
 from .cublas import align
 from .decode import CudaDecode, CudaFinish
 from .device import CudaDevice, open_device
-from .encoded import CudaEncoded, SharedPlanes
 from .fused_gemm import CudaFusedGemm, fits
 from .hopper import LINE, ROW_GROUP
 from .launch import (
@@ -34,6 +33,7 @@ from .launch import (
     strip_grid,
 )
 from .multiply import CudaResidues
+from .planes import CudaEncoded, SharedPlanes
 from .quarters import takes_quarters
 from .rows import CudaRows
 from .scripts import Scripts

@@ -17,7 +17,6 @@ from . import tuning
 from .cublas import align
 from .decode import decode_and_close, decode_residues, fill_product
 from .device import CudaDevice
-from .encoded import CudaEncoded
 from .hopper import LINE, ROW_GROUP
 from .launch import (
     LINE_BLOCK,
@@ -28,6 +27,7 @@ from .launch import (
     strides,
 )
 from .multiply import multiply_planes
+from .planes import CudaEncoded
 from .products import multiply_fused
 from .rows import rule_args
 from .scripts import Scripts

@@ -21,8 +21,8 @@ from .cublas import (
     largest_k,
 )
 from .device import CudaDevice
-from .encoded import CudaEncoded
 from .launch import line_grid, square_grid, tile_grid, triangle_arg
+from .planes import CudaEncoded
 from .products import deriving_pays, multiply_fused
 from .quarters import multiply_in_quarters, takes_quarters
 from .sources import module_for

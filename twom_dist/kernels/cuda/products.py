@@ -14,9 +14,9 @@ from ...moduli import ResidueSystem
 from ...typing import Array, Uplo
 from . import tables, tuning
 from .device import CudaDevice
-from .encoded import CudaEncoded
 from .hopper import LINE, ROW_GROUP
 from .launch import triangle_arg
+from .planes import CudaEncoded
 from .sources import Module, module_for
 
 

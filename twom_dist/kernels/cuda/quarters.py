@@ -16,9 +16,9 @@ from ..winograd import LEFT, RESULT, RIGHT, choose_levels
 from . import tables, tuning
 from .cublas import align
 from .device import CudaDevice
-from .encoded import CudaEncoded
 from .hopper import LINE, ROW_GROUP
 from .launch import tile_grid
+from .planes import CudaEncoded
 from .products import launch_products
 from .sources import module_for
 from .workspace import available_bytes, working_bytes, workspace_bytes

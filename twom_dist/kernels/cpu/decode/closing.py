@@ -10,9 +10,9 @@ from math import prod
 import numpy as np
 
 from ....typing import Array, Uplo
-from ..encoded import SIDES
 from ..jit import inner, kernel
 from ..layout import as_parts, as_stack, whole_rows
+from ..planes import SIDES
 from ..threads import ranges, run_each
 
 # Side of the squares that are turned at a time: both fit the first cache.

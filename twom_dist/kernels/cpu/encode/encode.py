@@ -18,9 +18,9 @@ from ....typing import Array
 from ...statistics import RowStatistics
 from ..analysis.norms import column_factors
 from ..buffers import take_bytes
-from ..encoded import BYTE, DEPTH, GROUP, CpuEncoded, as_groups, as_whole
 from ..jit import kernel
 from ..layout import list_entries
+from ..planes import BYTE, DEPTH, GROUP, CpuEncoded, as_groups, as_whole
 from ..products.reduction import reduction_entry
 from ..threads import num_threads, ranges, run_each, scratch
 from ..tuning import QUANTISED

@@ -6,9 +6,9 @@ made entry by entry, without another thought of rows.
 
 import numpy as np
 
-from ..encoded import DEPTH, GROUP
 from ..hexagonal import nearest_points
 from ..jit import inner
+from ..planes import DEPTH, GROUP
 from .words import (
     EIGHT,
     ORDER_BYTES,

@@ -22,8 +22,8 @@ from ..analysis.norms import (
     square_sums_inner,
     squares_across,
 )
-from ..encoded import GROUP
 from ..jit import inner
+from ..planes import GROUP
 
 
 def scaling_of(

@@ -8,8 +8,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from ..encoded import DEPTH, GROUP
 from ..jit import inner, instructions
+from ..planes import DEPTH, GROUP
 from ..products.microkernel import Reducer, make_writer
 from .words import ORDER_BYTES
 

@@ -14,8 +14,8 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from ..encoded import DEPTH, GROUP
 from ..jit import instructions
+from ..planes import DEPTH, GROUP
 from ..products.microkernel import Writer
 
 # x' = sum_t word[t] 2^(30 t), |word[t]| <= 2^29 except the last.

@@ -9,8 +9,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from ..encoded import DEPTH, GROUP
 from ..jit import inner, instructions
+from ..planes import DEPTH, GROUP
 from .amx_steps import (
     ACROSS,
     LINE,

@@ -13,8 +13,8 @@ import numpy as np
 from llvmlite import ir
 from llvmlite.binding import initialize_native_asmparser
 
-from ..encoded import GROUP
 from ..jit import instructions
+from ..planes import GROUP
 
 # Bytes of a tile, and of a row of it.
 TILE, LINE = 1024, 64

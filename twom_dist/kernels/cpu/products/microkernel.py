@@ -18,8 +18,8 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from ..encoded import DEPTH, GROUP
 from ..jit import instructions
+from ..planes import DEPTH, GROUP
 from ..units import count_lanes, find_features
 
 # Rows of the left operand; half a group.

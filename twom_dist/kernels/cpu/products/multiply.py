@@ -7,7 +7,7 @@ import numpy as np
 from ....moduli import ResidueSystem, residue_system
 from ....typing import Array, Uplo
 from ...winograd import choose_levels
-from ..encoded import DEPTH, GROUP, SIDES, CpuEncoded, as_groups
+from ..planes import DEPTH, GROUP, SIDES, CpuEncoded, as_groups
 from ..threads import available_cores, num_threads
 from ..tuning import CROSSOVERS, MOST_CORES
 from ..units import count_lanes, has_amx, refuse_amx

@@ -6,9 +6,9 @@ import numpy as np
 
 from ....moduli import ResidueSystem
 from ....typing import Array
-from ..encoded import DEPTH, GROUP, CpuEncoded
 from ..jit import inner, kernel
 from ..layout import read_only
+from ..planes import DEPTH, GROUP, CpuEncoded
 from ..threads import num_threads, ranges, run_each
 from ..tuning import BLOCK_BYTES, LONGEST_SUM, TILES_BYTES
 from .amx import PAIR, multiply_strip, room_bytes

@@ -12,9 +12,9 @@ import numpy as np
 from ....moduli import ResidueSystem
 from ....typing import Array
 from ..buffers import empty
-from ..encoded import DEPTH, GROUP, CpuEncoded
 from ..jit import kernel
 from ..layout import read_only
+from ..planes import DEPTH, GROUP, CpuEncoded
 from ..threads import run_each
 from .modular import LONG, SHORT, join_long, join_short, sum_left, sum_right
 from .packed import cut_rows, multiply_quarter, product_table
