@@ -7,7 +7,7 @@ from tests.support.amx import run_amx
 from twom_dist.kernels.cpu import threads
 from twom_dist.kernels.cpu.decode import decode
 from twom_dist.kernels.cpu.encode import weighing
-from twom_dist.kernels.cpu.products import microkernel, multiply, packed
+from twom_dist.kernels.cpu.products import macrokernel, microkernel, multiply
 from twom_dist.kernels.cpu.products.amx_steps import CONFIGURATION
 from twom_dist.kernels.cpu.products.microkernel import Writer
 
@@ -19,9 +19,9 @@ def take(way):
     tiles = CONFIGURATION if way == "amx" else None
     changes = [
         (multiply, "select_tiles", lambda: tiles),
-        (packed, "LONGEST_SUM", 1 << 11),
-        (packed, "BLOCK_BYTES", 64 * 32),
-        (packed, "TILES_BYTES", 1 << 12),
+        (macrokernel, "LONGEST_SUM", 1 << 11),
+        (macrokernel, "BLOCK_BYTES", 64 * 32),
+        (macrokernel, "TILES_BYTES", 1 << 12),
     ]
     with ExitStack() as stack:
         for change in changes:

@@ -11,7 +11,7 @@ import pytest
 from tests.support.amx import run_amx
 from tests.support.cases import cases
 from twom_dist.kernels.cpu import units
-from twom_dist.kernels.cpu.products import multiply, packed
+from twom_dist.kernels.cpu.products import macrokernel, multiply
 from twom_dist.kernels.cpu.products.multiply import select_tiles
 from twom_dist.workers import diagnosis
 
@@ -66,7 +66,7 @@ def test_tiles_are_taken_where_they_are_granted_and_exact(
         return -1 if error else 0
 
     def be_off(*given):
-        packed.multiply_packed(*given)
+        macrokernel.multiply_packed(*given)
         given[3][-1, 0, -1, 0] += wrong
 
     libc, chosen = SimpleNamespace(syscall=syscall), (select_tiles, units.refuse_amx)

@@ -12,7 +12,7 @@ from ..threads import available_cores, num_threads
 from ..tuning import CROSSOVERS, MOST_CORES
 from ..units import count_lanes, has_amx, refuse_amx
 from .amx_steps import CONFIGURATION
-from .packed import multiply_packed
+from .macrokernel import multiply_packed
 from .quarters import multiply_in_quarters
 
 _NAMES = {16: "avx512-vnni", 8: "avx-vnni", 0: "vectors"}

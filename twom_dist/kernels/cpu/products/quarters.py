@@ -16,8 +16,8 @@ from ..jit import kernel
 from ..layout import read_only
 from ..planes import DEPTH, GROUP, CpuEncoded
 from ..threads import run_each
+from .macrokernel import cut_rows, multiply_quarter, product_table
 from .modular import LONG, SHORT, join_long, join_short, sum_left, sum_right
-from .packed import cut_rows, multiply_quarter, product_table
 
 _BYTES = GROUP * DEPTH
 
