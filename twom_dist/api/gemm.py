@@ -5,8 +5,8 @@ from typing import Any, Unpack
 from ..problem.call import Call, Terms
 from ..problem.choice import Choice
 from ..problem.options import OptionsDict
+from ..tiles.diagonal import Scaled
 from ..tiles.routine import ROUTINES
-from ..tiles.scaled import Scaled
 from ..typing import Op
 from .routine import of_two, type_by_letter
 from .types import Writable

@@ -5,8 +5,8 @@ from typing import Any, Unpack
 from ..problem.call import Call, Terms
 from ..problem.choice import Choice
 from ..problem.options import OptionsDict
+from ..tiles.diagonal import Scaled
 from ..tiles.routine import Routine
-from ..tiles.scaled import Scaled
 from ..typing import Op, Uplo
 from .routine import rank_2k, rank_k, type_by_letter
 from .types import Writable

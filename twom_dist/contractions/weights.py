@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..problem.choice import Choice
-from ..tiles.scaled import Scaled
+from ..tiles.diagonal import Scaled
 from .native import multiply_entries
 from .pair import Weights, contract_pair, is_weighed
 from .same_operand import UPDATES

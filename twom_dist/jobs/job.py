@@ -20,7 +20,7 @@ from ..problem.matrices import as_array
 from ..problem.problem import Problem, check_matrices, of_headers
 from ..store import StoredMatrix, Unfinished, find_unfinished, open_matrix, read_vector
 from ..store._location import parse_location
-from ..tiles.scaled import Scaled
+from ..tiles.diagonal import Scaled
 from ..typing import Array, as_flag
 from .watchdog import ask
 

@@ -3,8 +3,8 @@
 from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple, Self
 
+from ..tiles.diagonal import from_named, named
 from ..tiles.routine import Routine
-from ..tiles.scaled import from_named, named
 from ..typing import Op, Uplo
 from .choice import Choice
 

@@ -17,9 +17,9 @@ from ..kernels.family import Family
 from ..kernels.registry import check_method, engine_of
 from ..moduli import ResidueSystem
 from ..moduli.accuracy import AUTO_METHOD, NATIVE_METHOD, choose_system, counted_system
+from ..tiles.diagonal import Scaled, check_diagonal, scaled_row, scaling_by
 from ..tiles.routine import Routine
 from ..tiles.rows import Row
-from ..tiles.scaled import Scaled, check_diagonal, scaled_row, scaling_by
 from ..tiles.spec import Spec
 from ..typing import Array, Op, Uplo
 from .call import Call, Terms

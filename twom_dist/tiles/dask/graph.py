@@ -33,11 +33,11 @@ from ...errors import portable_errors
 from ...typing import Array, Cell, Side
 from .. import program
 from ..blocks import check_block, check_tile, unlike_chunks
+from ..diagonal import ScaledRow, as_entries
 from ..grid import Grid
 from ..interpreter import Findings, Line, lines
 from ..routine import PairBlock
 from ..rows import Row, Stream
-from ..scaled import ScaledRow, as_entries
 from ..spec import SIDES, Spec, is_straight, load_engine
 from .task_spec import Alias, List, Task, TaskRef
 
