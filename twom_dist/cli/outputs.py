@@ -161,7 +161,7 @@ def clean(folder: str, yes: bool, as_json: bool) -> None:
     The command that was stopped continues from them; when they are removed, it starts
     anew. Folders of running jobs stay, and what jobs have not made.
     """
-    from ..store.unfinished import list_leftovers
+    from ..store.work_folder import list_leftovers
 
     found = [_handle(place, yes) for place in list_leftovers(folder)]
     if as_json:
@@ -176,7 +176,7 @@ def clean(folder: str, yes: bool, as_json: bool) -> None:
 
 def _handle(place: Any, yes: bool) -> dict[str, Any]:
     """Describe what is left, and remove it if asked to and nothing is wrong."""
-    from ..store.unfinished import disk_bytes, remove_leftover
+    from ..store.work_folder import disk_bytes, remove_leftover
 
     times = []
     for path, *_ in os.walk(place.folder):

@@ -2,7 +2,7 @@
 
 from ._matrix import StoredMatrix, open_matrix, read_vector
 from .output import Output
-from .unfinished import Signs, Unfinished, find_unfinished
+from .work_folder import Signs, Unfinished, find_unfinished
 
 __all__ = [
     "Output",

@@ -37,7 +37,7 @@ if __name__ == "__main__":
 LATE = """
 import sys
 from twom_dist.cli import main
-from twom_dist.store import unfinished
+from twom_dist.store import work_folder
 
 def publish(*arguments):
     print("before", flush=True)
@@ -46,7 +46,7 @@ def publish(*arguments):
     print("after", flush=True)
     sys.stdin.readline()
 
-give_its_name, unfinished.publish = unfinished.publish, publish
+give_its_name, work_folder.publish = work_folder.publish, publish
 main()
 """
 
