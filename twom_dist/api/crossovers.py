@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..auto import kept, table
+from ..auto import chip_files, table
 from ..auto.chips import chip_of
 from ..auto.choose import KINDS, forget
 from ..errors import EngineUnavailableError
@@ -107,7 +107,7 @@ def tune(engine: EngineName = "auto") -> Crossovers:
             name = "cpu"
     get_engine(name)
     chip = chip_of(name)
-    kept.check_folder(chip)
+    chip_files.check_folder(chip)
     xp, wait = _library(name)
     sizes, measured, left = {}, [], SECONDS
     for i, (routine, dtype) in enumerate(KINDS):
@@ -123,7 +123,7 @@ def tune(engine: EngineName = "auto") -> Crossovers:
             {"routine": routine, "dtype": dtype, "n": n, "native": x, "int8": y}
             for n, (x, y) in sorted(found.items())
         ]
-    path = kept.write(chip, date.today().isoformat(), sizes, measured)
+    path = chip_files.write(chip, date.today().isoformat(), sizes, measured)
     forget()
     return Crossovers(chip.name, sizes, str(path))
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..config import setting, size_setting
 from ..kernels.limits import Shape
-from . import kept, table
+from . import chip_files, table
 from .chips import Chip, chip_of
 from .table import Crossover
 
@@ -113,7 +113,8 @@ def _find_measured(chip: Chip, routine: str, dtype: np.dtype[Any]) -> Crossover 
     rule = _MADE_OF.get(routine, routine)
     if rule == "herk" and dtype.kind == "f":
         rule = "syrk"
-    return kept.find(chip, rule, dtype.name) or table.look_up(chip, rule, dtype.name)
+    name = dtype.name
+    return chip_files.find(chip, rule, name) or table.look_up(chip, rule, name)
 
 
 def tell_sizes(chip: Chip) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from dask.system import CPU_COUNT
 
-from ..auto import kept
+from ..auto import chip_files
 from ..auto.chips import chip_of
 from ..auto.choose import tell_sizes
 from ..errors import INSTALL_CUDA, EngineUnavailableError, TwomError
@@ -190,7 +190,7 @@ def _multiply(a: Any, b: Any, engine: EngineName) -> Any:
 def check_sizes(engine: EngineName) -> Iterator[Finding]:
     """Say from which sizes on "auto" takes int8, and if they were measured here."""
     chip = chip_of(engine)
-    told = kept.read(chip)
+    told = chip_files.read(chip)
     since = f"measured on {told['date']}" if told else "not measured"
     advice = "" if told else "Run twom-dist tune to measure"
     found = f"{chip.name}, {since}: {tell_sizes(chip)}"

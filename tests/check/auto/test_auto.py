@@ -12,7 +12,7 @@ import twom_dist as td
 from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.strategies import random_matrix
-from twom_dist.auto import chips, choose, kept
+from twom_dist.auto import chip_files, chips, choose
 from twom_dist.errors import EngineUnavailableError, PlanError
 
 BELOW = "twom-dist.blas-below"
@@ -105,7 +105,7 @@ def folder(tmp_path):
 
 def measured(chip, sizes, date="2026-01-02"):
     """Keep sizes as if they had been measured on a chip."""
-    path = kept.write(chip, date, sizes, [])
+    path = chip_files.write(chip, date, sizes, [])
     choose.forget()
     return path
 
@@ -145,7 +145,7 @@ def test_what_cannot_be_used_is_as_if_it_were_not_there(folder, spoilt):
     # What is there is read once.
     other = CHIP._replace(capability=-len(text))
     path.write_text(text)
-    assert kept.read(other) is None
+    assert chip_files.read(other) is None
     assert is_native(other, "gemm", 300, 300, 300)
 
 
