@@ -19,9 +19,9 @@ from .analysis.norms import choose_exponents, finite_exponents
 from .analysis.octaves import multiply_octaves, octaves
 from .analysis.rows import measure
 from .buffers import empty
-from .decode.closing import close_tiles, mirror_tiles
 from .decode.decode import decode_tile
 from .decode.mirrors import fill_mirrors
+from .decode.triangles import close_tiles, mirror_tiles
 from .encode.encode import encode_rows
 from .fused_gemm import gemm_fused
 from .jit import announce_compilation, kernel

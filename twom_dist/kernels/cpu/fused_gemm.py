@@ -14,9 +14,9 @@ from ..nonfinite import apply_nonfinite, find_nonfinite
 from ..statistics import RowStatistics
 from .analysis.norms import finite_exponents
 from .buffers import take_bytes
-from .decode.closing import row_closer
 from .decode.decode import BAND, decode_tile
 from .decode.mirrors import fill_mirrors, fill_rows, mirror_table
+from .decode.triangles import row_closer
 from .encode.encode import encode_rows
 from .planes import BYTE, SIDES, as_whole
 from .products.multiply import multiply_planes
