@@ -13,7 +13,7 @@ from ....typing import Array
 from ..jit import inner, kernel
 from ..layout import read_only
 from ..products.reduction import multiplier, reduce_sum
-from ..products.turning import SIDE, turn_four, turn_one
+from ..products.transpose import SIDE, turn_four, turn_one
 from ..threads import run_each
 
 # Side of the squares that are turned: whole lines of the cache are read and written.

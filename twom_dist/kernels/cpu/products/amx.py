@@ -23,7 +23,7 @@ from .amx_steps import (
     zero_sums,
 )
 from .microkernel import BIAS, Reducer, Writer
-from .turning import turn_words
+from .transpose import turn_words
 
 # Words along k that a tile holds.
 _WORDS = 16
