@@ -6,7 +6,7 @@ from unittest import mock
 from tests.support.amx import run_amx
 from twom_dist.kernels.cpu import threads
 from twom_dist.kernels.cpu.decode import decode
-from twom_dist.kernels.cpu.encode import weighing
+from twom_dist.kernels.cpu.encode import weighted_sums
 from twom_dist.kernels.cpu.products import macrokernel, microkernel, multiply
 from twom_dist.kernels.cpu.products.amx_steps import CONFIGURATION
 from twom_dist.kernels.cpu.products.microkernel import Writer
@@ -35,7 +35,8 @@ def take(way):
 def half_vectors(features):
     """Have what is compiled meanwhile use vectors of AVX without VNNI."""
     changes = [
-        *((t, "make_writer", lambda b: Writer(b, 8)) for t in (microkernel, weighing)),
+        (microkernel, "make_writer", lambda b: Writer(b, 8)),
+        (weighted_sums, "make_writer", lambda b: Writer(b, 8)),
         (microkernel, "find_features", lambda: features),
         (microkernel, "count_lanes", lambda: 0),
     ]

@@ -8,7 +8,7 @@ import pytest
 from numba import intp, njit
 
 from tests.support.cpu_ways import half_vectors
-from twom_dist.kernels.cpu.encode.weighing import PLANES, weigh_lines
+from twom_dist.kernels.cpu.encode.weighted_sums import PLANES, weigh_lines
 from twom_dist.kernels.cpu.planes import as_groups
 from twom_dist.kernels.cpu.products import microkernel
 from twom_dist.kernels.cpu.products.microkernel import GROUP, ROWS, WIDEST

@@ -26,7 +26,7 @@ from ..threads import num_threads, ranges, run_each, scratch
 from ..tuning import QUANTISED
 from .quantise import COPY, quantise_lines
 from .scale import find_factors, numbers_of, scaling_of
-from .weighing import weigh_bytes
+from .weighted_sums import weigh_bytes
 from .words import WORD_BITS
 
 # Lines of 16 rows by four columns whose words stay in L1 until planes are made of them.
