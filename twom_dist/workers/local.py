@@ -225,7 +225,7 @@ def local_cluster(
     """
     from distributed import Client, LocalCluster
 
-    from .starting import close_pages, guarded_start, private_folder
+    from .startup import close_pages, guarded_start, private_folder
 
     found = choose_gpus(gpus, n_workers)
     local = choose_workers(n_workers, threads_per_worker, memory_limit, gpus=found)
