@@ -62,7 +62,7 @@ EXPECTED = (
     Skips("tests/run/slurm/", 1, _has_no_slurm),
     Skips("tests/nightly/batch/test_slurm_jobs.py", 4, _has_no_slurm),
     Skips("tests/run/commands/test_scripts.py", 1, _program("shellcheck")),
-    Skips("tests/check/store/test_store_unfinished.py", 3, lambda: os.geteuid() != 0),
+    Skips("tests/check/store/test_store_work_folder.py", 3, lambda: os.geteuid() != 0),
     Skips("tests/check/workers/test_local_cluster.py", 1, _package("dask_cuda")),
     # Torch and JAX take gigabytes.
     Skips("tests/check/interop/test_exchange.py", 2, _package("torch", "jax")),
