@@ -3,9 +3,11 @@
 import asyncio
 import sys
 from contextlib import suppress
+from math import inf
 from typing import Any
 
 from dask.system import CPU_COUNT
+from dask.utils import parse_bytes
 
 from ..config import choice_setting, flag_setting
 from ..errors import ArgumentError, warn_caller
@@ -81,10 +83,28 @@ def _as_connected(client: Any, on_devices: bool) -> Cluster:
     told = client._scheduler_identity
     count = told.get("n_workers", 0)
     if not count:
-        return Cluster()
+        return _as_scaled(client.cluster, on_devices)
     limit = None if on_devices else told["total_memory"] // count or None
     threads = max(1, told["total_threads"] // count)
     return Cluster(count, threads, MemoryBudget(limit))
+
+
+def _as_scaled(cluster: Any, on_devices: bool) -> Cluster:
+    """Describe the workers that an adaptive cluster is to start, by its settings.
+
+    Of how many it may start it says nothing if that is without a bound.
+    """
+    most = getattr(getattr(cluster, "_adaptive", None), "maximum", 1)
+    options = (getattr(cluster, "new_spec", None) or {}).get("options", {})
+    # Left out, null, "auto", or a number; memory may have a unit.
+    threads, limit = options.get("nthreads"), options.get("memory_limit")
+    if on_devices or limit in (None, "auto"):
+        limit = 0
+    return Cluster(
+        int(most) if 1 <= most < inf else 1,
+        threads or 1,
+        MemoryBudget(parse_bytes(limit) or None),
+    )
 
 
 def list_workers(client: Any) -> list[dict[str, Any]]:

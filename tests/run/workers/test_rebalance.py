@@ -19,9 +19,9 @@ __all__ = ["slow_tiles"]
 A, B = random_matrix(100, 20), random_matrix(20, 100, seed=1)
 
 
-def of_threads(*threads, first=0):
+def of_threads(*threads, first=0, memory=0):
     found = enumerate(threads, start=first)
-    options = {"host": "127.0.0.1", "memory_limit": 0}
+    options = {"host": "127.0.0.1", "memory_limit": memory}
     return {i: {"cls": Worker, "options": options | {"nthreads": n}} for i, n in found}
 
 
@@ -35,7 +35,8 @@ def start(*threads):
         SpecCluster(workers=workers, scheduler=scheduler, silence_logs=50) as cluster,
         Client(cluster) as client,
     ):
-        client.wait_for_workers(len(threads))
+        if threads:
+            client.wait_for_workers(len(threads))
         # The first product of a client brings the plugin.
         td.gemm(x := da.zeros((2, 2)), x)
         yield cluster
@@ -66,6 +67,26 @@ def test_workers_that_come_late_get_their_share():
         cluster.worker_spec.update(of_threads(1, 1, first=2))
         cluster.sync(cluster._correct_state)
         assert min(count(product)) >= 10
+
+
+def test_names_do_not_change_with_the_workers():
+    with start(1, 1) as cluster:
+        first = begin()
+        # The plan has less memory for encoded tiles.
+        cluster.worker_spec.update(of_threads(1, 1, first=2, memory=2**30))
+        cluster.sync(cluster._correct_state)
+        assert begin().name == first.name
+
+
+def test_plans_before_the_first_worker_count_those_to_come():
+    with start() as cluster:
+        options = {"nthreads": 2, "memory_limit": "2 GiB"}
+        cluster.new_spec = {"cls": Worker, "options": options}
+        cluster.adapt(minimum=0, maximum=3)
+        x = da.zeros((64, 64), chunks=8)
+        found = td.plan(td.gemm, x, x).cluster
+        assert (found.workers, found.threads) == (3, 2)
+        assert found.memory.limit == 2**31
 
 
 def test_a_slow_worker_does_not_set_the_time():

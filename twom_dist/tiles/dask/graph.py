@@ -23,6 +23,7 @@ Keys are ``twom-<stage>-<token>`` with
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from operator import getitem
 from typing import Any, NamedTuple
@@ -53,9 +54,13 @@ Key = tuple[Any, ...]
 
 
 def result_name(spec: Spec, *parts: Any) -> str:
-    """Name the result deterministically from everything that defines it."""
+    """Name the result deterministically from all that its bits and tasks depend on.
+
+    The bytes that workers keep of encoded tiles change neither, so that what has been
+    persisted is found again when other workers have come.
+    """
     stage = UPDATE if spec.routine.triangle else PRODUCT
-    return f"{stage}-{tokenize(spec, *parts)}"
+    return f"{stage}-{tokenize(replace(spec, cache_bytes=0), *parts)}"
 
 
 class TileTask(Task):
