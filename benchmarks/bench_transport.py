@@ -5,18 +5,25 @@ Connections by TCP and by TLS, each in dask's messages and by ours
 task on one worker reads blocks that lie on the other, so that a block has arrived when
 all of it has been read. Rates are those of 64 MiB, or of one larger block, in as many
 blocks of ``--sizes`` MiB as that takes; seconds of CPU are those of both workers, and
-stops the longest of either event loop.
+stops the longest of either event loop. With ``--apart``, as root, the second worker is
+in a network namespace of its own, as on another host.
 
     python benchmarks/bench_transport.py --sizes 1,4,16,64,1024 --repeats 9
 """
 
 import asyncio
+import os
+import pickle
+import subprocess
+import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import dask
@@ -71,10 +78,70 @@ def longest_stop(dask_worker: Any) -> float:
 
 
 @contextmanager
-def start(secure: bool, transport: str) -> Iterator[Any]:
-    """Start two workers; the current client is the one made here."""
-    given = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "memory_limit": 0}
-    with start_client(2, security=secure or None, **given) as client:
+def make_namespace() -> Iterator[tuple[str, str, list[str]]]:
+    """Make a network namespace, as root: return addresses here and there, and a prefix.
+
+    The prefix runs a command there.
+    """
+    name, link = f"twom-{os.getpid()}", f"twom{os.getpid() % 10**6}"
+    here, there = "10.203.77.1", "10.203.77.2"
+    ip = partial(subprocess.run, check=True, capture_output=True)
+    ip(["ip", "netns", "add", name])
+    try:
+        ip(f"ip link add {link} type veth peer name {link}b netns {name}".split())
+        ip(f"ip addr add {here}/24 dev {link}".split())
+        ip(f"ip link set {link} up".split())
+        ip(f"ip -n {name} addr add {there}/24 dev {link}b".split())
+        ip(f"ip -n {name} link set {link}b up".split())
+        ip(f"ip -n {name} link set lo up".split())
+        yield here, there, ["ip", "netns", "exec", name]
+    finally:
+        ip(["ip", "netns", "del", name])
+
+
+WORKER = """
+import asyncio, logging, pickle, sys
+from distributed import Worker
+logging.getLogger("distributed").setLevel(logging.CRITICAL)
+async def main(scheduler, host, path):
+    security = pickle.load(open(path, "rb"))
+    options = {"host": host, "nthreads": 1, "memory_limit": 0, "security": security}
+    async with Worker(scheduler, dashboard=False, **options) as worker:
+        await worker.finished()
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@contextmanager
+def start_there(client: Any, host: str, prefix: list[str]) -> Iterator[None]:
+    """Start a worker by a command that runs others."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "security"
+        path.write_bytes(pickle.dumps(client.security))
+        command = [*prefix, sys.executable, "-c", WORKER, client.scheduler.address]
+        process = subprocess.Popen([*command, host, str(path)])
+        try:
+            client.wait_for_workers(2, timeout=60)
+            yield
+        finally:
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def start(secure: bool, transport: str, apart: Any = None) -> Iterator[Any]:
+    """Start two workers; the current client is the one made here.
+
+    `apart`: addresses and a prefix from `make_namespace`, where the second one is.
+    """
+    here, there, prefix = apart or ("127.0.0.1", "", [])
+    given = {"host": here, "dashboard_address": "127.0.0.1:0", "memory_limit": 0}
+    count = 1 if apart else 2
+    with ExitStack() as stack:
+        own = start_client(count, security=secure or None, **given)
+        client = stack.enter_context(own)
+        if apart:
+            stack.enter_context(start_there(client, there, prefix))
         with dask.config.set({"twom-dist.transport": transport}):
             ensure_plugins()
         client.run(take_all)
@@ -99,7 +166,10 @@ def move(client: Any, nbytes: int, gpu: bool) -> tuple[float, float, float]:
 
 def bench_transport(report: Report, args: Namespace) -> None:
     with ExitStack() as stack:
-        clients = {name: stack.enter_context(start(*x)) for name, x in WAYS.items()}
+        apart = stack.enter_context(make_namespace()) if args.apart else None
+        clients = {
+            name: stack.enter_context(start(*x, apart)) for name, x in WAYS.items()
+        }
         for size in args.sizes:
             nbytes = int(size * 2**20)
             calls = {
@@ -117,6 +187,7 @@ def bench_transport(report: Report, args: Namespace) -> None:
             report.add(
                 "transport",
                 mib=size,
+                apart=args.apart,
                 gb_per_second=rates,
                 cpu_seconds_per_gb=each,
                 seconds=seconds,
@@ -126,4 +197,11 @@ def bench_transport(report: Report, args: Namespace) -> None:
 
 
 if __name__ == "__main__":
-    run(__doc__, bench_transport, sizes=[1.0, 4.0, 16.0, 64.0], repeats=9, gpu=False)
+    run(
+        __doc__,
+        bench_transport,
+        sizes=[1.0, 4.0, 16.0, 64.0],
+        repeats=9,
+        gpu=False,
+        apart=False,
+    )

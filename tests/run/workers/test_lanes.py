@@ -9,6 +9,7 @@ from threading import Thread, active_count
 from threading import enumerate as list_threads
 
 import numpy as np
+import psutil
 import pytest
 
 from tests.support import transport
@@ -264,3 +265,26 @@ def test_a_sender_that_has_gone_leaves_no_block_nor_a_server_a_sender(server):
         push(lanes, draw(1000))
     with pytest.raises(OSError, match="refused"):
         Lanes(offers)
+
+
+def count_held():
+    process = psutil.Process()
+    return process.num_fds(), process.num_threads(), process.memory_info().rss
+
+
+def test_ten_thousand_blocks_leave_nothing(server):
+    lanes, blocks = Lanes(server.offer(2)), [draw(2**16 + i) for i in range(50)]
+
+    def carry(rounds):
+        for _ in range(rounds):
+            for ticket, block in zip(push(lanes, *blocks), blocks, strict=True):
+                assert same_bits(server.take(ticket), block)
+
+    carry(20)
+    files, threads, rss = count_held()
+    carry(200)
+    found = count_held()
+    assert found[0] <= files
+    assert found[1] <= threads
+    assert found[2] <= rss + 8 * 2**20
+    lanes.close()
