@@ -5,7 +5,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from dask.utils import parse_bytes
+import dask
+from dask.utils import format_bytes, parse_bytes
 
 from ..errors import MemoryLimitError, PlanError, shown
 from ..jobs import budget_for_job
@@ -202,6 +203,10 @@ def _plan_one(posed: Problem, chunks: ChunksLike | None, cluster: Cluster) -> Pl
         raise refusal from None
 
 
+# Times that a peak is as large as one of which a note tells.
+_FAR_LESS = 1.5
+
+
 def _plan_lazy(posed: Problem, call: Call, cluster: Cluster) -> Plan:
     """Plan the product of dask arrays, or the first of stacks, as they are chunked."""
     from ..run.lazy import align, plan_aligned
@@ -216,7 +221,20 @@ def _plan_lazy(posed: Problem, call: Call, cluster: Cluster) -> Plan:
     if posed.stack:
         posed = next(list_matrices(posed))
     left, right, *_ = align(posed)
-    return plan_aligned(posed.spec, Inputs(left, right), cluster)
+    inputs = Inputs(left, right)
+    found = plan_aligned(posed.spec, inputs, cluster)
+    if found.streams or posed.spec.empty or inputs.sources is None:
+        return found
+    with dask.config.set({"twom-dist.inputs": "stream"}):
+        other = plan_aligned(posed.spec, inputs, cluster, strict=False)
+    if other.memory.total * _FAR_LESS > found.memory.total:
+        return found
+    size = format_bytes(other.memory.total)
+    reads = f"{other.describe_reads()}, and up to 4 times to be scaled"
+    note = (
+        f"with twom-dist.inputs set to 'stream' the peak is {size}: inputs are {reads}"
+    )
+    return replace(found, notes=(*found.notes, note + reads))
 
 
 def _tiles(

@@ -279,7 +279,7 @@ class Plan:
             ("int8 products", products),
             ("workers", self._show_workers()),
             *([] if self._in_tasks else [("idle workers", f"{self.idle_workers}")]),
-            *([("inputs", self._show_reads())] if self.streams else []),
+            *([("inputs", self.describe_reads())] if self.streams else []),
             *([("chunks", cuts)] if self.chunk_reads > 1 else []),
             ("moved", f"{format_bytes(self.bytes_moved)}, {what}"),
             ("peak of a worker", self._show_peak()),
@@ -322,7 +322,8 @@ class Plan:
             return peak
         return f"{peak}; {least} if tiles of C leave as they are made"
 
-    def _show_reads(self) -> str:
+    def describe_reads(self) -> str:
+        """Say how often tasks read, or make, the inputs that they multiply."""
         (mt, nt, _), triangle = self.tiles, self.spec.routine.triangle
         times = f"{nt} times" if triangle or mt == nt else f"A {nt} times, B {mt} times"
         times = "once" if mt == nt == 1 else times

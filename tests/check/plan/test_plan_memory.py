@@ -4,7 +4,10 @@ import json
 from functools import partial
 
 import dask
+import dask.array as da
+import numpy as np
 import zarr
+from dask.utils import format_bytes
 
 import twom_dist as td
 from tests.support.advice import MIB, SIDE, advised, memory_for, plan, room
@@ -46,6 +49,20 @@ def test_inputs_are_held_if_they_fit_beside_the_result():
         assert found.streams == streams
         assert (found.peak_worker_bytes <= usable) == whole
         assert found.least_worker_bytes <= usable
+
+
+def test_plans_of_lazy_inputs_say_what_making_these_again_would_take():
+    x = da.ones((1024, 1024), chunks=128)
+    found = td.plan(td.gemm, x, x + 1)
+    with dask.config.set(STREAM):
+        other = td.plan(td.gemm, x, x + 1)
+    assert other.peak_worker_bytes < found.peak_worker_bytes / 2
+    (note,) = found.notes
+    assert format_bytes(other.peak_worker_bytes) in note
+    assert "8 times" in note
+    # Arrays in memory cannot be made again.
+    held = da.from_array(np.ones((1024, 1024)), chunks=128)
+    assert td.plan(td.gemm, held, held).notes == other.notes == ()
 
 
 @cases("routine", ROUTINES)
