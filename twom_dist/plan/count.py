@@ -70,8 +70,8 @@ class _Counting:
 
     def pair_blocks(self) -> Iterable[PairBlock]:
         grid, routine = self.grid, self._spec.pair_routine
-        count = routine.count_pair_blocks(grid.mt, grid.nt, self._spec.sweep)
-        return self._each([(routine.pair_blocks(1, 1, (0, 0))[0], count)])
+        count = routine.count_pair_blocks(grid.mt, grid.nt, grid.pair_block)
+        return self._each([(routine.pair_blocks(1, 1, grid.pair_block)[0], count)])
 
     def row(self, line: Line, steps: range, shifts: Any) -> range:
         return steps

@@ -20,9 +20,6 @@ from .show import name_count
 from .split import Split, choose_splits, needed_rows
 from .sweeps import list_sweeps, planes_bytes, tiles_of_panel
 
-# Analysis tasks per thread. Inputs are created on as many workers, each of which
-# analyses a few strips.
-STRIPS_PER_THREAD = 2
 # Encoded tiles that a CPU worker of limited memory keeps, as a share of its inputs and
 # results. With all of them 3000 x 1500 times 1500 x 3000 in tiles of 500 took 1.8 times
 # the memory of ``@`` on two workers, and with these 1.4 times, in the same time
@@ -66,6 +63,8 @@ def make_plan(
                 held = predict(0)
                 most = min(most, int(KEPT_SHARE * (held.inputs + held.outputs)))
             fitted = _fit_memory(predict, cluster, most, leaving)
+        if any(fitted.sweep):
+            grid = replace(grid, pair_block=fitted.sweep)
         idle, worker_grid, held_fraction = _share(grid, split, cluster.workers)
         plan = Plan(
             spec=replace(spec, cache_bytes=fitted.kept or 0, sweep=fitted.sweep),
@@ -105,17 +104,28 @@ def _cut(
 
 
 def share_look(grid: Grid, spec: Spec, cluster: Cluster) -> Grid:
-    """Return the same with strips: enough of them for every thread."""
+    """Return the same, cut for the look: a strip, and pairs, for each thread."""
     lines = grid.nt if spec.same_operand else grid.mt + grid.nt
     # Threads of a worker share its GPU.
     slots = cluster.workers * (1 if spec.engine == "cuda" else cluster.threads)
-    tasks = 1 if slots == 1 else STRIPS_PER_THREAD * slots
     ends = grid.panels
     if spec.engine == "cuda":
         # Panels are short there, and chunks on a device are no tasks' own.
         ends = tuple((x[0][0][0], x[-1][-1][1]) for x in grid.layers)
-    strips = cut_strips(ends, max(1, lines * grid.kt // tasks))
-    return replace(grid, strips=strips)
+    each = -(-slots // (lines * len(ends)))
+    strips = cut_strips(ends, -(-max(hi - lo for lo, hi in ends) // each))
+    block = spec.sweep if any(spec.sweep) else _share_pairs(grid, spec, slots)
+    return replace(grid, strips=strips, pair_block=block)
+
+
+def _share_pairs(grid: Grid, spec: Spec, slots: int) -> tuple[int, int]:
+    """Choose blocks of pairs, one for each slot of a layer, of the fewest edges."""
+    count = -(-slots // len(grid.layers))
+    if spec.pair_routine.triangle:
+        # Half of them have no pairs.
+        count *= 2
+    cuts = ((x, min(grid.nt, -(-count // x))) for x in range(1, grid.mt + 1))
+    return min(((-(-grid.mt // x), -(-grid.nt // y)) for x, y in cuts), key=sum)
 
 
 def _share(

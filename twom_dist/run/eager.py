@@ -194,7 +194,8 @@ class Views:
         return self._spec.routine.cells(self.grid.mt, self.grid.nt, self._spec.uplo)
 
     def pair_blocks(self) -> Iterable[PairBlock]:
-        return self._spec.pair_routine.pair_blocks(self.grid.mt, self.grid.nt, (0, 0))
+        grid, routine = self.grid, self._spec.pair_routine
+        return routine.pair_blocks(grid.mt, grid.nt, grid.pair_block)
 
     def row(self, line: Line, steps: range, shifts: Sequence[Any] | None) -> Row:
         (side, i), own = line, slice(steps.start, steps.stop)

@@ -25,6 +25,8 @@ class Grid:
     layers: tuple[tuple[Part, ...], ...]
     # Tiles along k of a row that one task looks at; by default the panels
     strips: tuple[Panel, ...] = ()
+    # Rows and columns of tiles whose pairs one task bounds
+    pair_block: tuple[int, int] = (1, 1)
     # Where the tiles along k stand in the matrices; by default as they come
     order: tuple[int, ...] = ()
 

@@ -75,8 +75,8 @@ class Analyser(Protocol):
     ) -> tuple[Sequence[Value] | None, Mapping[Line, Any]]:
         """Return the shifts, or None without any, and what of `before` still holds.
 
-        `before`: measurements of the rows as stored. Shifts that are known invalidate
-        all of it; while they are unknown, all of it is returned.
+        `before`: measurements of the strips of rows as stored. Shifts that are known
+        invalidate all of it; while they are unknown, all of it is returned.
         """
         ...
 

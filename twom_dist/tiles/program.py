@@ -4,8 +4,7 @@ Stages make all decisions that depend on the entries of the matrices, so that ea
 products, graphs and plans all run these lines, each with an `Interpreter` of its own.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..typing import Cell
 from . import cells, stages
@@ -34,7 +33,7 @@ def look(ex: Analyser, spec: Spec) -> Findings:
     if not spec.looks:
         return Findings(spec)
     shifts: Shifts = None
-    seen: Mapping[Line, Any] = {}
+    seen: Mapping[Line, list[Value]] = {}
     if spec.equilibrate:
         seen = {x: measure(ex, spec, x, columns=True) for x in lines(ex, spec)}
         shifts, seen = ex.decide(choose_shifts(ex, spec, seen), seen)
@@ -42,7 +41,7 @@ def look(ex: Analyser, spec: Spec) -> Findings:
         return Findings(spec, shifts)
     if shifts is not None or not seen:
         seen = {x: measure(ex, spec, x, shifts, seen.get(x)) for x in lines(ex, spec)}
-    measured = ex.settle({x: whole for x, (whole, _) in seen.items()})
+    measured = ex.settle({x: add_strips(ex, x, seen[x]) for x in lines(ex, spec)})
     return Findings(choose_moduli(ex, spec, shifts, measured), shifts, measured)
 
 
@@ -51,18 +50,17 @@ def measure(
     spec: Spec,
     line: Line,
     shifts: Shifts = None,
-    before: Any = None,
+    before: Sequence[Value] | None = None,
     columns: bool = False,
-) -> tuple[Value, list[Value]]:
-    """Find the largest exponents over all of k, then exact sums.
+) -> list[Value]:
+    """Find the largest exponents over all of k, then exact sums of each strip.
 
-    Returns findings for whole rows and for each strip; `before`: those without shifts;
-    `columns`: whether to look at columns, too.
+    `before`: those without shifts; `columns`: whether to look at columns, too.
     """
     scan = stages.scan_strip if columns else stages.row_sums
     again = () if shifts is None else ("shifted",)
-    rows, whole = strips(ex, line, shifts), None
-    old = [None] * len(rows) if before is None else before[1]
+    rows, largest = strips(ex, line, shifts), None
+    old = [None] * len(rows) if before is None else before
     given = enumerate(zip(rows, old, strict=True))
     parts = [((*line, s, *again), *x) for s, x in given]
     if len(parts) > 1:
@@ -70,18 +68,21 @@ def measure(
             ex.call("largest", at, stages.largest_exponents, spec, *x)
             for at, *x in parts
         ]
-        whole = ex.gather("largest", (*line, *again), stages.combine_largest, largest)
-    sums = [ex.call("sums", at, scan, spec, x, whole, y) for at, x, y in parts]
-    return ex.gather("sums", (*line, *again), stages.add_sums, sums), sums
+    return [ex.call("sums", at, scan, spec, x, largest, y) for at, x, y in parts]
+
+
+def add_strips(ex: Analyser, line: Line, parts: Sequence[Value]) -> Value:
+    """Add the sums of all strips of a row of tiles."""
+    return ex.gather("sums", line, stages.add_sums, parts)
 
 
 def choose_shifts(
-    ex: Analyser, spec: Spec, seen: Mapping[Line, tuple[Value, list[Value]]]
+    ex: Analyser, spec: Spec, seen: Mapping[Line, list[Value]]
 ) -> list[Value]:
     """Choose e for each tile along k, from the extreme exponents of all columns."""
     columns: list[list[Value]] = []
     for side in spec.sides:
-        of_lines = [seen[side, i][1] for i in ex.lines(side, wanted=False)]
+        of_lines = [seen[side, i] for i in ex.lines(side, wanted=False)]
         parts, combine = enumerate(zip(*of_lines, strict=True)), stages.combine_columns
         columns.append([ex.gather("columns", (side, s), combine, x) for s, x in parts])
     sizes, take = ex.grid.k, stages.take_shifts
@@ -160,5 +161,5 @@ def scale(ex: Interpreter, spec: Spec, found: Findings, line: Line) -> Value:
         (row,) = strips(ex, line, found.shifts)
         return ex.call("exponents", (*line, 0), stages.scale_in_one, found.spec, row)
     else:
-        measured, _ = measure(ex, spec, line, found.shifts)
+        measured = add_strips(ex, line, measure(ex, spec, line, found.shifts))
     return ex.call("exponents", line, stages.choose_exponents, found.spec, measured)

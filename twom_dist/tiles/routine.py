@@ -65,8 +65,8 @@ class Routine:
         lower = [(i, j) for i in range(mt) for j in range(i + 1)]
         return [(j, i) for i, j in lower] if uplo == "upper" else lower
 
-    def pair_blocks(self, mt: int, nt: int, sweep: Cell) -> list[PairBlock]:
-        """Group all pairs of rows of op(A) and columns of op(B) by what sweeps take.
+    def pair_blocks(self, mt: int, nt: int, size: Cell) -> list[PairBlock]:
+        """Group all pairs of rows of op(A) and columns of op(B) in blocks.
 
         Examples
         --------
@@ -75,7 +75,7 @@ class Routine:
         [('left', 0)] [('right', 0), ('right', 1)] [(0, 0), (0, 1)]
         [('left', 0)] [('right', 2)] [(0, 0)]
         """
-        rows, columns = (max(1, x) for x in sweep)
+        rows, columns = size
         groups: dict[Cell, list[Cell]] = {}
         for cell in self.cells(mt, nt):
             for i, j in self.pairs(*cell):
@@ -89,17 +89,17 @@ class Routine:
             found.append(PairBlock(left, [(other, j) for j in y], places))
         return found
 
-    def count_pair_blocks(self, mt: int, nt: int, sweep: Cell) -> int:
+    def count_pair_blocks(self, mt: int, nt: int, size: Cell) -> int:
         """Count these groups.
 
         Examples
         --------
         >>> ROUTINES["gemm"].count_pair_blocks(1, 3, (1, 2))
         2
-        >>> ROUTINES["herk"].count_pair_blocks(2, 2, (0, 0))
+        >>> ROUTINES["herk"].count_pair_blocks(2, 2, (1, 1))
         3
         """
-        rows, columns = (max(1, x) for x in sweep)
+        rows, columns = size
         if not self.triangle or self.sums:
             return -(-mt // rows) * -(-nt // columns)
         last = (min(i + rows, mt) - 1 for i in range(0, mt, rows))

@@ -45,11 +45,14 @@ def combine_largest(parts: Sequence[Array]) -> Array:
 
 
 def row_sums(
-    spec: Spec, row: Row, largest: Array | None, before: RowStatistics | None = None
+    spec: Spec,
+    row: Row,
+    largest: Sequence[Array] | None,
+    before: RowStatistics | None = None,
 ) -> RowStatistics:
     """Sum the rows' squares, and what else chooses moduli, if these are open: exactly.
 
-    `largest`: exponents over all of k; None if the row is all of it.
+    `largest`: exponents of all strips; None if the row is all of k.
     """
     if before is not None and row.shifts_of(0, spec) is None:
         return before._replace(columns=None)
@@ -62,23 +65,26 @@ _BY_ENTRIES: tuple[Ask, ...] = ("squares", "totals", "octaves")
 
 
 def _measure_tiles(
-    spec: Spec, row: Row, largest: Array | None, asks: tuple[Ask, ...]
+    spec: Spec, row: Row, largest: Sequence[Array] | None, asks: tuple[Ask, ...]
 ) -> list[RowStatistics]:
     """Measure the tiles of a row, one by one."""
-    if largest is None and asks and len(row.steps) > 1:
-        largest = largest_exponents(spec, row)
+    whole = None
+    if largest is not None:
+        whole = combine_largest(largest)
+    elif asks and len(row.steps) > 1:
+        whole = largest_exponents(spec, row)
     measure, bits = load_engine(spec).measure, norm_bits(spec.k)
 
     def one(step: int) -> RowStatistics:
         # Nothing refers to a tile of a stream once its sums are known.
         x, e = row.view_shifted(step, spec)
-        return measure(x, bits, asks, largest=largest, shifts=e)
+        return measure(x, bits, asks, largest=whole, shifts=e)
 
     return [*map(one, row.steps)]
 
 
 def scan_strip(
-    spec: Spec, row: Row, largest: Array | None, before: None
+    spec: Spec, row: Row, largest: Sequence[Array] | None, before: None
 ) -> RowStatistics:
     """Find the extreme exponents of each column, and what sums choose moduli."""
     asks: tuple[Ask, ...] = _BY_ENTRIES if spec.data_driven else ()

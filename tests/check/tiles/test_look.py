@@ -207,14 +207,14 @@ def test_moduli_and_rho_do_not_depend_on_the_cut(kind):
 @pytest.mark.filterwarnings("ignore::twom_dist.errors.AccuracyWarning")
 @cases("kind", ["hidden", "spread", "errors", "far"])
 def test_tasks_of_several_pairs_find_the_same(kind):
-    """As on GPUs, whose sweeps are of more than one tile."""
+    """Blocks that do not divide the rows and columns."""
     a, b = pair_of(kind)
     expected = td.explain(td.gemm, a, b, equilibrate=False)
     spec = of_arrays(td.gemm.ask(a, b, equilibrate=False)).spec
-    spec = replace(spec, lazy=True, sweep=(2, 3))
+    spec = replace(spec, lazy=True)
     x, y = in_chunks((a, (11, 60)), (b, (60, 8)))
     layers = cut_inner(len(x.chunks[1]), 1, 1, 1)
-    grid = Grid(x.chunks[0], y.chunks[1], x.chunks[1], layers)
+    grid = Grid(x.chunks[0], y.chunks[1], x.chunks[1], layers, pair_block=(2, 3))
     found = collection.look_at_arrays(
         Operands(x, y), grid, spec, lambda z: z.compute(scheduler="sync")
     ).spec

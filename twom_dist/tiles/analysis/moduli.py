@@ -4,9 +4,11 @@ Pairs are closed by sums and octaves of their rows, or by products of octaves, w
 tasks take and multiply only where those leave any open. `look.settle` says which.
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from typing import Any
 
+from ..grid import Grid
 from ..interpreter import Analyser, Line, Shifts, Value, lines, strips
 from ..spec import Spec
 from . import pair_stages
@@ -34,14 +36,21 @@ def choose_moduli(
 
 
 def bound(ex: Analyser, n: int, given: Any, taken: Any, known: Any) -> Value:
-    """Bound the products of pairs; each strip on its own where workers share k."""
+    """Bound the products of pairs; each layer on its own where workers share k."""
     if len(ex.grid.layers) == 1:
         return ex.call("pairs", (n,), pair_stages.bound_in_one, *given, *taken, *known)
     multiply = pair_stages.multiply_octaves
-    # What rows of tiles have of each strip, as one strip.
-    strips_of = [[[[x] for x in s] for s in zip(*side, strict=True)] for side in taken]
-    parts = [
-        ex.call("pairs", (n, s), multiply, *given, *own)
-        for s, own in enumerate(zip(*strips_of, strict=True))
-    ]
+    parts = []
+    for layer, own in enumerate(strips_of_layers(ex.grid)):
+        both = [[[row[s] for s in own] for row in side] for side in taken]
+        parts.append(ex.call("pairs", (n, layer), multiply, *given, *both))
     return ex.call("pairs", (n,), pair_stages.bound_parts, *given, parts, *known)
+
+
+def strips_of_layers(grid: Grid) -> list[list[int]]:
+    """List the strips that begin in each layer, of those where any does."""
+    ends = [part[-1][-1][1] for part in grid.layers]
+    own: list[list[int]] = [[] for _ in ends]
+    for s, (first, _) in enumerate(grid.strips):
+        own[bisect_right(ends, first)].append(s)
+    return [*filter(None, own)]

@@ -118,9 +118,9 @@ def bound_parts(
     if not settled.data_driven:
         return 0.0
     combine = add if settled.asks_for_errors else np.minimum
-    found = [reduce(combine, each) for each in zip(*parts, strict=True)]
+    found = (reduce(combine, each) for each in zip(*parts, strict=True))
     if settled.asks_for_errors:
-        errors = join(found)
+        errors = join([*found])
         return float(errors.max()) if errors.size else 0.0
     largest = 0.0
     for (i, j), least in zip(pairs, found, strict=True):

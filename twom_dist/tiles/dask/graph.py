@@ -2,12 +2,12 @@
 
 Keys are ``twom-<stage>-<token>`` with
 
-* ``twom-largest``, ``twom-sums`` (side, i, strip): rows of a strip of tiles; (side, i,
-  "all"): of a row of tiles; keys that end in "shifted" repeat these if columns are
-  shifted;
+* ``twom-largest``, ``twom-sums`` (side, i, strip): rows of a strip of tiles; keys that
+  end in "shifted" repeat these if columns are shifted; (side, i, "all"): sums of a row
+  of tiles;
 * ``twom-columns`` (side, strip), ``twom-shifts`` ("all",) and (step,): shifts along k;
 * ``twom-spec`` ("sums",) and (0,), ``twom-octaves`` (side, i, strip), ``twom-pairs``
-  (n,), and where workers share k (n, step) and (n, step, strip): the moduli;
+  (n,), and where workers share k (n, layer): the moduli;
 * ``twom-exponents`` (side, i): the scaling;
 * ``twom-diag`` (step,): entries of the diagonal between op(A) and op(B);
 * ``twom-read``: a stage and its key: the first reading of tiles that tasks make, or
@@ -167,8 +167,8 @@ class Graph:
         return self._cells
 
     def pair_blocks(self) -> Iterable[PairBlock]:
-        grid, spec = self.grid, self.spec
-        return spec.pair_routine.pair_blocks(grid.mt, grid.nt, spec.sweep)
+        grid, routine = self.grid, self.spec.pair_routine
+        return routine.pair_blocks(grid.mt, grid.nt, grid.pair_block)
 
     def row(self, line: Line, steps: range, shifts: Sequence[Any] | None) -> Task:
         # All tasks share it, since a line has at most one set of shifts.
