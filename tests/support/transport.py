@@ -21,9 +21,10 @@ from twom_dist.workers.transport.lanes import (
 from twom_dist.workers.transport.lanes import _connect as connect
 from twom_dist.workers.transport.leases import LeaseEndedError
 from twom_dist.workers.transport.serialiser import FAMILY, Passage, flatten, receiver
+from twom_dist.workers.transport.worker_plugin import TransportPlugin
 
 __all__ = ["CHUNK", "HEADER", "LaneBrokenError", "LaneServer", "Lanes"]
-__all__ += ["Offer", "connect"]
+__all__ += ["Offer", "TransportPlugin", "connect", "receiver"]
 
 
 def files_in_memory(process):

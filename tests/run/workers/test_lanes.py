@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from threading import Thread, active_count
 from threading import enumerate as list_threads
+from types import SimpleNamespace
 
 import numpy as np
 import psutil
@@ -24,7 +25,9 @@ from tests.support.transport import (
     LaneServer,
     LeaseEndedError,
     Offer,
+    TransportPlugin,
     connect,
+    receiver,
 )
 
 pytestmark = pytest.mark.skipif(
@@ -288,3 +291,29 @@ def test_ten_thousand_blocks_leave_nothing(server):
     assert found[1] <= threads
     assert found[2] <= rss + 8 * 2**20
     lanes.close()
+
+
+def stand_in(address):
+    return SimpleNamespace(address=address, handlers={"get_data": None})
+
+
+def test_lanes_end_with_the_last_worker_of_a_process():
+    one, other = TransportPlugin(), TransportPlugin()
+    for plugin in (one, other):
+        plugin.setup(stand_in("tcp://127.0.0.1:1"))
+    (offer,) = asyncio.run(other.offer(1))
+    one.teardown(one.worker)
+    lanes = Lanes([Offer(*offer)])
+    (ticket,) = push(lanes, block := draw(1000))
+    assert same_bits(receiver.take(ticket), block)
+    other.teardown(other.worker)
+    with pytest.raises(LaneBrokenError):
+        push(lanes, block)
+    lanes.close()
+
+
+def test_a_worker_behind_an_address_of_another_host_offers_none():
+    plugin = TransportPlugin()
+    plugin.setup(stand_in("tcp://192.0.2.1:1"))
+    assert asyncio.run(plugin.offer(1)) == []
+    plugin.teardown(plugin.worker)

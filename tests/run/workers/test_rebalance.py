@@ -10,6 +10,7 @@ from distributed.core import Status
 
 import twom_dist as td
 from tests.support.expect import same_bits
+from tests.support.jobs import wait_until
 from tests.support.strategies import random_matrix
 from tests.support.workers import SECONDS, computed, slow_tiles, slowness
 
@@ -112,3 +113,10 @@ def test_a_paused_worker_gives_away_what_it_has_not_begun():
         worker.memory_manager.memory_pause_fraction = False
         cluster.loop.add_callback(lambda: setattr(worker, "status", Status.paused))
         assert count(product)[0] <= 15
+
+
+def test_a_plugin_that_was_removed_moves_nothing():
+    with start(1) as cluster:
+        (name,) = {x for x in cluster.scheduler.plugins if x.startswith("twom")}
+        cluster.scheduler.remove_plugin(name=name)
+        wait_until(lambda: name not in cluster.scheduler.periodic_callbacks)

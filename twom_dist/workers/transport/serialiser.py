@@ -153,6 +153,7 @@ class Receiver:
     """The receiving end of this process, which works until an array cannot be taken."""
 
     works = True
+    workers = 0  # that share it: those of a process
     lanes: LaneServer | None = None
 
     def take(self, ticket: bytes) -> Array:

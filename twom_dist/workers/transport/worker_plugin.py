@@ -50,6 +50,7 @@ class TransportPlugin(WorkerPlugin):
 
     def setup(self, worker: Any) -> None:
         """Stand before the handler of requests for data."""
+        receiver.workers += 1
         self.worker, self.carried = worker, Counter[str]()
         self._lanes: dict[str, Lanes] = {}
         self._not_before: dict[str, float] = {}
@@ -69,6 +70,9 @@ class TransportPlugin(WorkerPlugin):
             worker.handlers.pop(f"twom_dist_{name}", None)
         for lanes in self._lanes.values():
             lanes.close()
+        receiver.workers -= 1
+        if receiver.workers > 0:
+            return
         if receiver.lanes is not None:
             receiver.lanes.close()
             receiver.lanes = None
@@ -177,6 +181,8 @@ class TransportPlugin(WorkerPlugin):
         rpc = self.worker.rpc(who).twom_dist_offer(count=max(1, count))
         offers = await asyncio.wait_for(rpc, _ANSWER_SECONDS)
         self._not_before[who] = monotonic() + _BLOCKED_SECONDS
+        if not offers:
+            raise LaneBrokenError("a worker has no address of its own")
         if who.startswith("tls") and not all(len(x[3]) == 2 for x in offers):
             raise LaneBrokenError("a worker beyond TLS offers no keys")
         made = await asyncio.to_thread(Lanes, [Offer(*x) for x in offers])
@@ -199,9 +205,15 @@ class TransportPlugin(WorkerPlugin):
                 await asyncio.wait_for(drop, _ANSWER_SECONDS)
 
     async def offer(self, count: int) -> list[tuple[Any, ...]]:
-        """Offer lanes to a worker whose blocks this one has asked for."""
+        """Offer lanes to a worker whose blocks this one has asked for.
+
+        None where others know this worker by an address that is not this host's.
+        """
         if receiver.lanes is None:
-            receiver.lanes = LaneServer(get_address_host(self.worker.address))
+            try:
+                receiver.lanes = LaneServer(get_address_host(self.worker.address))
+            except OSError:
+                return []
         sealed = self.worker.address.startswith("tls")
         return [tuple(x) for x in receiver.lanes.offer(count, sealed)]
 

@@ -31,6 +31,8 @@ DROPPED = "twom-dropped"
 # that a worker keeps: one that runs and one that follows.
 REBALANCE_SECONDS = 0.1
 KEPT = 2
+# Slots of a worker that has the most threads.
+MOST_SLOTS = 8
 # Seconds of work from which on it pays to move some: inputs are sent once more.
 PAYS_SECONDS = 0.3
 
@@ -72,9 +74,13 @@ class PlacementPlugin(SchedulerPlugin):
                 elif stage in SCALING_STAGES:
                     scaling[token].append(scheduler.tasks[key])
         running = {x.address: x.nthreads for x in scheduler.running}
-        # A worker of more threads has more slots.
-        unit = gcd(*running.values())
-        workers = [x for x in sorted(running) for _ in range(running[x] // unit)]
+        # A worker of more threads has more slots, and none has many.
+        unit = max(
+            gcd(*running.values()), max(running.values(), default=0) / MOST_SLOTS
+        )
+        workers = [
+            x for x in sorted(running) for _ in range(max(1, round(running[x] / unit)))
+        ]
         if len(running) > 1:
             for states in products.values():
                 self._place(states, workers)
@@ -191,6 +197,9 @@ class PlacementPlugin(SchedulerPlugin):
         Those that came late, and those beside a slow or a paused one: the scheduler
         leaves tasks where they are, and stealing is kept from those that are placed.
         """
+        if self.scheduler.plugins.get(self.name) is not self:
+            self.scheduler.periodic_callbacks.pop(PLUGIN_NAME).stop()  # it was removed
+            return
         stealing = self.scheduler.extensions.get("stealing")
         every, running = self.scheduler.workers, self.scheduler.running
         if stealing is None or not (self.placed or len(every) > len(running)):
