@@ -53,11 +53,9 @@ class DaskLike(Protocol):
     @property
     def chunks(self) -> Any:
         """Sizes of the chunks along each dimension."""
-        ...
 
     def rechunk(self, *args: Any, **kwargs: Any) -> Any:
         """Cut it in another way."""
-        ...
 
 
 class CuPyLike(Protocol):
@@ -66,7 +64,6 @@ class CuPyLike(Protocol):
     @property
     def __cuda_array_interface__(self) -> Any:
         """Describe the memory."""
-        ...
 
 
 class DLPackLike(Protocol):
@@ -74,7 +71,6 @@ class DLPackLike(Protocol):
 
     def __dlpack__(self, *args: Any, **kwargs: Any) -> Any:
         """Export the memory."""
-        ...
 
 
 class DataArrayLike(Protocol):
@@ -83,12 +79,10 @@ class DataArrayLike(Protocol):
     @property
     def dims(self) -> Any:
         """Names of the dimensions."""
-        ...
 
     @property
     def coords(self) -> Any:
         """Labels along them."""
-        ...
 
 
 Lazy = TypeVar("Lazy", bound=DaskLike)

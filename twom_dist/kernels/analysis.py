@@ -16,16 +16,13 @@ class Analysis(Protocol):
     @property
     def cosines(self) -> Array:
         """Return `statistics.smallest_cosines`: (sides, count), on the host."""
-        ...
 
     @property
     def columns(self) -> Array | None:
         """Return `statistics.sum_columns` where asked for: (3, count), on the host."""
-        ...
 
     def statistics(self) -> list[RowStatistics]:
         """Return those of each operand, where it is; octaves only if expected."""
-        ...
 
     def largest_errors(self, places: Array) -> Array:
         """Return the largest of `Analyses.error_sums` of the rows of some matrices.
@@ -41,11 +38,9 @@ class Analysis(Protocol):
         (some,) int64
             Exact, on the host.
         """
-        ...
 
     def count_octaves(self, places: Array) -> list[RowStatistics]:
         """Return squares and octaves of some matrices: (some, rows), on the host."""
-        ...
 
 
 class Analyses(Protocol):
@@ -94,7 +89,6 @@ class Analyses(Protocol):
         shifts : (k,) int32, optional
             See `Engine`; none for stacks. Columns are looked at as they are without.
         """
-        ...
 
     def analyse(
         self,
@@ -126,7 +120,6 @@ class Analyses(Protocol):
         meanwhile : callable, optional
             Called before the wait, if there is one.
         """
-        ...
 
     def error_sums(
         self,
@@ -151,7 +144,6 @@ class Analyses(Protocol):
         (..., rows) int64
             Exact; 0 for rows that are not finite. Sums of tiles add.
         """
-        ...
 
     def octaves(self, x: Array, largest: Array, shifts: Array | None = None) -> Array:
         """Find how many octaves below the largest of its row each entry is.
@@ -172,7 +164,6 @@ class Analyses(Protocol):
         (..., rows, k) uint8
             Octaves, or one of these two values.
         """
-        ...
 
     def multiply_octaves(self, x: Array, y: Array) -> Array:
         """Multiply in the ring of (min, +): the least sum of octaves of all pairs.
@@ -189,7 +180,6 @@ class Analyses(Protocol):
             Those of tiles combine by minimum. Below `octaves.FAR` it is that of a term
             whose octaves are known; else there is none.
         """
-        ...
 
 
 class HostAnalysis(NamedTuple):

@@ -78,7 +78,6 @@ class FusedGemm(Protocol):
         known : one or two of RowStatistics, optional
             Of x, and of y, if the caller has them; otherwise recomputed.
         """
-        ...
 
 
 @dataclass(frozen=True)

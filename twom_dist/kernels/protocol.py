@@ -30,20 +30,16 @@ class Encoded(Protocol):
     @property
     def shape(self) -> tuple[int, ...]:
         """(..., rows, k)."""
-        ...
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        ...
 
     def reorder(self, planes: tuple[int, ...]) -> "Encoded":
         """Take planes[l] for plane l, without a copy: of X, those of its conjugate."""
-        ...
 
     def residues(self) -> Array:
         """(planes, ..., rows, k) int8 symmetric residues: for tests, not for speed."""
-        ...
 
 
 class Fill(Protocol):
@@ -51,7 +47,6 @@ class Fill(Protocol):
 
     def plus(self, other: Any) -> Any:
         """Add the fill of another panel along k."""
-        ...
 
 
 class Defaults(Protocol):
@@ -128,13 +123,11 @@ class Engine(Analyses, Defaults, Protocol):
         self, system: ResidueSystem, shape: Shape, update: Update | None = None
     ) -> TileLimits:
         """Choose the largest tiles of a product, or update, of arrays in memory."""
-        ...
 
     def choose_exponents(
         self, largest: Array, squares: Array, rule: ScalingRule
     ) -> Array:
         """Apply ``rule.exponent`` to each row: (rows,) int32."""
-        ...
 
     def encode(
         self,
@@ -163,7 +156,6 @@ class Engine(Analyses, Defaults, Protocol):
         4. g and h take the signs of the parts, those of zeros included: so conjugation
            and negation commute with this, also half-way between two points.
         """
-        ...
 
     def multiply(
         self,
@@ -200,11 +192,9 @@ class Engine(Analyses, Defaults, Protocol):
             Symmetric residues, and what an engine pads their rows with: a new array,
             or `before` itself if that is overwritten, or nothing is added (k is 0).
         """
-        ...
 
     def add_residues(self, x: Array, y: Array, system: ResidueSystem) -> Array:
         """Add the residues of two parts along k, of one shape, into a new array."""
-        ...
 
     def find_nonfinite(
         self,
@@ -227,13 +217,11 @@ class Engine(Analyses, Defaults, Protocol):
         conjugate : (bool, bool)
             Whether X, and Y, are conjugated.
         """
-        ...
 
     def apply_nonfinite(
         self, fill: Any, out: Array, alpha: complex, beta: complex, c: Array | None
     ) -> None:
         """Overwrite affected entries of ``alpha X Y^T + beta c``, as `decode` does."""
-        ...
 
     def scale_and_add(
         self,
@@ -248,13 +236,11 @@ class Engine(Analyses, Defaults, Protocol):
         In double, rounded once, without fused operations. Scalars of 1 multiply
         nothing, real ones act on each part, and a matrix times 0 is not read.
         """
-        ...
 
     def mirror_tile(
         self, tile: Array, *, conjugate: bool, out: Array | None = None
     ) -> Array:
         """Conjugate-transpose, by ``0 - im``, or transpose: into `out` as `decode`."""
-        ...
 
     def symmetrise_diagonal_tile(
         self, tile: Array, *, conjugate: bool, uplo: Uplo
@@ -263,7 +249,6 @@ class Engine(Analyses, Defaults, Protocol):
 
         The diagonal of a Hermitian tile is real. The tile is changed, and returned.
         """
-        ...
 
     def decode(
         self,
@@ -323,4 +308,3 @@ class Engine(Analyses, Defaults, Protocol):
         ``p = v r1`` and ``r = fma(v, r1, -p) + (v r2 + l r1)``; what this sum leaves,
         ``r - ((p + r) - p)``, is its l.
         """
-        ...

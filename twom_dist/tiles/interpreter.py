@@ -36,19 +36,15 @@ class Analyser(Protocol):
 
     def lines(self, side: Side, wanted: bool) -> Iterable[int]:
         """List the rows of tiles of a side: all, or those of `cells`."""
-        ...
 
     def cells(self) -> Iterable[Cell]:
         """List the tiles of C that are wanted and computed, in a suitable order."""
-        ...
 
     def pair_blocks(self) -> Iterable[PairBlock]:
         """Group all pairs of rows of tiles: a task bounds the products of a group."""
-        ...
 
     def row(self, line: Line, steps: range, shifts: Shifts) -> Value:
         """Make a `Row` of tiles along k."""
-        ...
 
     def call(
         self,
@@ -58,7 +54,6 @@ class Analyser(Protocol):
         *args: Value,
     ) -> Value:
         """Call a stage, or arrange for it; `args` begins with a spec."""
-        ...
 
     def gather(
         self,
@@ -68,7 +63,6 @@ class Analyser(Protocol):
         parts: Sequence[Value],
     ) -> Value:
         """Combine parts; a single one is returned as it is."""
-        ...
 
     def decide(
         self, shifts: Sequence[Value], before: Mapping[Line, Any]
@@ -78,11 +72,9 @@ class Analyser(Protocol):
         `before`: measurements of the strips of rows as stored. Shifts that are known
         invalidate all of it; while they are unknown, all of it is returned.
         """
-        ...
 
     def settle(self, found: Value) -> Value:
         """Compute `found` before tiles are read again, where tiles are not held."""
-        ...
 
 
 def lines(ex: Analyser, spec: Spec, wanted: bool = False) -> Iterator[Line]:
@@ -102,8 +94,6 @@ class Interpreter(Analyser, Protocol):
 
     def c_tile(self, cell: Cell) -> Value:
         """Return the tile of C that is added, or None."""
-        ...
 
     def emit(self, cell: Cell, tile: Value) -> None:
         """Take a tile of the result."""
-        ...

@@ -14,7 +14,6 @@ class Source(Protocol):
 
     def read(self, i: int, j: int) -> Array:
         """Read a tile, as it is stored."""
-        ...
 
 
 class Stream(Sequence[Array]):
