@@ -27,16 +27,7 @@ class Analysis(Protocol):
     def largest_errors(self, places: Array) -> Array:
         """Return the largest of `Analyses.error_sums` of the rows of some matrices.
 
-        By the exponents that the rule of the analysis chooses.
-
-        Parameters
-        ----------
-        places : (some,) integers, on the host
-
-        Returns
-        -------
-        (some,) int64
-            Exact, on the host.
+        By the exponents that the rule of the analysis chooses: int64, on the host.
         """
 
     def count_octaves(self, places: Array) -> list[RowStatistics]:
@@ -75,19 +66,13 @@ class Analyses(Protocol):
             in all where the column is 0. Rows that are not finite are left out. Those
             of tiles combine by maximum.
         octaves
-            Numbers of entries down to the octaves `octaves.COUNTED`. Those of tiles
+            Numbers of entries down to the octaves `statistics.COUNTED`. Those of tiles
             add.
 
-        Parameters
-        ----------
-        x : (..., rows, k) float32, float64, complex64 or complex128, any strides
-        norm_bits : int
-            At most 20.
-        asks : collection of str
-        largest : (..., rows) int32, optional
-            Of the whole rows, all tiles together; else x holds all of k.
-        shifts : (k,) int32, optional
-            See `Engine`; none for stacks. Columns are looked at as they are without.
+        x: (..., rows, k) float32, float64, complex64 or complex128, of any strides;
+        norm_bits: at most 20; `largest`: (..., rows) int32 of the whole rows, all tiles
+        together, unless x holds all of k; `shifts`: (k,) int32, see `Engine`; none for
+        stacks, and columns are looked at as they are without.
         """
 
     def analyse(
@@ -103,22 +88,12 @@ class Analyses(Protocol):
     ) -> Analysis:
         """Take all statistics of operands to the numbers that decide, by one wait.
 
-        Parameters
-        ----------
-        operands : sequence of (..., rows, k)
-            One or two that hold all of k, with the same axes in front; no dimension is
-            0. One is that of both sides.
-        norm_bits : int
-        columns : bool
-            Whether to look at columns.
-        rule : ScalingRule, optional
-            By which exponents are chosen whose rounding errors may be asked for.
-        octaves : bool
-            Whether `Analysis.count_octaves` is expected, so that it needs no wait.
-        shifts : sequence of (k,) int32, optional
-            One for each operand; none for stacks.
-        meanwhile : callable, optional
-            Called before the wait, if there is one.
+        `operands`: one or two that hold all of k, with the same axes in front; no
+        dimension is 0, and one is that of both sides. `columns`: whether to look at
+        columns. `rule`: chooses the exponents whose rounding errors may be asked for.
+        `octaves`: whether `Analysis.count_octaves` is expected, so that it needs no
+        wait. `shifts`: one for each operand; none for stacks. `meanwhile` is called
+        before the wait, if there is one.
         """
 
     def error_sums(
@@ -130,55 +105,27 @@ class Analyses(Protocol):
     ) -> Array:
         """Sum ``ceil(|x' - x 2^s| 2^norm_bits)^2``: what `encode` rounds away.
 
-        Parameters
-        ----------
-        x : (..., rows, k)
-        measured : RowStatistics
-            Largest exponents and squares of the whole rows, which choose s.
-        rule : ScalingRule
-            Not of a hexagonal system.
-        shifts : (k,) int32, optional
-
-        Returns
-        -------
-        (..., rows) int64
-            Exact; 0 for rows that are not finite. Sums of tiles add.
+        Largest exponents and squares of the whole rows choose s, by the rule of a
+        system that is not hexagonal. The sums, (..., rows) int64, are exact, and 0 for
+        rows that are not finite. Those of tiles add.
         """
 
     def octaves(self, x: Array, largest: Array, shifts: Array | None = None) -> Array:
         """Find how many octaves below the largest of its row each entry is.
 
         By the larger part of an entry: ``e - f``, where e is the largest exponent of
-        the row and f the smallest with ``|part| < 2^f``. `octaves.FAR` for 63 and more;
-        `octaves.NONE` for zeros, and in rows without a finite nonzero entry.
-
-        Parameters
-        ----------
-        x : (..., rows, k)
-        largest : (..., rows) int32
-            Of the whole rows.
-        shifts : (k,) int32, optional
-
-        Returns
-        -------
-        (..., rows, k) uint8
-            Octaves, or one of these two values.
+        the whole row and f the smallest with ``|part| < 2^f``. `statistics.FAR` for 63
+        and more; `statistics.NONE` for zeros, and in rows without a finite nonzero
+        entry. (..., rows, k) uint8.
         """
 
     def multiply_octaves(self, x: Array, y: Array) -> Array:
         """Multiply in the ring of (min, +): the least sum of octaves of all pairs.
 
-        Parameters
-        ----------
-        x, y : (m, k), (n, k) uint8
-            From `octaves`.
-
-        Returns
-        -------
-        (m, n) uint8
-            Of ``x[i, l] + y[j, l]``, and `octaves.NONE` where all are at least that.
-            Those of tiles combine by minimum. Below `octaves.FAR` it is that of a term
-            whose octaves are known; else there is none.
+        Of ``x[i, l] + y[j, l]``, and `statistics.NONE` where all are at least that:
+        (m, n) uint8 of (m, k) and (n, k). Those of tiles combine by minimum. Below
+        `statistics.FAR` it is that of a term whose octaves are known; else there is
+        none.
         """
 
 

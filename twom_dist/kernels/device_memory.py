@@ -26,10 +26,7 @@ _share: ContextVar[float] = ContextVar("share", default=1.0)
 def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:
     """Allocate with NumPy or CuPy; on a full device again after `on_full`.
 
-    Raises
-    ------
-    MemoryLimitError
-        With what would make room on the device.
+    MemoryLimitError says what would make room there.
     """
     try:
         return xp.empty(shape, dtype)

@@ -38,8 +38,7 @@ class FusedProduct(NamedTuple):
     beta: complex
     # Where y is x, the plane of X that is each plane of Y: see `Encoded.reorder`
     twin: tuple[int, ...] | None
-    # of a square product that one triangle determines, as for
-    # `symmetrise_diagonal_tile`.
+    # If one triangle determines a square product: as `symmetrise_diagonal_tile` has it.
     uplo: Uplo | None
     hermitian: bool  # whether its image is conjugated
 
@@ -61,22 +60,12 @@ class FusedGemm(Protocol):
         shifts: Sequence[Array] | None = None,
         known: Sequence[RowStatistics] | None = None,
     ) -> Array:
-        """Compute ``alpha X Y^T + beta c`` from operands that hold all of k.
+        """Compute ``alpha X Y^T + beta c`` from (m, k) and (n, k) that hold all of k.
 
-        Or of stacks with one axis in front, the same for all.
-
-        Parameters
-        ----------
-        product : FusedProduct
-        x, y : (m, k), (n, k)
-            No dimension is 0.
-        c : (m, n), optional
-        out : (m, n), optional
-            Where it is written, C-contiguous; overlaps none of the others.
-        shifts : ((k,) int32, (k,) int32), optional
-            Exponents of the columns of x and of y, see `Engine`; none for stacks.
-        known : one or two of RowStatistics, optional
-            Of x, and of y, if the caller has them; otherwise recomputed.
+        Or of stacks with one axis in front, the same for all; no dimension is 0. `out`:
+        where it is written, C-contiguous; overlaps none of the others. `shifts`:
+        exponents of the columns of x and of y, see `Engine`; none for stacks. `known`:
+        of x, and of y, if the caller has them; otherwise recomputed.
         """
 
 
@@ -85,8 +74,8 @@ class TileLimits:
     """The tiles into which a product of arrays in memory is cut."""
 
     mb: int  # largest tiles along m, n and k
-    nb: int  # largest tiles along m, n and k
-    kb: int  # largest tiles along m, n and k
+    nb: int
+    kb: int
     cache_bytes: int  # encoded tiles that may be kept for reuse
     # What computes the product, one tile, by one call
     gemm_fused: FusedGemm | None = None

@@ -170,27 +170,21 @@ class Engine(Analyses, Defaults, Protocol):
     ) -> Array:
         """Multiply the planes of every product, add what was there, reduce modulo p.
 
-        Parameters
-        ----------
-        left, right : Encoded
-        system : ResidueSystem
-        before : (products, m, n or more) int8, optional
+        Returns (products, m, n or more) int8: symmetric residues, and what an engine
+        pads their rows with; a new array, or `before` itself if that is overwritten, or
+        nothing is added (k is 0).
+
+        before
             Residues of earlier panels along k, as this or `add_residues` returned them.
-        overwrite : bool
+        overwrite
             Whether the sums take the place of `before`, for which only its owner may
             ask. Otherwise it is read, and never written to.
-        hermitian : bool
+        hermitian
             Whether the right operand holds the conjugates of the left one's rows: a
             product with a `mirror` then follows from others, and is not multiplied.
-        triangle : {"full", "lower", "upper"}
+        triangle
             What will be decoded of a square tile. Outside of it the residues may hold
             anything: only this engine may add to them, for this triangle.
-
-        Returns
-        -------
-        (products, m, n or more) int8
-            Symmetric residues, and what an engine pads their rows with: a new array,
-            or `before` itself if that is overwritten, or nothing is added (k is 0).
         """
 
     def add_residues(self, x: Array, y: Array, system: ResidueSystem) -> Array:
@@ -207,15 +201,9 @@ class Engine(Analyses, Defaults, Protocol):
         """Compute the fill of one tile product, or None where all is known finite.
 
         A row or column with a NaN is NaN in both parts, whatever it meets: its exponent
-        says so, and no entry is read. Terms of finite entries do not count.
-
-        Parameters
-        ----------
-        x, y : (m, k), (n, k)
-        rows, columns : (m,), (n,) int32
-            Scaling exponents of the whole rows.
-        conjugate : (bool, bool)
-            Whether X, and Y, are conjugated.
+        says so, and no entry is read. Terms of finite entries do not count. `rows`,
+        `columns`: scaling exponents of the whole rows; `conjugate`: whether X, and Y,
+        are conjugated.
         """
 
     def apply_nonfinite(

@@ -79,16 +79,9 @@ def column_bits(k: int) -> int:
 def sum_columns(left: Array, right: Array) -> Array:
     """Sum squares of the columns' largest entries, and products of both sides' ones.
 
-    Parameters
-    ----------
-    left, right : (..., 3, k) int32
-        The columns of both sides, of which the first are at most 0.
-
-    Returns
-    -------
-    (3, count) int64
-        Of left, right and both, in units of ``2^-column_bits(k)``, to which each power
-        of two is rounded up; columns that are 0 add nothing.
+    `left`, `right`: (..., 3, k) int32, of which the first are at most 0. Returns (3,
+    count) int64 of left, right and both, in units of ``2^-column_bits(k)``, to which
+    each power of two is rounded up; columns that are 0 add nothing.
     """
     a, b = (
         x[..., 0, :].reshape(-1, x.shape[-1]).astype(np.int64) for x in (left, right)

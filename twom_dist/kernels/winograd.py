@@ -58,13 +58,8 @@ def choose_levels(
     A level spares an eighth of the m n k multiplications, and passes over m k, n k and
     m n residues: it pays from some ``1 / (1/m + 1/n + 1/k)`` on.
 
-    Parameters
-    ----------
-    shape : (m, n, k)
-    grain : sequence of 3 int
-        What the engine cannot halve; no side is cut below it.
-    crossovers : sequence of float
-        From where on 1, 2, ... levels pay.
+    `grain`: what the engine cannot halve; no side is cut below it. `crossovers`: from
+    where on 1, 2, ... levels pay.
     """
     wanted = level_setting("winograd-levels", MOST_LEVELS)
     if wanted is None:

@@ -70,15 +70,9 @@ class Steps(Sequence[Array]):
 
 
 class Row:
-    """Tiles side by side along k.
+    """Tiles side by side along k: blocks of A or B, as they are stored.
 
-    Attributes
-    ----------
-    side : {"left", "right"}
-    tiles : sequence of array
-        Blocks of A or B, as they are stored.
-    shifts : sequence of (k,) int32 or None, optional
-        For each tile the e of ``op(A) 2^-e`` and ``2^e op(B)``.
+    `shifts`: for each tile the e of ``op(A) 2^-e`` and ``2^e op(B)``, if any.
     """
 
     __slots__ = ("_exponents", "_views", "shifts", "side", "tiles")

@@ -157,10 +157,7 @@ def warn_of_idle_gpus() -> None:
 def ensure_plugins() -> None:
     """Register our plugins with the cluster of the current client, once each.
 
-    Raises
-    ------
-    EngineUnavailableError
-        If the scheduler or a worker lacks this package.
+    Refused if the scheduler or a worker lacks this package.
     """
     client = current_client()
     if client is None:

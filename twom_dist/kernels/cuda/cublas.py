@@ -175,13 +175,9 @@ def multiply(x: Array, y: Array, sums: Array) -> None:
     """sums[b] = x[b] y[b]^T by cuBLAS, on tensor cores.
 
     Of integers in float16 exact as well: no partial sum reaches 2^24, and none is
-    rounded to less than float32 on its way.
-
-    Parameters
-    ----------
-    x, y : (batch, m, k), (batch, n, k) int8 or float16
-        Rows contiguous; k and the distance of rows in multiples of 16 bytes.
-    sums : (batch, m, n) int32 or float32, rows contiguous
+    rounded to less than float32 on its way. x (batch, m, k) and y (batch, n, k) are
+    int8 or float16, sums (batch, m, n) int32 or float32; rows are contiguous, and k and
+    the distance of those of x and y multiples of 16 bytes.
     """
     from cupy.cuda import cublas, device
 
@@ -229,13 +225,7 @@ _Operand = npt.NDArray[np.float64]
 
 
 def choose_exact(device: Any, preferred: Element) -> Element:
-    """Choose the type to multiply: `preferred`, unless only the other one is exact.
-
-    Raises
-    ------
-    KernelError
-        If neither is.
-    """
+    """Choose the type to multiply: `preferred`, unless only the other one is exact."""
     others = [x for x in _EXTREMES if x != preferred]
     failures = []
     for element in (preferred, *others):

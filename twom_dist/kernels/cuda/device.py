@@ -243,13 +243,7 @@ class CudaDevice(Streams):
 
 
 def open_device() -> CudaDevice:
-    """Make sure that there is a device that the kernels run on.
-
-    Raises
-    ------
-    EngineUnavailableError
-        Without CuPy, a driver, or a device of `OLDEST_CAPABILITY`.
-    """
+    """Make sure that there are CuPy, a driver, and a device that the kernels run on."""
     try:
         import cupy
     except ImportError as error:

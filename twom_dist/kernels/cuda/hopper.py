@@ -99,19 +99,10 @@ def map_planes(address: int, shape: tuple[int, int, int]) -> bytes:
     """Describe planes to the copy engine.
 
     A copy moves 128 rows x 128 bytes. Of 64 rows, row ``16 t + 2 j + b`` comes at place
-    ``8 j + 2 t + b``: five axes, ``k, b, t, j`` and groups of 64 rows.
-
-    Parameters
-    ----------
-    address : int
-        A multiple of 128.
-    shape : (planes, rows, k)
-        Of int8, contiguous; rows in multiples of 64, k of 128.
-
-    Returns
-    -------
-    bytes
-        Of a `TENSOR_MAP`, the argument of a kernel.
+    ``8 j + 2 t + b``: five axes, ``k, b, t, j`` and groups of 64 rows. The address is a
+    multiple of 128; the shape (planes, rows, k) that of contiguous int8, with rows in
+    multiples of 64 and k of 128. Returns the bytes of a `TENSOR_MAP`, which a kernel
+    takes as an argument.
     """
     count, rows, k = shape
     lengths = _array(ctypes.c_uint64, k, 2, 4, 8, count * rows // ROW_GROUP)

@@ -115,13 +115,10 @@ def _encode_entry(p: int, re: int, im: int, words: int) -> list[int]:
 
 @cache
 def encode_table(system: ResidueSystem) -> UInt32Array:
-    """Tabulate, for each modulus, what encode.cu reads.
+    """Tabulate, for each modulus, what encode.cu reads: (moduli, 5 + 2 words) uint32.
 
-    Returns
-    -------
-    (moduli, 5 + 2 words) uint32
-        ``inverse, -p, lift, start of Re, start of Im``, the byte weights of Re (1) and
-        those of Im (s for 2M and its like, 1 for 3M and 4M, 0 for real).
+    ``inverse, -p, lift, start of Re, start of Im``, the byte weights of Re (1), and
+    those of Im (s for 2M and its like, 1 for 3M and 4M, 0 for real).
     """
     words = encode_words(system)
     im_weight = {"3m": 1, "4m": 1, "real": 0}
@@ -198,12 +195,9 @@ def addition_table(system: ResidueSystem) -> UInt32Array:
 def decode_table(system: ResidueSystem) -> Float64Array:
     """Tabulate the digits of M, the quotient's factors and the weights' digits.
 
-    Returns
-    -------
-    (count,) float64
-        The T digits of M; ``2^((T-1)b) / M`` and ``2^((T-2)b) / M``, each rounded once;
-        the first times ``2^(106 - TOP_SHIFT)``, an integer; then for each modulus and
-        digit, least significant first, the digit of the weight of each part.
+    The T digits of M; ``2^((T-1)b) / M`` and ``2^((T-2)b) / M``, each rounded once; the
+    first times ``2^(106 - TOP_SHIFT)``, an integer; then for each modulus and digit,
+    least significant first, the digit of the weight of each part.
     """
     b, count = system.digit_bits, system.num_digits
     m = system.modulus_product

@@ -27,20 +27,9 @@ _BITS = 40
 def choose_shifts(left: Array, right: Array, dtype: Any) -> Array | None:
     """Choose e of ``op(A)[:, l] 2^-e_l`` and ``op(B)[l] 2^e_l``.
 
-    All is integer arithmetic, so that equal exponents give equal e.
-
-    Parameters
-    ----------
-    left, right : (3, k) int32
-        Exponents of the columns of op(A) and of the rows of op(B), all tiles together:
-        see `Engine.column_exponents`.
-    dtype : dtype
-        Of both.
-
-    Returns
-    -------
-    (k,) int32, or None
-        None where the norms gain less than a factor of `GAIN`.
+    `left`, `right`: (3, k) exponents of the columns of op(A) and of the rows of op(B),
+    all tiles together; see `Engine.measure`. All is integer arithmetic, so that equal
+    ones give equal e: (k,) int32, or None where the norms gain less than `GAIN`.
     """
     (a, a_largest, a_least), (b, b_largest, b_least) = (
         x.astype(np.int64) for x in (left, right)
@@ -94,17 +83,9 @@ def _gains(a: Array, b: Array, both: Array) -> bool:
 def may_gain(columns: Any, k: int) -> Any:
     """Mark the matrices of stacks for which `choose_shifts` may find shifts.
 
-    Parameters
-    ----------
-    columns : (3, count) int64, or three numbers
-        From `sum_columns`.
-    k : int
-
-    Returns
-    -------
-    (count,) bool, or one
-        True wherever it gains, and where rounding leaves that open: the k terms of a
-        sum are rounded up, by less than a unit each.
+    Or one, by the three numbers that `sum_columns` gives of it: wherever it gains, and
+    where rounding leaves that open, since the k terms of a sum are rounded up, by less
+    than a unit each.
     """
     of_a, of_b, of_both = columns
     gained = 1.0 * of_both - k
