@@ -19,7 +19,7 @@ def split_along_k(layers, parts, seed=None):
 
     By a seed parts are added in pairs that are drawn, instead of along the planned
     tree; tiles are taken in an order that is drawn, as if workers held them so; and
-    rows are looked at in strips that are drawn, across panels and parts.
+    rows are looked at in strips and groups that are drawn, across panels and parts.
     """
     choose, draw = planner.choose_splits, random.Random(seed)
 
@@ -43,10 +43,15 @@ def split_along_k(layers, parts, seed=None):
         order = tuple(draw.sample(range(grid.kt), grid.kt))
         return replace(grid, k=tuple(grid.k[s] for s in order), order=order)
 
-    def share_look(grid, spec, cluster):
+    def share_look(grid, spec, cluster, placement=None):
         inner = range(1, grid.kt)
         cuts = sorted(draw.sample(inner, draw.randint(0, len(inner))))
-        return replace(grid, strips=tuple(pairwise((0, *cuts, grid.kt))))
+        strips = tuple(pairwise((0, *cuts, grid.kt)))
+        block = draw.randint(1, grid.mt), draw.randint(1, grid.nt)
+        # Tasks that make their tiles look at a row each.
+        held = placement is not None and spec.looks
+        groups = [draw.randint(0, x) if held else 0 for x in (grid.mt, grid.nt)]
+        return replace(grid, strips=strips, groups=tuple(groups), pair_block=block)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(planner, "choose_splits", chosen)

@@ -11,7 +11,7 @@ from ..problem.problem import Problem, of_arrays, of_headers
 from ..problem.sizes import check_known
 from ..run.collection import look_at_arrays
 from ..run.lazy import align, op_chunks
-from ..tiles.grid import cut_strips
+from ..tiles.grid import Grid, cut_strips
 from ..tiles.spec import Spec
 from .files import ask_job
 from .plan_operands import is_header, take_matrices
@@ -88,8 +88,9 @@ def _look(posed: Problem) -> Explanation:
     (m, k), n = op_chunks(operands.a, spec.op_a), op_chunks(operands.b, spec.op_b)[1]
     # What is found does not depend on the workers.
     plan = make_plan(replace(spec, lazy=True), (m, n, k), Cluster())
-    # Tile by tile, each where it lies.
-    grid = replace(plan.grid, strips=cut_strips(plan.grid.panels, 1))
+    # Tile by tile, and pair by pair, each where it lies.
+    one = cut_strips(plan.grid.panels, 1)
+    grid = Grid(plan.grid.m, plan.grid.n, plan.grid.k, plan.grid.layers, strips=one)
     # An explanation says what a lazy product would warn of.
     looking = replace(plan.spec, lazy=False)
     if not settles:

@@ -80,8 +80,7 @@ class _Counting:
         return self._weight if self._spec.beta != 0 else None
 
     def call(self, stage: str, where: Any, function: Any, *args: Any) -> int:
-        inside = self._checked and stage == "octaves"
-        if not inside and not (stage == "update" and self._job):
+        if not (stage == "update" and self._job):
             self.tasks += self._weight
         rows = [x for x in args if isinstance(x, range)]
         multiplies = stage in ("panel", "product") and rows
@@ -100,6 +99,17 @@ class _Counting:
         k = sum(grid.k[rows[0].start : rows[0].stop])
         self.gemms += number * len(rows[0])
         self.operations += number * 2 * grid.m[i] * grid.n[j] * k
+
+    def each(
+        self, stage: str, function: Any, spec: Any, cases: Any, more: Any = ()
+    ) -> Any:
+        if not (self._checked and stage == "octaves"):
+            kinds = {(side, *rest) for side, _, *rest in cases}
+            self.tasks += sum(self.grid.groups_of(side) for side, *_ in kinds)
+        return dict.fromkeys(cases, 1)
+
+    def pick(self, found: Any, n: int) -> Any:
+        return found
 
     def gather(
         self, stage: str, where: Any, function: Any, parts: Sequence[int]

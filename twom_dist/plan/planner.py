@@ -100,11 +100,18 @@ def _cut(
     if spec.engine == "cuda" and not streams and setting("panel-bytes") is None:
         most = min(most, tiles_of_panel(max(m), max(n), max(k)))
     layers = cut_inner(len(k), split.layers, split.parts, most)
-    return share_look(Grid(m, n, k, layers), spec, cluster)
+    placement = None if streams else split.placement
+    return share_look(Grid(m, n, k, layers), spec, cluster, placement)
 
 
-def share_look(grid: Grid, spec: Spec, cluster: Cluster) -> Grid:
-    """Return the same, cut for the look: a strip, and pairs, for each thread."""
+def share_look(
+    grid: Grid, spec: Spec, cluster: Cluster, placement: Placement | None = None
+) -> Grid:
+    """Return the same, cut for the look: a task, and a block of pairs, for each thread.
+
+    `placement`: of a layer of workers that hold the inputs, or will. Rows whose tiles
+    belong to the same workers are looked at together then.
+    """
     lines = grid.nt if spec.same_operand else grid.mt + grid.nt
     # Threads of a worker share its GPU.
     slots = cluster.workers * (1 if spec.engine == "cuda" else cluster.threads)
@@ -114,8 +121,14 @@ def share_look(grid: Grid, spec: Spec, cluster: Cluster) -> Grid:
         ends = tuple((x[0][0][0], x[-1][-1][1]) for x in grid.layers)
     each = -(-slots // (lines * len(ends)))
     strips = cut_strips(ends, -(-max(hi - lo for lo, hi in ends) // each))
+    groups = 0, 0
+    # Without a look, rows that nobody asks for are not measured.
+    if spec.looks and placement is not None:
+        unit = 1 if placement.workers == 1 else placement.period
+        wanted = -(-slots // (len(strips) * unit * len(spec.sides)))
+        groups = min(grid.mt, wanted * unit), min(grid.nt, wanted * unit)
     block = spec.sweep if any(spec.sweep) else _share_pairs(grid, spec, slots)
-    return replace(grid, strips=strips, pair_block=block)
+    return replace(grid, strips=strips, groups=groups, pair_block=block)
 
 
 def _share_pairs(grid: Grid, spec: Spec, slots: int) -> tuple[int, int]:

@@ -83,8 +83,7 @@ class _Passes(Graph):
         """Compute the shifts, and the measurements that hold without any."""
         whole = {}
         if self.spec.data_driven:
-            each = before.items()
-            whole = {line: program.add_strips(self, line, own) for line, own in each}
+            whole = program.add_strips(self, self.spec, before)
         *found, known = self._compute_all([*shifts, List(*whole.values())])
         if found[0] is not None:
             self._shifts = found
@@ -92,7 +91,7 @@ class _Passes(Graph):
         if not self.spec.data_driven:
             return None, {}
         self._measured = dict(zip(whole, known, strict=True))
-        return None, {line: [x] for line, x in self._measured.items()}
+        return None, {(*line, 0): x for line, x in self._measured.items()}
 
     def settle(self, found: Any) -> Any:
         """Compute the measurements of all rows, or the spec."""

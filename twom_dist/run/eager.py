@@ -15,7 +15,7 @@ from ..tiles.analysis.equilibration import may_gain
 from ..tiles.analysis.in_memory import decide, find_shifts, plan_analysis
 from ..tiles.blocks import cast
 from ..tiles.grid import Chunks, Grid, cut, cut_inner, offsets, whole
-from ..tiles.interpreter import Findings, Line, lines
+from ..tiles.interpreter import Findings, Line, lines, pick
 from ..tiles.routine import PairBlock
 from ..tiles.rows import Row, shifts_of_both
 from ..tiles.spec import Spec, is_straight, load_engine
@@ -214,6 +214,14 @@ class Views:
 
     def call(self, stage: str, where: Any, function: Any, *args: Any) -> Any:
         return function(*args)
+
+    def each(
+        self, stage: str, function: Any, spec: Spec, cases: Any, more: Any = ()
+    ) -> Any:
+        return {where: function(spec, *args) for where, args in cases.items()}
+
+    def pick(self, found: Any, n: int) -> Any:
+        return pick(found, n)
 
     def gather(self, stage: str, where: Any, function: Any, parts: Any) -> Any:
         return parts[0] if len(parts) == 1 else function(parts)

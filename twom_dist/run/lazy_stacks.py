@@ -22,7 +22,7 @@ from ..plan import LARGEST_TILE, Cluster
 from ..problem.matrices import is_dask
 from ..problem.problem import Problem
 from ..tiles.blocks import check_kind
-from ..tiles.dask.graph import run_scope
+from ..tiles.dask.calls import run_scope
 from ..tiles.grid import split_evenly
 from ..tiles.spec import SIDES, Spec, as_rows, is_straight, load_engine
 from ..workers.client import current_cluster, ensure_plugins

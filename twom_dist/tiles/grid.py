@@ -6,6 +6,8 @@ from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from ..typing import Side
+
 Chunks = tuple[int, ...]
 # A half-open range of k tiles, multiplied by one task.
 Panel = tuple[int, int]
@@ -25,6 +27,9 @@ class Grid:
     layers: tuple[tuple[Part, ...], ...]
     # Tiles along k of a row that one task looks at; by default the panels
     strips: tuple[Panel, ...] = ()
+    # Groups of rows of tiles of op(A), and of op(B)^T, whose strips one task looks at
+    # together: row i is in group i mod their number; 0 leaves each alone
+    groups: tuple[int, int] = (0, 0)
     # Rows and columns of tiles whose pairs one task bounds
     pair_block: tuple[int, int] = (1, 1)
     # Where the tiles along k stand in the matrices; by default as they come
@@ -49,6 +54,11 @@ class Grid:
     def kt(self) -> int:
         """Tiles along k."""
         return len(self.k)
+
+    def groups_of(self, side: Side) -> int:
+        """Return the number of groups of a side."""
+        n = side == "right"
+        return self.groups[n] or (self.mt, self.nt)[n]
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:

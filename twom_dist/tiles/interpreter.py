@@ -5,7 +5,7 @@ counts it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ..typing import Cell, Side
 from .grid import Grid
@@ -16,6 +16,9 @@ from .spec import Spec
 Value = Any
 # A row of tiles of op(A), or of op(B)^T, by its index.
 Line = tuple[Side, int]
+# A strip of a row of tiles.
+Place = tuple[Side, int, int]
+Where = TypeVar("Where", bound=tuple[Any, ...])
 # For each tile along k the e of ``op(A) 2^-e`` and ``2^e op(B)``, if there is any.
 Shifts = Sequence[Value] | None
 
@@ -55,6 +58,24 @@ class Analyser(Protocol):
     ) -> Value:
         """Call a stage, or arrange for it; `args` begins with a spec."""
 
+    def each(
+        self,
+        stage: str,
+        function: Callable[..., Any],
+        spec: Value,
+        cases: Mapping[Where, tuple[Value, ...]],
+        more: tuple[str, ...] = (),
+    ) -> dict[Where, Value]:
+        """Call a stage of each of some rows of tiles, or strips; together as in groups.
+
+        `more`: what tells these calls from others of the stage.
+        """
+        ...
+
+    def pick(self, found: Value, n: int) -> Value:
+        """Return one of a list; None of None."""
+        ...
+
     def gather(
         self,
         stage: str,
@@ -65,8 +86,8 @@ class Analyser(Protocol):
         """Combine parts; a single one is returned as it is."""
 
     def decide(
-        self, shifts: Sequence[Value], before: Mapping[Line, Any]
-    ) -> tuple[Sequence[Value] | None, Mapping[Line, Any]]:
+        self, shifts: Sequence[Value], before: Mapping[Place, Value]
+    ) -> tuple[Sequence[Value] | None, Mapping[Place, Value]]:
         """Return the shifts, or None without any, and what of `before` still holds.
 
         `before`: measurements of the strips of rows as stored. Shifts that are known
@@ -75,6 +96,11 @@ class Analyser(Protocol):
 
     def settle(self, found: Value) -> Value:
         """Compute `found` before tiles are read again, where tiles are not held."""
+
+
+def pick(found: Sequence[Value] | None, n: int) -> Value:
+    """Return one of a list; None of None."""
+    return None if found is None else found[n]
 
 
 def lines(ex: Analyser, spec: Spec, wanted: bool = False) -> Iterator[Line]:

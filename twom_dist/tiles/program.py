@@ -4,7 +4,8 @@ Stages make all decisions that depend on the entries of the matrices, so that ea
 products, graphs and plans all run these lines, each with an `Interpreter` of its own.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 
 from ..typing import Cell
 from . import cells, stages
@@ -15,6 +16,7 @@ from .interpreter import (
     Findings,
     Interpreter,
     Line,
+    Place,
     Shifts,
     Value,
     lines,
@@ -33,68 +35,78 @@ def look(ex: Analyser, spec: Spec) -> Findings:
     if not spec.looks:
         return Findings(spec)
     shifts: Shifts = None
-    seen: Mapping[Line, list[Value]] = {}
+    seen: Mapping[Place, Value] = {}
     if spec.equilibrate:
-        seen = {x: measure(ex, spec, x, columns=True) for x in lines(ex, spec)}
+        seen = measure(ex, spec, lines(ex, spec), columns=True)
         shifts, seen = ex.decide(choose_shifts(ex, spec, seen), seen)
     if not spec.data_driven:
         return Findings(spec, shifts)
     if shifts is not None or not seen:
-        seen = {x: measure(ex, spec, x, shifts, seen.get(x)) for x in lines(ex, spec)}
-    measured = ex.settle({x: add_strips(ex, x, seen[x]) for x in lines(ex, spec)})
+        seen = measure(ex, spec, lines(ex, spec), shifts, seen)
+    measured = ex.settle(add_strips(ex, spec, seen))
     return Findings(choose_moduli(ex, spec, shifts, measured), shifts, measured)
 
 
 def measure(
     ex: Analyser,
     spec: Spec,
-    line: Line,
+    own: Iterable[Line],
     shifts: Shifts = None,
-    before: Sequence[Value] | None = None,
+    before: Mapping[Place, Value] | None = None,
     columns: bool = False,
-) -> list[Value]:
+) -> dict[Place, Value]:
     """Find the largest exponents over all of k, then exact sums of each strip.
 
     `before`: those without shifts; `columns`: whether to look at columns, too.
     """
     scan = stages.scan_strip if columns else stages.row_sums
     again = () if shifts is None else ("shifted",)
-    rows, largest = strips(ex, line, shifts), None
-    old = [None] * len(rows) if before is None else before
-    given = enumerate(zip(rows, old, strict=True))
-    parts = [((*line, s, *again), *x) for s, x in given]
-    if len(parts) > 1:
-        largest = [
-            ex.call("largest", at, stages.largest_exponents, spec, *x)
-            for at, *x in parts
-        ]
-    return [ex.call("sums", at, scan, spec, x, largest, y) for at, x, y in parts]
+    old, largest = before or {}, None
+    parts = {
+        (*x, s): (row, old.get((*x, s)))
+        for x in own
+        for s, row in enumerate(strips(ex, x, shifts))
+    }
+    if len(ex.grid.strips) > 1:
+        find = stages.largest_exponents
+        found = ex.each("largest", find, spec, parts, again)
+        largest = defaultdict(list)
+        for (side, i, _), x in found.items():
+            largest[side, i].append(x)
+    cases = {x: (y[0], largest and largest[x[:2]], y[1]) for x, y in parts.items()}
+    return ex.each("sums", scan, spec, cases, again)
 
 
-def add_strips(ex: Analyser, line: Line, parts: Sequence[Value]) -> Value:
-    """Add the sums of all strips of a row of tiles."""
-    return ex.gather("sums", line, stages.add_sums, parts)
+def add_strips(
+    ex: Analyser, spec: Spec, sums: Mapping[Place, Value]
+) -> dict[Line, Value]:
+    """Add the sums of all strips of each row of tiles."""
+    parts: dict[Line, list[Value]] = defaultdict(list)
+    for (side, i, _), x in sums.items():
+        parts[side, i].append(x)
+    if all(len(x) == 1 for x in parts.values()):
+        return {line: x for line, (x,) in parts.items()}
+    cases = {line: (x,) for line, x in parts.items()}
+    return ex.each("sums", stages.add_strips, spec, cases, ("all",))
 
 
-def choose_shifts(
-    ex: Analyser, spec: Spec, seen: Mapping[Line, list[Value]]
-) -> list[Value]:
+def choose_shifts(ex: Analyser, spec: Spec, seen: Mapping[Place, Value]) -> list[Value]:
     """Choose e for each tile along k, from the extreme exponents of all columns."""
-    columns: list[list[Value]] = []
-    for side in spec.sides:
-        of_lines = [seen[side, i] for i in ex.lines(side, wanted=False)]
-        parts, combine = enumerate(zip(*of_lines, strict=True)), stages.combine_columns
-        columns.append([ex.gather("columns", (side, s), combine, x) for s, x in parts])
-    sizes, take = ex.grid.k, stages.take_shifts
-    found = ex.call("shifts", ("all",), stages.choose_shifts, spec, sizes, *columns)
-    return [ex.call("shifts", (s,), take, spec, found, s) for s in range(ex.grid.kt)]
+    columns: list[list[Value]] = [[] for _ in spec.sides]
+    for own, side in zip(columns, spec.sides, strict=True):
+        for s in range(len(ex.grid.strips)):
+            above = [seen[side, i, s] for i in ex.lines(side, wanted=False)]
+            own.append(ex.gather("columns", (side, s), stages.combine_columns, above))
+    sizes = ex.grid.k
+    found = ex.call("shifts", (), stages.choose_shifts, spec, sizes, *columns)
+    return [ex.pick(found, s) for s in range(ex.grid.kt)]
 
 
 def multiply(ex: Interpreter, spec: Spec, found: Findings) -> None:
     """Scale rows of op(A) and columns of op(B), then compute C cell by cell."""
     exponents: dict[Line, Value] = {}
     if not (spec.native or spec.exact or spec.empty):
-        exponents = {x: scale(ex, spec, found, x) for x in lines(ex, spec, wanted=True)}
+        exponents = scale(ex, spec, found)
     for i, j in ex.cells():
         tile = multiply_cell(ex, spec, found, (i, j), exponents)
         ex.emit((i, j), tile)
@@ -153,13 +165,13 @@ def multiply_cell(
     return ex.call("product", cell, join, settled, diagonal, total, c, shape, *scales)
 
 
-def scale(ex: Interpreter, spec: Spec, found: Findings, line: Line) -> Value:
+def scale(ex: Interpreter, spec: Spec, found: Findings) -> dict[Line, Value]:
     """Choose the largest powers of two for rows of tiles that the moduli allow."""
-    if found.measured is not None:
-        measured = found.measured[line]
-    elif len(ex.grid.strips) == 1:
-        (row,) = strips(ex, line, found.shifts)
-        return ex.call("exponents", (*line, 0), stages.scale_in_one, found.spec, row)
-    else:
-        measured = add_strips(ex, line, measure(ex, spec, line, found.shifts))
-    return ex.call("exponents", line, stages.choose_exponents, found.spec, measured)
+    measured, own = found.measured, [*lines(ex, spec, wanted=True)]
+    if measured is None and len(ex.grid.strips) == 1:
+        rows = {x: (*strips(ex, x, found.shifts),) for x in own}
+        return ex.each("exponents", stages.scale_in_one, found.spec, rows)
+    if measured is None:
+        measured = add_strips(ex, spec, measure(ex, spec, own, found.shifts))
+    cases = {x: (measured[x],) for x in own}
+    return ex.each("exponents", stages.choose_exponents, found.spec, cases)

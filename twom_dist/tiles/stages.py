@@ -104,6 +104,11 @@ def add_sums(parts: Sequence[RowStatistics]) -> RowStatistics:
     return RowStatistics(parts[0].largest, **sums)
 
 
+def add_strips(spec: Spec, parts: Sequence[RowStatistics]) -> RowStatistics:
+    """Add the sums of all strips of a row of tiles."""
+    return add_sums(parts)
+
+
 def combine_columns(parts: Sequence[RowStatistics]) -> RowStatistics:
     """Combine the exponents of columns of all strips above one another."""
     columns: list[Any] = [x.columns for x in parts]
@@ -123,11 +128,6 @@ def choose_shifts(
     a, *b = (join([convert(x.columns, "numpy") for x in y]) for y in (left, *right))
     shifts = equilibration.choose_shifts(a, b[0] if b else a, spec.dtype)
     return None if shifts is None else np.split(shifts, np.cumsum(sizes)[:-1])
-
-
-def take_shifts(spec: Spec, shifts: Sequence[Array] | None, step: int) -> Array | None:
-    """Return the shifts of one tile along k."""
-    return None if shifts is None else shifts[step]
 
 
 def choose_exponents(spec: Spec, measured: RowStatistics) -> Array | None:

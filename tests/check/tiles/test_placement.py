@@ -10,6 +10,7 @@ import pytest
 import twom_dist as td
 from tests.support.cases import cases
 from tests.support.schedulers import FakeScheduler
+from tests.support.shares import list_needed
 
 INDICES = [*product_of(range(4), repeat=2)]
 
@@ -156,3 +157,17 @@ def test_no_worker_is_busier_or_fuller_than_on_the_best_grid(workers, count):
     )
     assert balance <= best_balance
     assert held <= best_held
+
+
+@cases("routine", ["gemm", "herk", "her2k"])
+@cases("workers", [1, 4, 6, 16])
+def test_rows_that_are_looked_at_together_belong_to_the_same_workers(routine, workers):
+    shapes = [(48 * 64, 48 * 64)] * (1 if routine == "herk" else 2)
+    given = {"n_workers": workers, "threads_per_worker": 2, "chunks": 64}
+    plan = td.plan(getattr(td, routine), *shapes, **given)
+    needed = list_needed(plan)
+    groups = defaultdict(set)
+    for (side, i), slots in needed.items():
+        groups[side, i % plan.grid.groups_of(side)].add(frozenset(slots))
+    assert all(len(x) == 1 for x in groups.values())
+    assert workers > 4 or routine != "gemm" or len(groups) < len(needed)

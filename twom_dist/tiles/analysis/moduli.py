@@ -5,6 +5,7 @@ tasks take and multiply only where those leave any open.
 """
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,11 +24,16 @@ def choose_moduli(
     settled = ex.settle(first)
     if isinstance(settled, Spec) and not settled.data_driven:
         return settled
-    look, taken, found = pair_stages.look_closer, {}, []
-    for x in lines(ex, spec):
-        rows, known = strips(ex, x, shifts), (measured[x], settled)
-        given = [("octaves", (*x, s), look, spec, y) for s, y in enumerate(rows)]
-        taken[x] = [ex.call(*one, *known) for one in given]
+    cases = {
+        (*x, s): (row, measured[x], settled)
+        for x in lines(ex, spec)
+        for s, row in enumerate(strips(ex, x, shifts))
+    }
+    taken, found = defaultdict(list), []
+    for (side, i, _), x in ex.each(
+        "octaves", pair_stages.look_closer, spec, cases
+    ).items():
+        taken[side, i].append(x)
     for n, (*ends, pairs) in enumerate(ex.pair_blocks()):
         both = [[[of[x] for x in own] for own in ends] for of in (taken, measured)]
         found.append(bound(ex, n, (spec, settled, pairs), *both))

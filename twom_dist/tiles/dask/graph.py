@@ -4,8 +4,8 @@ Keys are ``twom-<stage>-<token>`` with
 
 * ``twom-largest``, ``twom-sums`` (side, i, strip): rows of a strip of tiles; keys that
   end in "shifted" repeat these if columns are shifted; (side, i, "all"): sums of a row
-  of tiles;
-* ``twom-columns`` (side, strip), ``twom-shifts`` ("all",) and (step,): shifts along k;
+  of tiles; i is the first of several rows that are looked at together;
+* ``twom-columns`` (side, strip), ``twom-shifts``: shifts along k;
 * ``twom-spec`` ("sums",) and (0,), ``twom-octaves`` (side, i, strip), ``twom-pairs``
   (n,), and where workers share k (n, layer): the moduli;
 * ``twom-exponents`` (side, i): the scaling;
@@ -21,8 +21,8 @@ Keys are ``twom-<stage>-<token>`` with
   mirror image, or zeros.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import getitem
@@ -30,16 +30,22 @@ from typing import Any, NamedTuple
 
 from dask.base import tokenize
 
-from ...errors import portable_errors
 from ...typing import Array, Cell, Side
 from .. import program
-from ..blocks import check_block, check_tile, unlike_chunks
-from ..diagonal import ScaledRow, as_entries
 from ..grid import Grid
-from ..interpreter import Findings, Line, lines
+from ..interpreter import Findings, Line, lines, pick
 from ..routine import PairBlock
-from ..rows import Row, Stream
-from ..spec import SIDES, Spec, is_straight, load_engine
+from ..rows import Stream
+from ..spec import SIDES, Spec, is_straight
+from .calls import (
+    call_each,
+    receive,
+    receive_added,
+    receive_entries,
+    run,
+    scale_row,
+    stream,
+)
 from .task_spec import Alias, List, Task, TaskRef
 
 READ = "twom-read"
@@ -235,6 +241,27 @@ class Graph:
         self.tasks[key] = make(key, run, function, *args)
         return TaskRef(key)
 
+    def each(
+        self, stage: str, function: Any, spec: Any, cases: Any, more: Any = ()
+    ) -> Any:
+        groups: dict[Any, list[Any]] = defaultdict(list)
+        for where in cases:
+            side, i, *rest = where
+            groups[side, i % self.grid.groups_of(side), *rest].append(where)
+        found = {}
+        for own in groups.values():
+            given = [cases[where] for where in own]
+            at = (*own[0], *more)
+            if len(own) == 1:
+                found[own[0]] = self.call(stage, at, function, spec, *given[0])
+                continue
+            ref = self.call(stage, at, partial(call_each, function), spec, given)
+            found |= {where: self.pick(ref, n) for n, where in enumerate(own)}
+        return found
+
+    def pick(self, found: Any, n: int) -> Any:
+        return Task(None, pick, found, n)
+
     def gather(self, stage: str, where: Any, function: Any, parts: Any) -> Any:
         if len(parts) == 1:
             return parts[0]
@@ -279,69 +306,3 @@ def together(refs: Sequence[Any]) -> Any:
 def as_given(x: Any) -> Any:
     """Wrap lists so that dask finds the references in them."""
     return List(*map(as_given, x)) if isinstance(x, list | tuple) else x
-
-
-# --- what the tasks call ----------------------------------------------------------
-
-
-@contextmanager
-def run_scope(spec: Spec) -> Iterator[None]:
-    """Run a task in its engine's scope, with errors that any process can receive."""
-    with portable_errors(), load_engine(spec).task():
-        yield
-
-
-def run(function: Callable[..., Any], spec: Spec, *args: Any) -> Any:
-    """Call a stage."""
-    with run_scope(spec):
-        return function(spec, *args)
-
-
-def receive(
-    spec: Spec, side: Side, sizes: tuple[int, Sequence[int]], tiles: Any, shifts: Any
-) -> Row:
-    """Check the tiles of a row; a single tile comes without a list."""
-    rows, steps = sizes
-    # A block that is None is a lie that its check tells.
-    tiles = [tiles] if len(steps) == 1 else tiles
-    shifts = as_list(shifts, len(steps))
-    with portable_errors():
-        checked = [
-            check_tile(tile, (rows, k), side, spec)
-            for tile, k in zip(tiles, steps, strict=True)
-        ]
-    return Row(side, checked, shifts)
-
-
-def as_list(found: Any, count: int) -> Any:
-    """Undo `together`."""
-    return [found] if count == 1 and found is not None else found
-
-
-def stream(
-    spec: Spec,
-    side: Side,
-    sizes: tuple[int, Sequence[int]],
-    begin: Callable[[], Stream],
-    shifts: Any,
-) -> Row:
-    """Make a row whose tiles are read, and checked, as they are multiplied."""
-    return Row(side, begin(), as_list(shifts, len(sizes[1])))
-
-
-def scale_row(row: Row, diag: Any) -> Row:
-    """Have the columns of a row of op(A) scaled where a tile is taken."""
-    return ScaledRow(row, as_list(diag, len(row.steps)))
-
-
-def receive_entries(spec: Spec, entries: Array, size: int) -> Array:
-    """Check entries of the diagonal."""
-    if entries.shape != (size,):
-        raise unlike_chunks()
-    return as_entries(spec, entries)
-
-
-def receive_added(spec: Spec, block: Array, shape: tuple[int, int]) -> Array:
-    """Check a tile of C that is added."""
-    with portable_errors():
-        return check_block(block, shape, spec)

@@ -15,7 +15,8 @@ from ..blocks import check_tile
 from ..interpreter import Line
 from ..rows import Row, Source, Stream
 from ..spec import Spec, load_engine
-from .graph import Graph, as_given, as_list, run, together
+from .calls import as_list, run
+from .graph import Graph, as_given, together
 from .task_spec import List, Task, TaskRef
 
 # Fingerprints by the place of the chunk.

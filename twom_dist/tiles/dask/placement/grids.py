@@ -6,6 +6,7 @@ every tile of B to pr: the volume of a 2-D SUMMA.
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import lcm
 from typing import Any, TypeVar
 
 # Times the least work, or the least traffic, that count as little as well.
@@ -26,6 +27,11 @@ class WorkerGrid:
     def workers(self) -> int:
         """Slots."""
         return self.pr * self.pc
+
+    @property
+    def period(self) -> int:
+        """Rows, and columns, of tiles that are placed one by one."""
+        return lcm(self.pr, self.pc)
 
     def slot(self, i: int, j: int) -> int:
         """Slot of a C tile."""
