@@ -50,7 +50,8 @@ def split_along_k(layers, parts, seed=None):
         block = draw.randint(1, grid.mt), draw.randint(1, grid.nt)
         # Tasks that make their tiles look at a row each.
         held = placement is not None and spec.looks
-        groups = [draw.randint(0, x) if held else 0 for x in (grid.mt, grid.nt)]
+        sizes = [x if held else 0 for x in (grid.mt, grid.nt)]
+        groups = [tuple(draw.choices(range(3), k=x)) for x in sizes]
         return replace(grid, strips=strips, groups=tuple(groups), pair_block=block)
 
     with pytest.MonkeyPatch.context() as patch:

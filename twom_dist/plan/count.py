@@ -105,7 +105,7 @@ class _Counting:
     ) -> Any:
         if not (self._checked and stage == "octaves"):
             kinds = {(side, *rest) for side, _, *rest in cases}
-            self.tasks += sum(self.grid.groups_of(side) for side, *_ in kinds)
+            self.tasks += sum(len({*self.grid.groups_of(x)}) for x, *_ in kinds)
         return dict.fromkeys(cases, 1)
 
     def pick(self, found: Any, n: int) -> Any:

@@ -1,6 +1,7 @@
 """Planning: tiles and workers make a plan; one that does not fit is refused."""
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -121,14 +122,27 @@ def share_look(
         ends = tuple((x[0][0][0], x[-1][-1][1]) for x in grid.layers)
     each = -(-slots // (lines * len(ends)))
     strips = cut_strips(ends, -(-max(hi - lo for lo, hi in ends) // each))
-    groups = 0, 0
     # Without a look, rows that nobody asks for are not measured.
     if spec.looks and placement is not None:
-        unit = 1 if placement.workers == 1 else placement.period
-        wanted = -(-slots // (len(strips) * unit * len(spec.sides)))
-        groups = min(grid.mt, wanted * unit), min(grid.nt, wanted * unit)
+        wanted = -(-slots // (len(strips) * len(spec.sides)))
+        both = (_group_rows(x, wanted) for x in placement.needs(grid.mt, grid.nt))
+        grid = replace(grid, groups=tuple(both))
     block = spec.sweep if any(spec.sweep) else _share_pairs(grid, spec, slots)
-    return replace(grid, strips=strips, groups=groups, pair_block=block)
+    return replace(grid, strips=strips, pair_block=block)
+
+
+def _group_rows(needs: Sequence[Hashable], wanted: int) -> tuple[int, ...]:
+    """Return groups of rows of tiles that are needed alike, as many as are wanted."""
+    alike: dict[Hashable, list[int]] = defaultdict(list)
+    for i, need in enumerate(needs):
+        alike[need].append(i)
+    found, count = [0] * len(needs), 0
+    for own in alike.values():
+        parts = min(len(own), -(-len(own) * wanted // len(needs)))
+        for n, i in enumerate(own):
+            found[i] = count + n % parts
+        count += parts
+    return tuple(found)
 
 
 def _share_pairs(grid: Grid, spec: Spec, slots: int) -> tuple[int, int]:
@@ -137,7 +151,8 @@ def _share_pairs(grid: Grid, spec: Spec, slots: int) -> tuple[int, int]:
     if spec.pair_routine.triangle:
         # Half of them have no pairs.
         count *= 2
-    cuts = ((x, min(grid.nt, -(-count // x))) for x in range(1, grid.mt + 1))
+    most = min(count, grid.mt)
+    cuts = ((x, min(grid.nt, -(-count // x))) for x in range(1, most + 1))
     return min(((-(-grid.mt // x), -(-grid.nt // y)) for x, y in cuts), key=sum)
 
 

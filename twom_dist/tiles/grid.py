@@ -27,9 +27,9 @@ class Grid:
     layers: tuple[tuple[Part, ...], ...]
     # Tiles along k of a row that one task looks at; by default the panels
     strips: tuple[Panel, ...] = ()
-    # Groups of rows of tiles of op(A), and of op(B)^T, whose strips one task looks at
-    # together: row i is in group i mod their number; 0 leaves each alone
-    groups: tuple[int, int] = (0, 0)
+    # For each row of tiles of op(A), and of op(B)^T, the number of the group that one
+    # task looks at together; by default each is alone
+    groups: tuple[tuple[int, ...], ...] = ((), ())
     # Rows and columns of tiles whose pairs one task bounds
     pair_block: tuple[int, int] = (1, 1)
     # Where the tiles along k stand in the matrices; by default as they come
@@ -55,10 +55,10 @@ class Grid:
         """Tiles along k."""
         return len(self.k)
 
-    def groups_of(self, side: Side) -> int:
-        """Return the number of groups of a side."""
+    def groups_of(self, side: Side) -> Sequence[int]:
+        """Return the group of each row of tiles of a side."""
         n = side == "right"
-        return self.groups[n] or (self.mt, self.nt)[n]
+        return self.groups[n] or range((self.mt, self.nt)[n])
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:

@@ -247,7 +247,7 @@ class Graph:
         groups: dict[Any, list[Any]] = defaultdict(list)
         for where in cases:
             side, i, *rest = where
-            groups[side, i % self.grid.groups_of(side), *rest].append(where)
+            groups[side, self.grid.groups_of(side)[i], *rest].append(where)
         found = {}
         for own in groups.values():
             given = [cases[where] for where in own]

@@ -28,10 +28,13 @@ class WorkerGrid:
         """Slots."""
         return self.pr * self.pc
 
-    @property
-    def period(self) -> int:
-        """Rows, and columns, of tiles that are placed one by one."""
-        return lcm(self.pr, self.pc)
+    def needs(self, mt: int, nt: int) -> tuple[list[int], list[int]]:
+        """Tell rows of tiles, and columns, apart where other workers need them.
+
+        On the transposed grid as well, which tasks may be placed on.
+        """
+        period = lcm(self.pr, self.pc)
+        return [i % period for i in range(mt)], [j % period for j in range(nt)]
 
     def slot(self, i: int, j: int) -> int:
         """Slot of a C tile."""

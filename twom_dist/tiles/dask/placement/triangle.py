@@ -62,6 +62,15 @@ class TriangleMap:
             for slot, rows in held_rows(self.slots).items()
         }
 
+    def needs(self, mt: int, nt: int) -> tuple[list[Set[int]], list[Set[int]]]:
+        """Return the slots that need each row of tiles of op(A), and of op(B)^T."""
+        slots: list[set[int]] = [set() for _ in range(self.count)]
+        for slot, rows in self._rows.items():
+            for row in rows:
+                slots[row].add(slot)
+        found: list[Set[int]] = [frozenset(x) for x in slots]
+        return found, found
+
     @cached_property
     def balance(self) -> float:
         """Work of the busiest slot over the mean of all."""
