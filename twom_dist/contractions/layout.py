@@ -34,14 +34,10 @@ class FusedSide(NamedTuple):
 
     # Axes of the operand: stack, then rows, then columns of the matrices.
     axes: tuple[int, ...]
-    # The letters of these axes.
-    term: Term
-    # Number of axes that are fused to rows.
-    rows: int
-    # Stack, and rows and columns fused.
-    shape: Sizes
-    # T: the matrices are k x m, or n x k on the right.
-    op: Op
+    term: Term  # the letters of these axes
+    rows: int  # number of axes that are fused to rows
+    shape: Sizes  # stack, and rows and columns fused
+    op: Op  # T: the matrices are k x m, or n x k on the right
 
 
 class PairLayout(NamedTuple):
@@ -49,16 +45,11 @@ class PairLayout(NamedTuple):
 
     left: FusedSide
     right: FusedSide
-    # Letters of the product: stack, left and right.
-    result: Term
-    # Sizes of these letters.
-    split: Sizes
-    # Axes of the product in the order of the result.
-    order: tuple[int, ...]
-    # Contracted letters; none where entries are multiplied.
-    inner: Term
-    # (m, n, k) of each product of matrices.
-    shape: tuple[int, int, int]
+    result: Term  # letters of the product: stack, left and right
+    split: Sizes  # sizes of these letters
+    order: tuple[int, ...]  # axes of the product in the order of the result
+    inner: Term  # contracted letters; none where entries are multiplied
+    shape: tuple[int, int, int]  # (m, n, k) of each product of matrices
     # Axes of both operands in an order in which they may be equal: stack, other axes of
     # the result, then those that are contracted. None if shapes exclude that.
     mirror: tuple[tuple[int, ...], tuple[int, ...]] | None

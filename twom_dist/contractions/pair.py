@@ -31,8 +31,7 @@ class Weights(NamedTuple):
 
     # Returns the A that a routine takes, with its weights, of the matrix A.
     operand: Callable[[Any], Any]
-    # Those that a product with these weights may be.
-    updates: Sequence[Update]
+    updates: Sequence[Update]  # those that a product with these weights may be
 
 
 def contract_pair(

@@ -32,8 +32,7 @@ class Reduction(NamedTuple):
     # where other operands have more, and those whose letters nothing else has.
     dropped: tuple[int, ...]
     summed: tuple[int, ...]
-    # The letters that are left.
-    term: Term
+    term: Term  # the letters that are left
 
     @property
     def empty(self) -> bool:

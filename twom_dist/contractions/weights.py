@@ -23,8 +23,7 @@ from .subscripts import Term
 class Weight(NamedTuple):
     """A vector that its operand is yet to be multiplied by."""
 
-    # The axis of the operand that it weighs.
-    letter: str
+    letter: str  # the axis of the operand that it weighs
     # An array of real numbers, if they are: gemm tells these from complex ones.
     vector: Any
     # The vectors that it is the product of, in the dtype of the result.
@@ -38,8 +37,7 @@ class Factor(NamedTuple):
     term: Term
     # An operand of one axis before its dtype was promoted, but for integers.
     vector: Any = None
-    # What the array is yet to be multiplied by.
-    weight: Weight | None = None
+    weight: Weight | None = None  # what the array is yet to be multiplied by
 
     def apply_weight(self) -> Any:
         """Return the array, multiplied by its weight."""

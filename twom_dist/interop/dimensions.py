@@ -22,12 +22,9 @@ Axes = dict[str, tuple[Dims, ...]]
 class Arranged(NamedTuple):
     """Dimensions of DataArrays that are the axes of matrices."""
 
-    # Those of pairs have a last axis of parts.
-    axes: Axes
-    # Dimensions that all arrays share, along which matrices are stacked.
-    stack: Dims
-    # Rows and columns of the result.
-    outer: tuple[Dims, Dims]
+    axes: Axes  # those of pairs have a last axis of parts
+    stack: Dims  # dimensions that all arrays share, along which matrices are stacked
+    outer: tuple[Dims, Dims]  # rows and columns of the result
 
 
 def arrange(

@@ -34,11 +34,9 @@ class Job(Problem):
     """A problem whose matrices are stored, and where its result is to be."""
 
     output: Path
-    # As in `multiply_files`.
-    overwrite: bool = False
+    overwrite: bool = False  # as in `multiply_files`
     refuse_missing: bool = False
-    # What to type to continue it; empty for a call of Python.
-    command: str = ""
+    command: str = ""  # what to type to continue it; empty for a call of Python
     # What is read before the job begins: where from, and a digest of it.
     vectors: dict[str, tuple[str, str]] = field(default_factory=dict)
 

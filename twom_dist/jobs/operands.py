@@ -95,10 +95,8 @@ class StoredTiles:
 
     stored: StoredMatrix
     tile: Cell
-    # The rows and columns of tiles that are taken.
-    blocks: tuple[Blocks, Blocks]
-    # Tiles are promoted to it.
-    dtype: np.dtype[Any]
+    blocks: tuple[Blocks, Blocks]  # the rows and columns of tiles that are taken
+    dtype: np.dtype[Any]  # tiles are promoted to it
     on_device: bool
     # The largest magnitude of integers in floating point, which are looked at.
     limit: int | None = None

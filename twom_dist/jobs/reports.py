@@ -172,12 +172,11 @@ class Status:
     What is not known of the output, or of its latest run, is None or empty.
     """
 
-    # The output.
-    path: str
-    # "finished", "running" or "stopped".
-    state: str
-    # Tiles on disk, and all of them; 0 of 0 once the output is finished.
-    done: int = 0
+    path: str  # the output
+    state: str  # "finished", "running" or "stopped"
+    done: int = (
+        0  # tiles on disk, of `tiles` in all; both 0 once the output is finished
+    )
     tiles: int = 0
     host: str = ""
     phase: str = ""

@@ -35,18 +35,15 @@ from .watchdog import ask
 class Run:
     """A job with its layout, and where its output is made."""
 
-    # With the engine that was chosen for it.
-    job: Job
+    job: Job  # with the engine that was chosen for it
     layout: Layout
-    # The workers; or this process, if it computes without any.
-    cluster: Cluster
+    cluster: Cluster  # the workers; or this process, if it computes without any
     place: Unfinished
     output: Output
     manifest: Manifest
     # Missing chunks of the inputs, which are read as the fill value.
     missing: dict[str, int]
-    # Findings of a look by an earlier run.
-    look: Findings | None = None
+    look: Findings | None = None  # findings of a look by an earlier run
 
     def list_finished(self) -> set[Cell]:
         """Tiles that are on disk, each with its image in the other triangle."""

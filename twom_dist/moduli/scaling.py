@@ -30,10 +30,8 @@ _FRACTION_BITS = 32
 class ScalingRule:
     """Largest u with ``S 4^u <= T^2``, T = R - h, for a square sum S."""
 
-    # Length of the rows, all tiles together.
-    k: int
-    # Bits of the magnitudes whose squares are summed: S < 2^63.
-    norm_bits: int
+    k: int  # length of the rows, all tiles together
+    norm_bits: int  # bits of the magnitudes whose squares are summed: S < 2^63
     # T^2 rounded down to leading * 4^(power - 31), with leading in [4^31, 4^32).
     power: int
     leading: int

@@ -14,23 +14,18 @@ class Terms(NamedTuple):
 
     routine: Routine
     choice: Choice = Choice()
-    # op_a and op_b of gemm, or op of an update.
-    ops: tuple[Op, ...] = ()
+    ops: tuple[Op, ...] = ()  # op_a and op_b of gemm, or op of an update
     uplo: Uplo = "full"
     alpha: complex = 1
-    # Given with C.
-    beta: complex | None = None
-    # That of a BLAS-typed name.
-    letter: str | None = None
+    beta: complex | None = None  # given with C
+    letter: str | None = None  # that of a BLAS-typed name
 
 
 class Names(NamedTuple):
     """Dimensions of DataArrays by their names: one, or several."""
 
-    # What is contracted.
-    dim: Any
-    # Rows of an update.
-    rows: Any = None
+    dim: Any  # what is contracted
+    rows: Any = None  # rows of an update
     # What holds real and imaginary parts; None where nothing was said.
     pairs: Hashable = None
 
@@ -43,10 +38,8 @@ class Call(NamedTuple):
     A: Any
     B: Any = None
     C: Any = None
-    # Where the result is written.
-    out: Any = None
-    # Given if the matrices are DataArrays.
-    names: Names | None = None
+    out: Any = None  # where the result is written
+    names: Names | None = None  # given if the matrices are DataArrays
 
     def arrays(self) -> dict[str, Any]:
         """Return all arrays by their names in errors, in the order of the call."""

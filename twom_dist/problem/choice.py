@@ -114,16 +114,12 @@ class Choice:
     """The accuracy that was asked for, and the engine that is to multiply."""
 
     target: Target = BY_ENTRIES
-    # "auto" until the shapes are known.
-    method: Method = "2m"
-    # "auto" until the family of the blocks is known.
-    engine: EngineName = "auto"
-    # None: where it helps.
-    equilibrate: bool | None = None
+    method: Method = "2m"  # "auto" until the shapes are known
+    engine: EngineName = "auto"  # "auto" until the family of the blocks is known
+    equilibrate: bool | None = None  # None: where it helps
     # Numbers of the dtype that make an entry of the result.
     components: Literal[1, 2] = 1
-    # Whether an accuracy was asked for, be it the default.
-    named: bool = False
+    named: bool = False  # whether an accuracy was asked for, be it the default
 
     @classmethod
     def of(

@@ -35,8 +35,7 @@ class Integers:
     # where the dtype does not say enough and that is known.
     a: Header
     b: Header
-    # Whether entries are pairs of integers.
-    pairs: bool
+    pairs: bool  # whether entries are pairs of integers
 
     @classmethod
     def of(cls, A: Any, B: Any, choice: Choice) -> Self | None:

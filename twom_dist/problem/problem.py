@@ -53,12 +53,10 @@ class Problem:
     a: Any
     b: Any
     c: Any
-    # (m, n, k): op(A) is m x k and op(B) k x n.
-    shape: tuple[int, int, int]
+    shape: tuple[int, int, int]  # (m, n, k): op(A) is m x k and op(B) k x n
     # What tasks are told; its engine is "auto" until the family of blocks is known.
     spec: Spec
-    # What was asked for; its method is settled, and not "auto".
-    choice: Choice
+    choice: Choice  # what was asked for; its method is settled, and not "auto"
     # Axes in front of the matrices of the result, to which those of a, b and c
     # broadcast; empty for one product.
     stack: tuple[int, ...] = field(default=(), kw_only=True)

@@ -63,8 +63,7 @@ class StoredMatrix(ABC):
 
     location: Location
     shape: tuple[int, int]
-    # That of the values as read, in native byte order.
-    dtype: np.dtype[Any]
+    dtype: np.dtype[Any]  # that of the values as read, in native byte order
     # Rows and columns of the pieces it is stored in; None if it is stored whole.
     chunks: tuple[int, int] | None
     # Size and modification time of the file, which a copy may keep; for zarr those of

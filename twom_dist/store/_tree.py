@@ -33,8 +33,7 @@ _OWN = re.compile(
 class Stamp(NamedTuple):
     """Marks that tell a file from another one."""
 
-    # Size and modification time, which a copy may keep.
-    content: str
+    content: str  # size and modification time, which a copy may keep
     # When content, name, owner or permissions changed, which cannot be set; empty for
     # objects. The inode's number would not do: exFAT, sshfs and others give a file a
     # new one now and then.
@@ -46,10 +45,8 @@ class FileInfo(NamedTuple):
 
     name: str
     size: int
-    # Times or digest, as text.
-    mark: str
-    # Seconds since 1970; 0 for an object.
-    modified: float = 0
+    mark: str  # times or digest, as text
+    modified: float = 0  # seconds since 1970; 0 for an object
 
 
 def is_url(path: str) -> bool:

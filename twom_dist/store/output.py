@@ -41,10 +41,8 @@ class Output:
     that sees the same file system.
     """
 
-    # Path of the zarr store.
-    store: str
-    # Name of the array in the store; empty if the store is the array.
-    member: str
+    store: str  # path of the zarr store
+    member: str  # name of the array in the store; empty if the store is the array
     shape: tuple[int, int]
     # Rows and columns, at most those of the matrix: chunks are stored whole.
     tile: tuple[int, int]

@@ -30,10 +30,8 @@ _MEMBER = "member"
 class Signs(NamedTuple):
     """Signs that a run is at work on an output."""
 
-    # Whether a run holds the lock; None if that is not known.
-    locked: bool | None
-    # When a run last showed that it is alive, in seconds since 1970.
-    beat: float = 0
+    locked: bool | None  # whether a run holds the lock; None if that is not known
+    beat: float = 0  # when a run last showed that it is alive, in seconds since 1970
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,7 @@ AGAIN_SECONDS = 0.1
 class Answers:
     """Answers of a client's cluster so far."""
 
-    # As the scheduler listed them last.
-    workers: list[dict[str, Any]] | None = None
+    workers: list[dict[str, Any]] | None = None  # as the scheduler listed them last
     # A question that the scheduler has not answered yet.
     pending: Future[Any] | None = None
     # Addresses of workers that have this package, and whether each has its own GPU.

@@ -21,15 +21,11 @@ _OPEN_SECONDS = 30
 class WorkerDevice:
     """The GPU that a process multiplies on, or the reason why there is none."""
 
-    # The same for all processes that share it; empty without one.
-    name: str = ""
+    name: str = ""  # the same for all processes that share it; empty without one
     reason: str = ""
-    # Free memory of the device.
-    free_bytes: int = 0
-    # Memory that the process has taken, used or not.
-    own_bytes: int = 0
-    # The part of that which arrays hold.
-    held_bytes: int = 0
+    free_bytes: int = 0  # free memory of the device
+    own_bytes: int = 0  # memory that the process has taken, used or not
+    held_bytes: int = 0  # the part of that which arrays hold
     # The most that it may take before dask moves tiles to host or disk, if limited.
     most_bytes: int | None = None
 

@@ -57,8 +57,7 @@ class Script:
 
     launches: list[Launch] = field(default_factory=list)
     slab_bytes: int = 0
-    # What every byte of the slab is before, if that matters.
-    fill: int | None = None
+    fill: int | None = None  # what every byte of the slab is before, if that matters
     made: tuple[tuple[int, ...], Any] | None = None
 
     def run(self, device: Any, given: Mapping[str, Array | None]) -> Array:
