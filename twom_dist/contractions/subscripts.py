@@ -181,28 +181,25 @@ def _check(
     """Refuse what opt_einsum takes, or says in other words for each form."""
     for text in (*terms, output):
         if not _LETTERS.fullmatch(text.replace(_ELLIPSIS, "", 1)):
-            raise PlanError(
+            problem = (
                 f"{text!r} in the subscripts {subscripts!r} is not made of letters and "
-                "an ellipsis",
-                "Write them as for numpy.einsum",
-                "subscripts",
+                "an ellipsis"
             )
+            raise PlanError(problem, "Write them as for numpy.einsum", "subscripts")
     if len(terms) != len(ndims):
-        raise PlanError(
+        problem = (
             f"the number of terms in {subscripts!r} is {len(terms)}, and that of "
-            f"operands {len(ndims)}",
-            "",
-            "operand-count",
+            f"operands {len(ndims)}"
         )
+        raise PlanError(problem, "", "operand-count")
     for position, (text, ndim) in enumerate(zip(terms, ndims, strict=True), 1):
         named = len(text.replace(_ELLIPSIS, ""))
         if named > ndim or (named < ndim and _ELLIPSIS not in text):
-            raise PlanError(
+            problem = (
                 f"operand {position} has {ndim} axes, but {text!r} in the subscripts "
-                f"{subscripts!r} names {named}",
-                "",
-                "operand-axes",
+                f"{subscripts!r} names {named}"
             )
+            raise PlanError(problem, "", "operand-axes")
 
 
 _Pair = tuple[tuple[Term, Term], Term]
@@ -217,12 +214,11 @@ def matmul_terms(left: Sizes, right: Sizes) -> _Pair:
             raise PlanError(text, "Use multiply", "no-axes")
     k, other = left[-1], right[max(0, len(right) - 2)]
     if k != other:
-        raise PlanError(
+        problem = (
             f"x1 has shape {left} and x2 {right}, but the last axis of x1 and the last "
-            "but one of x2 must agree",
-            "",
-            "shapes",
+            "but one of x2 must agree"
         )
+        raise PlanError(problem, "", "shapes")
     try:
         np.broadcast_shapes(left[:-2], right[:-2])
     except ValueError:

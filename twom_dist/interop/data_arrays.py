@@ -152,12 +152,11 @@ def _label_columns(x: Any, rows: Dims) -> Any:
     names = {y: second(y) for y in {**labels.coords, **labels.sizes}}
     taken = {*names.values(), *map(second, rows)} & {*x.coords}
     if taken:
-        raise PlanError(
+        problem = (
             f"coordinates of the columns would be called {show(sorted(taken))}, like "
-            "some of A",
-            "Rename those, or drop them",
-            "dims",
+            "some of A"
         )
+        raise PlanError(problem, "Rename those, or drop them", "dims")
     return labels.rename(names)
 
 

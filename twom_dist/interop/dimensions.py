@@ -52,11 +52,10 @@ def arrange(
         axes["C"] = outer
         found, result = given["C"].dims, (*stack, *outer[0], *outer[1])
         if {*found} != {*result}:
-            raise PlanError(
-                f"C has the dimensions {show(found)}, but the result {show(result)}",
-                "",
-                "dims",
+            problem = (
+                f"C has the dimensions {show(found)}, but the result {show(result)}"
             )
+            raise PlanError(problem, "", "dims")
     return Arranged(axes, stack, outer)
 
 
@@ -138,12 +137,11 @@ def _arrange_product(
     if stack and not (rows or columns):
         # Likely more is wanted than a vector of each for each label.
         renamed = " or ".join(f"B.rename({x}={second(x)!r})" for x in stack)
-        raise PlanError(
+        problem = (
             f"B has no columns: beside dim={show(dim)} it has {show(stack)}, and what "
-            "both matrices have are stacks",
-            f"Rename those that are columns: {renamed}",
-            "dims",
+            "both matrices have are stacks"
         )
+        raise PlanError(problem, f"Rename those that are columns: {renamed}", "dims")
     return stack, (rows, columns)
 
 
@@ -154,12 +152,11 @@ def _arrange_update(
     first = kept["A"]
     for name, dims in kept.items():
         if {*dims} != {*first}:
-            raise PlanError(
+            problem = (
                 f"beside dim={show(dim)} A has the dimensions {show(first)} and {name} "
-                f"{show(dims)}, but they have to agree",
-                "",
-                "dims",
+                f"{show(dims)}, but they have to agree"
             )
+            raise PlanError(problem, "", "dims")
     rows = named or first
     if not first:
         problem = f"A has no dimension beside dim={show(dim)}, and no rows"
@@ -172,11 +169,10 @@ def _arrange_update(
             "rows",
         )
     if len({*rows}) < len(rows) or not {*rows} <= {*first}:
-        raise PlanError(
-            f"rows is {show(rows)}, but beside dim={show(dim)} A has {show(first)}",
-            "Name one or several of these, each once",
-            "rows",
+        problem = (
+            f"rows is {show(rows)}, but beside dim={show(dim)} A has {show(first)}"
         )
+        raise PlanError(problem, "Name one or several of these, each once", "rows")
     columns = tuple(map(second, rows))
     if taken := {*columns} & {*first, *dim}:
         problem = f"columns would be called {show(taken)}, like a dimension of A"

@@ -145,12 +145,11 @@ def _take_dlpack(x: Any, name: str) -> Any:
         raise EngineUnavailableError(problem, remedy, "no-cupy") from error
     except Exception as error:  # the other library raises what it likes
         kind, reason = type(x), f"{type(error).__name__}: {error}".splitlines()[0]
-        raise ArgumentError(
+        problem = (
             f"the memory of {name}, a {kind.__module__}.{kind.__qualname__}, cannot be "
-            f"taken ({reason})",
-            "",
-            "not-a-matrix",
-        ) from None
+            f"taken ({reason})"
+        )
+        raise ArgumentError(problem, "", "not-a-matrix") from None
     problem = f"{name} lies on a device of type {device}, where no engine multiplies"
     raise ArgumentError(problem, "Copy it to the host", "device-kind")
 

@@ -43,12 +43,11 @@ def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:
     except MemoryError:
         wanted = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
         free, total = xp.cuda.runtime.memGetInfo()
-        raise MemoryLimitError(
+        problem = (
             f"the device has no room for {wanted:,} more bytes: {free:,} of its "
-            f"{total:,} are free outside CuPy's pool",
-            _REMEDY,
-            _FULL,
-        ) from None
+            f"{total:,} are free outside CuPy's pool"
+        )
+        raise MemoryLimitError(problem, _REMEDY, _FULL) from None
 
 
 def _give_up() -> None:

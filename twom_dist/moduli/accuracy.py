@@ -66,12 +66,11 @@ def choose_system(
     system = _shortest_within(kind, bits, k, allowed)
     if system is None:
         most = log2_product(p for p, _ in available_moduli(_longest(kind)))
-        raise AccuracyError(
+        problem = (
             f"accuracy={shown(accuracy)} needs {bits:.0f} bits, but all moduli for "
-            f"{np.dtype(dtype)} have {most:.0f}",
-            "Use a larger target",
-            "accuracy-out-of-reach",
+            f"{np.dtype(dtype)} have {most:.0f}"
         )
+        raise AccuracyError(problem, "Use a larger target", "accuracy-out-of-reach")
     return _check_scaling(system, kind, k)
 
 

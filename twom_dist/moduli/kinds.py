@@ -73,12 +73,11 @@ def _eisenstein(p: int) -> Kind:
     """
     t = root_of_unity_cube(p)
     if t is None or p % 3 == 0:
-        raise AccuracyError(
+        problem = (
             f"{p} is not an Eisenstein modulus: 1 has no primitive cube root modulo "
-            f"{p}, or only one",
-            "Use it as a 3M modulus",
-            "modulus",
+            f"{p}, or only one"
         )
+        raise AccuracyError(problem, "Use it as a 3M modulus", "modulus")
     s = symmetric_residue(2 * t + 1, p)
     quarter = pow(4, -1, p)
     over_s = quarter * pow(s, -1, p)

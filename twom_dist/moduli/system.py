@@ -217,11 +217,10 @@ def residue_system(method: str, num_moduli: int) -> ResidueSystem:
     """
     choice = available_moduli(method)
     if not 1 <= num_moduli <= len(choice):
-        raise AccuracyError(
-            f"num_moduli={num_moduli}, but method {method!r} has 1 to {len(choice)}",
-            "",
-            "num-moduli",
+        problem = (
+            f"num_moduli={num_moduli}, but method {method!r} has 1 to {len(choice)}"
         )
+        raise AccuracyError(problem, "", "num-moduli")
     return make_system(method, choice[:num_moduli])
 
 

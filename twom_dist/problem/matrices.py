@@ -58,12 +58,11 @@ def _check_device(arrays: dict[str, Any]) -> None:
     devices = {name: x.device.id for name, x in arrays.items()}
     if len(set(devices.values())) > 1:
         where = ", ".join(f"{name} lies on device {i}" for name, i in devices.items())
-        raise PlanError(
-            where,
+        remedy = (
             "Copy all of them to one device, with cupy.asarray in a `with "
-            "cupy.cuda.Device(i):` block",
-            "devices",
+            "cupy.cuda.Device(i):` block"
         )
+        raise PlanError(where, remedy, "devices")
     for name, i in devices.items():
         current = namespace(arrays[name]).cuda.Device().id
         if i != current:
@@ -89,11 +88,10 @@ def as_matrix(x: Any, name: str) -> Any:
 def check_single(x: Any, name: str) -> Any:
     """Return a matrix; refuse a stack of them."""
     if len(x.shape) > 2:
-        raise PlanError(
-            f"{name} has shape {tuple(x.shape)}, but only one matrix is taken here",
-            f"Give one of the stack, such as {name}[0]",
-            "stack",
+        problem = (
+            f"{name} has shape {tuple(x.shape)}, but only one matrix is taken here"
         )
+        raise PlanError(problem, f"Give one of the stack, such as {name}[0]", "stack")
     return x
 
 

@@ -48,12 +48,11 @@ def check_told(terms: Terms, *matrices: Any) -> None:
             f"Call td.integers.{terms.routine.name} with pairs=True if it does; give "
             "matrices of two columns by astype(float)"
         )
-    raise ArgumentError(
+    problem = (
         f"A is {given[0].dtype} of shape {tuple(given[0].shape)}, and it is not said "
-        "whether the last axis holds real and imaginary parts",
-        remedy,
-        "pairs",
+        "whether the last axis holds real and imaginary parts"
     )
+    raise ArgumentError(problem, remedy, "pairs")
 
 
 # Not as a union, which would be made anew for each call.

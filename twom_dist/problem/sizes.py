@@ -25,21 +25,19 @@ def check_sizes(
     """
     named = [(x, name) for x, name in ((a, "A"), (b, "B"), (c, "C")) if x is not None]
     if routine.triangle and not same_sizes(b.shape[-2:], a.shape[-2:]):
-        raise PlanError(
+        problem = (
             f"A has shape {tuple(a.shape)} and B {tuple(b.shape)}, but "
-            f"{routine.name} takes matrices of one shape",
-            "",
-            "shapes",
+            f"{routine.name} takes matrices of one shape"
         )
+        raise PlanError(problem, "", "shapes")
     (m, k), (k_b, n) = op_shape(a, op_a), op_shape(b, op_b)
     _check_known(named, (k, k_b))
     if k != k_b:
-        raise PlanError(
+        problem = (
             f"op(A) is {m} x {k} and op(B) is {k_b} x {n} (op_a={op_a!r}, "
-            f"op_b={op_b!r}), but their inner dimensions must agree",
-            _advise_ops((m, k), (k_b, n), op_a, op_b),
-            "shapes",
+            f"op_b={op_b!r}), but their inner dimensions must agree"
         )
+        raise PlanError(problem, _advise_ops((m, k), (k_b, n), op_a, op_b), "shapes")
     if c is not None and not same_sizes(c.shape[-2:], (m, n)):
         raise PlanError(
             f"C has shape {tuple(c.shape)}, but the result is {m} x {n}", "", "shapes"

@@ -172,12 +172,11 @@ def plan_inputs(
     """
     chosen = choice_setting("inputs", tuple(_WAYS))
     if chosen == "stream" and not spec.empty and not can_stream():
-        raise PlanError(
+        problem = (
             "the inputs cannot be made again chunk by chunk: they are in memory, share "
-            "tasks, are array expressions, or are bound to workers",
-            "Set twom-dist.inputs to 'auto'",
-            "inputs-held",
+            "tasks, are array expressions, or are bound to workers"
         )
+        raise PlanError(problem, "Set twom-dist.inputs to 'auto'", "inputs-held")
 
     def attempt(choice: str, strict: bool) -> Plan:
         tried = []

@@ -85,11 +85,10 @@ def make_absolute(path: str) -> str:
             folder = os.path.realpath(folder)
         return os.path.abspath(os.path.join(folder, name))
     except FileNotFoundError:
-        raise StoreError(
-            f"{path!r} is relative to the working directory, which has been removed",
-            "Change to another folder",
-            "no-folder",
-        ) from None
+        problem = (
+            f"{path!r} is relative to the working directory, which has been removed"
+        )
+        raise StoreError(problem, "Change to another folder", "no-folder") from None
 
 
 def _find_format(file: str) -> str:

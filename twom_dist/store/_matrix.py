@@ -155,12 +155,11 @@ class StoredMatrix(ABC):
                 "matrix-shape",
             )
         if not _DTYPE.fullmatch(array.dtype.str[1:]):
-            raise StoreError(
+            problem = (
                 f"{str(location)!r} has dtype {array.dtype}; allowed are bool, "
-                "integers of up to 64 bits, float32, float64, complex64 or complex128",
-                "Convert it first",
-                "matrix-dtype",
+                "integers of up to 64 bits, float32, float64, complex64 or complex128"
             )
+            raise StoreError(problem, "Convert it first", "matrix-dtype")
         # h5py adds metadata to some dtypes; one that is made from `str` has none.
         dtype = np.dtype(array.dtype.str).newbyteorder("=")
         m, n = map(int, shape)
@@ -169,12 +168,11 @@ class StoredMatrix(ABC):
     def _check_unchanged(self, array: Any) -> None:
         """Refuse a file that was rewritten as another matrix after it was opened."""
         if array.shape != self.shape or array.dtype.newbyteorder("=") != self.dtype:
-            raise StoreError(
+            problem = (
                 f"{str(self.location)!r} was opened as a {self.shape} matrix of "
-                f"{self.dtype} and now has shape {array.shape} and dtype {array.dtype}",
-                "Open it again",
-                "matrix-rewritten",
+                f"{self.dtype} and now has shape {array.shape} and dtype {array.dtype}"
             )
+            raise StoreError(problem, "Open it again", "matrix-rewritten")
 
 
 def list_names(names: Sequence[str]) -> str:
@@ -274,10 +272,9 @@ def read_vector(path: str | os.PathLike[str]) -> NDArray[Any]:
     if found.ndim == 2 and 1 in found.shape:
         found = found.ravel()
     if found.ndim != 1 or found.dtype.kind not in "biufc":
-        raise StoreError(
+        problem = (
             f"{str(location)!r} is an array of shape {found.shape} and dtype "
-            f"{found.dtype}, not a vector of numbers",
-            "Name another array",
-            "vector-shape",
+            f"{found.dtype}, not a vector of numbers"
         )
+        raise StoreError(problem, "Name another array", "vector-shape")
     return found.astype(found.dtype.newbyteorder("="), copy=False)

@@ -74,12 +74,11 @@ def check_size(location: Location, header: NpyHeader, available: int) -> None:
     """Refuse a file that is shorter than its header says."""
     needed = header.offset + math.prod(header.shape) * header.dtype.itemsize
     if available < needed:
-        raise StoreError(
+        problem = (
             f"{str(location)!r} is truncated: its header asks for {needed} bytes, but "
-            f"it has {available}",
-            "Copy or write it again",
-            "file-truncated",
+            f"it has {available}"
         )
+        raise StoreError(problem, "Copy or write it again", "file-truncated")
 
 
 def read_region(

@@ -29,12 +29,11 @@ class ZarrMatrix(StoredMatrix):
     def find(cls, location: Location) -> Self:
         tree.check_there(location.path)
         if not tree.is_store(location.path):
-            raise StoreError(
+            problem = (
                 f"{location.path!r} is not a zarr store: it holds no zarr.json, "
-                ".zarray or .zgroup",
-                "Name the store itself",
-                "no-matrix",
+                ".zarray or .zgroup"
             )
+            raise StoreError(problem, "Name the store itself", "no-matrix")
         node = _open_node(_folder(location))
         if isinstance(node, zarr.Group):
             location = name_member(location, partial(_find_arrays, location.path))

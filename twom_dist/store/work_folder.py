@@ -160,12 +160,11 @@ class Unfinished:
                 remedy = "Move it away or choose another name"
                 if form == "hdf5":
                     remedy += f"; a member, such as {target}::C, replaces no other"
-                raise StoreError(
+                problem = (
                     f"{target!r} is not just a {form} matrix, and whatever else it is "
-                    "or holds would be lost",
-                    remedy,
-                    "output-holds-others",
+                    "or holds would be lost"
                 )
+                raise StoreError(problem, remedy, "output-holds-others")
 
     def check_space(self, output: Output) -> None:
         """Refuse an output that does not fit on the disk; what is written counts."""

@@ -36,12 +36,11 @@ def check_kind(block: Array, family: Family, dtype: Any) -> Array:
     if family == "cupy":
         current = namespace(block).cuda.Device().id
         if block.device.id != current:
-            raise KernelError(
+            problem = (
                 f"a block lies on device {block.device.id}, but the worker's current "
-                f"device is {current}",
-                "Give each worker one device",
-                "block-device",
+                f"device is {current}"
             )
+            raise KernelError(problem, "Give each worker one device", "block-device")
     return block
 
 

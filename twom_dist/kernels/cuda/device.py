@@ -268,12 +268,11 @@ def open_device() -> CudaDevice:
     device = cupy.cuda.Device()
     if int(device.compute_capability) < OLDEST_CAPABILITY:
         name = runtime.getDeviceProperties(device.id)["name"].decode()
-        raise EngineUnavailableError(
+        problem = (
             f"{name} has compute capability {device.compute_capability}, and int8 "
-            f"tensor cores begin at {OLDEST_CAPABILITY} (Turing)",
-            "Multiply NumPy arrays",
-            "old-device",
+            f"tensor cores begin at {OLDEST_CAPABILITY} (Turing)"
         )
+        raise EngineUnavailableError(problem, "Multiply NumPy arrays", "old-device")
     try:
         from cupy.cuda import cublas  # noqa: F401
     except ImportError as error:

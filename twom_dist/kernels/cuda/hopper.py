@@ -119,9 +119,8 @@ def map_planes(address: int, shape: tuple[int, int, int]) -> bytes:
         *(_NO_INTERLEAVE, _SWIZZLE_128B, _PROMOTE_256B, _FILL_ZEROS),
     )
     if status != 0:
-        raise KernelError(
-            f"the driver cannot map {count} planes of {rows} x {k} (error {status})",
-            "Update the NVIDIA driver",
-            "tensor-map",
+        problem = (
+            f"the driver cannot map {count} planes of {rows} x {k} (error {status})"
         )
+        raise KernelError(problem, "Update the NVIDIA driver", "tensor-map")
     return out.tobytes()
