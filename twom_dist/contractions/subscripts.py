@@ -107,13 +107,6 @@ _LETTERS = re.compile(r"[^\x00-@\[-`{-\x7f\s]*")
 _ELLIPSIS = "..."
 
 
-class Subscripts(NamedTuple):
-    """Letters of each operand of einsum, and of the result."""
-
-    terms: tuple[Term, ...]
-    output: Term
-
-
 def write_letters(given: Sequence[Any]) -> tuple[str, Sequence[Any]]:
     """Write NumPy's other form, operands and lists of their axes in turn, in letters.
 
@@ -145,13 +138,13 @@ def write_letters(given: Sequence[Any]) -> tuple[str, Sequence[Any]]:
 
 
 @lru_cache(maxsize=1024)
-def parse(subscripts: str, ndims: tuple[int, ...]) -> Subscripts:
+def parse(subscripts: str, ndims: tuple[int, ...]) -> tuple[tuple[Term, ...], Term]:
     """Read subscripts for operands of `ndims` axes, or say what is wrong with them.
 
     Examples
     --------
-    >>> parse("ij,...j", (2, 2)).output
-    ('...b', 'i')
+    >>> parse("ij,...j", (2, 2))
+    ((('i', 'j'), ('...b', 'j')), ('...b', 'i'))
     """
     from opt_einsum.parser import parse_einsum_input
 
@@ -172,7 +165,7 @@ def parse(subscripts: str, ndims: tuple[int, ...]) -> Subscripts:
     if arrow and dots and _ELLIPSIS not in output:
         text = f"an operand of {subscripts!r} has an ellipsis, but not the result"
         raise PlanError(text, "Write '...' after the arrow", "subscripts")
-    return Subscripts(tuple(terms), result)
+    return tuple(terms), result
 
 
 def _check(

@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.lib.array_utils import byte_bounds
 
 from ..errors import ArgumentError, PlanError, shown
 from ..kernels.family import Family, address_of, family_of, namespace
@@ -248,13 +247,13 @@ def _may_overlap(out: Any, x: Any) -> bool:
     if namespace(out).may_share_memory(out, x) and _meet(_Span(out), _Span(x)):
         return True
     written = _find_mapping(out)
-    read = None if written is None else _find_mapping(x)
     # Writes to copy-on-write memory do not reach the file.
-    if written is None or read is None or written.mode == "c":
+    if written is None or written.mode == "c" or not out.size or not x.size:
         return False
-    if not out.size or not x.size or _identify(written) != _identify(read):
+    if (read := _find_mapping(x)) is None:
         return False
-    return _meet(_Span(out, _shift(written)), _Span(x, _shift(read)))
+    (file, shift), (other, own_shift) = map(_locate, (written, read))
+    return file == other and _meet(_Span(out, shift), _Span(x, own_shift))
 
 
 class _Span:
@@ -287,20 +286,16 @@ def _find_mapping(x: Any) -> np.memmap[Any, Any] | None:
     return x if isinstance(x, np.memmap) and x.filename is not None else None
 
 
-def _identify(mapping: np.memmap[Any, Any]) -> Any:
-    """Return a value that is equal for one file, whatever paths lead to it."""
+def _locate(mapping: np.memmap[Any, Any]) -> tuple[Any, int]:
+    """Identify a file, whatever paths lead to it, and its places by their addresses."""
     assert mapping.filename is not None
     try:
         found = os.stat(mapping.filename)
+        file: Any = found.st_dev, found.st_ino
     except OSError:  # removed, but still mapped
-        return os.fspath(mapping.filename)
-    return found.st_dev, found.st_ino
-
-
-def _shift(mapping: np.memmap[Any, Any]) -> int:
-    """Return how far behind addresses of a mapping the places in its file are."""
-    # The first is 1, since address 0 would stand for no array.
-    return 1 + mapping.offset - int(byte_bounds(mapping)[0])
+        file = os.fspath(mapping.filename)
+    # The first place is 1, since address 0 would stand for no array.
+    return file, 1 + mapping.offset - address_of(mapping)
 
 
 def _overlaps_itself(x: Any) -> bool:

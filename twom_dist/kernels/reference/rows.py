@@ -43,8 +43,9 @@ def measure(
     if "columns" in asks:
         found = found._replace(columns=_find_extremes(x, largest))
     if "octaves" in asks:
-        counts = count_octaves(octaves(shifted, largest))
-        found = found._replace(octaves=counts)
+        each = octaves(shifted, largest)
+        counts = np.stack([(each <= end).sum(axis=-1) for end in COUNTED], axis=-1)
+        found = found._replace(octaves=counts.astype(np.int32))
     return found
 
 
@@ -134,15 +135,8 @@ def octaves(x: Array, largest: Array, shifts: Array | None = None) -> Array:
     below = largest[..., np.newaxis] - np.frexp(largest_part)[1]
     found = np.where(below < FURTHEST, below, FAR)
     masked = (largest == ZERO_ROW) | (largest >= NONFINITE_ROW)
-    return np.where((largest_part == 0) | masked[..., np.newaxis], NONE, found).astype(
-        np.uint8
-    )
-
-
-def count_octaves(x: Array) -> Array:
-    """Count the entries of each row down to some octaves."""
-    counts = [(x <= end).sum(axis=-1) for end in COUNTED]
-    return np.stack(counts, axis=-1).astype(np.int32)
+    none = (largest_part == 0) | masked[..., np.newaxis]
+    return np.where(none, NONE, found).astype(np.uint8)
 
 
 def multiply_octaves(x: Array, y: Array) -> Array:
@@ -153,32 +147,22 @@ def multiply_octaves(x: Array, y: Array) -> Array:
     return found
 
 
-class ReferenceRows:
-    """These stages, as an engine has them."""
-
-    measure = staticmethod(measure)
-    choose_exponents = staticmethod(choose_exponents)
-    error_sums = staticmethod(error_sums)
-    octaves = staticmethod(octaves)
-    multiply_octaves = staticmethod(multiply_octaves)
-
-    def analyse(
-        self,
-        operands: Sequence[Array],
-        norm_bits: int,
-        *,
-        columns: bool,
-        rule: ScalingRule | None,
-        shifts: Sequence[Array] | None = None,
-        meanwhile: object = None,
-    ) -> HostAnalysis:
-        """Measure all, and take the few numbers."""
-        asks: tuple[Any, ...] = ("squares", "totals", *["columns"] * columns)
-        both = zip(operands, shifts or [None] * len(operands), strict=True)
-        found = [measure(x, norm_bits, asks, shifts=e) for x, e in both]
-        sums = None
-        if columns:
-            sums = sum_columns(*(found[side].columns for side in (0, -1)))
-        cosines = smallest_cosines(found, operands[0].shape[-1])
-        own = self, operands, norm_bits, rule, shifts, found
-        return HostAnalysis(*own, cosines, sums)
+def analyse(
+    engine: Any,
+    operands: Sequence[Array],
+    norm_bits: int,
+    *,
+    columns: bool,
+    rule: ScalingRule | None,
+    octaves: bool = False,
+    shifts: Sequence[Array] | None = None,
+    meanwhile: object = None,
+) -> HostAnalysis:
+    """Measure all, and take the few numbers."""
+    asks: tuple[Any, ...] = ("squares", "totals", *["columns"] * columns)
+    both = zip(operands, shifts or [None] * len(operands), strict=True)
+    found = [measure(x, norm_bits, asks, shifts=e) for x, e in both]
+    sums = sum_columns(found[0].columns, found[-1].columns) if columns else None
+    cosines = smallest_cosines(found, operands[0].shape[-1])
+    own = engine, operands, norm_bits, rule, shifts, found
+    return HostAnalysis(*own, cosines, sums)
