@@ -9,11 +9,9 @@ import numpy.typing as npt
 
 from .errors import PlanError, shown
 
-# A NumPy or CuPy array: engines take and give arrays of their own family.
-Array = Any
+Array = Any  # a NumPy or CuPy array: engines take and give arrays of their own family
 
-# Indices of a tile of C.
-Cell = tuple[int, int]
+Cell = tuple[int, int]  # indices of a tile of C
 
 Op = Literal["N", "T", "C"]
 Side = Literal["left", "right"]
@@ -95,5 +93,4 @@ Own = TypeVar("Own", bound=DaskLike | DLPackLike | CuPyLike)
 
 # What NumPy makes an array of any number of axes of.
 TensorLike = NumPyLike | Sequence[complex]
-# What may stand beside a dask array.
-InMemory = TensorLike | CuPyLike
+InMemory = TensorLike | CuPyLike  # what may stand beside a dask array

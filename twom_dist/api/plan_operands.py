@@ -18,8 +18,7 @@ from ..problem.pairs import check_told, header_of
 from ..store import StoredMatrix, open_matrix, read_vector
 from ..typing import as_integer
 
-# Other operands are vectors.
-_MATRICES = ("A", "B", "C")
+_MATRICES = ("A", "B", "C")  # other operands are vectors
 
 
 def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Call:

@@ -203,8 +203,7 @@ def _plan_one(posed: Problem, chunks: ChunksLike | None, cluster: Cluster) -> Pl
         raise refusal from None
 
 
-# Times that a peak is as large as one of which a note tells.
-_FAR_LESS = 1.5
+_FAR_LESS = 1.5  # times that a peak is as large as one of which a note tells
 
 
 def _plan_lazy(posed: Problem, call: Call, cluster: Cluster) -> Plan:

@@ -22,8 +22,7 @@ from ..typing import (
 )
 
 P = ParamSpec("P")
-# What a result may be written to.
-Writable = NumPyArray | CuPyLike | DLPackLike
+Writable = NumPyArray | CuPyLike | DLPackLike  # what a result may be written to
 
 
 class Askable(Protocol):

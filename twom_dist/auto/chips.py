@@ -9,8 +9,7 @@ from dask.system import CPU_COUNT
 
 from ..typing import EngineName
 
-# That of an H200, which stands for a GPU that a process does not see.
-UNSEEN = 90
+UNSEEN = 90  # that of an H200, which stands for a GPU that a process does not see
 
 
 class Chip(NamedTuple):

@@ -25,8 +25,7 @@ from ..typing import Op
 from .arrays import permute, sort_axes
 from .subscripts import Sizes, Term
 
-# NumPy has no array of more.
-_MOST_AXES = 64
+_MOST_AXES = 64  # NumPy has no array of more
 
 
 class FusedSide(NamedTuple):

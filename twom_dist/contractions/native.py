@@ -17,8 +17,7 @@ from .subscripts import Term
 
 # float32, float64, complex64 and complex128 go through int8 products or the BLAS.
 PRODUCT_KINDS = "fdFD"
-# What computes a contraction natively.
-Native = Callable[[], Any]
+Native = Callable[[], Any]  # what computes a contraction natively
 
 
 def dtype_of(a: Any, b: Any) -> np.dtype[Any]:

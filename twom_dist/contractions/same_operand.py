@@ -15,8 +15,7 @@ Axes = tuple[int, ...]
 # X X^H or X X^T.
 Update = Literal["herk", "syrk"]
 UPDATES: tuple[Update, ...] = ("herk", "syrk")
-# Larger arrays are compared by a few entries first.
-_FEW = 64
+_FEW = 64  # larger arrays are compared by a few entries first
 
 
 def find_update(

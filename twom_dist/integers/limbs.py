@@ -16,10 +16,8 @@ from ..typing import Array
 
 BITS = 32
 _MASK = (1 << BITS) - 1
-# The digits of such sums, and the rest above them, fit int64.
-LARGEST_SUM = 1 << 94
-# Integers that are not split: doubles hold them.
-LARGEST_WHOLE = 1 << 53
+LARGEST_SUM = 1 << 94  # the digits of such sums, and the rest above them, fit int64
+LARGEST_WHOLE = 1 << 53  # integers that are not split: doubles hold them
 
 
 def count_limbs(largest: int) -> int:

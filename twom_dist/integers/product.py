@@ -37,8 +37,7 @@ from .limbs import (
     take_limb,
 )
 
-# The prefix that dashboards group the tasks by.
-STAGE = "twom-integers"
+STAGE = "twom-integers"  # the prefix that dashboards group the tasks by
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ from .disk_arrays import is_on_disk, open_lazily
 
 GiveBack = Callable[[Any], Any]
 
-# Types of the arguments of most calls.
-_OURS = {np.ndarray, NoneType}
+_OURS = {np.ndarray, NoneType}  # types of the arguments of most calls
 
 # Devices of DLPack, by its DLDeviceType. Memory of the host, of whatever origin:
 _HOST = (1, 3, 11)

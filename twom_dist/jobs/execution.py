@@ -106,8 +106,7 @@ class Cores(ThreadPoolExecutor):
 # Longest wait to cancel tasks after an error, which may be the scheduler's. Tasks that
 # go on do no harm: they write what a later run would, or find their array gone.
 CANCEL_SECONDS = 1.0
-# Called with the index of a tile.
-Done = Callable[[int, int], None]
+Done = Callable[[int, int], None]  # called with the index of a tile
 
 
 def compute_wave(

@@ -25,8 +25,7 @@ from ..typing import Array, as_flag
 from .watchdog import ask
 
 Path = str | os.PathLike[str]
-# Makes the tile of the other triangle.
-Mirror = Callable[[Array], Array]
+Mirror = Callable[[Array], Array]  # makes the tile of the other triangle
 
 
 @dataclass(frozen=True)

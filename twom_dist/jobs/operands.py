@@ -83,8 +83,7 @@ class LazyTiles(DaskMethodsMixin):
 
 EVERY = slice(None)
 
-# Tile indices.
-Blocks = slice | list[int]
+Blocks = slice | list[int]  # tile indices
 # Tiles of A and B; of A twice for an update with one operand.
 TilePair = tuple[LazyTiles, LazyTiles]
 

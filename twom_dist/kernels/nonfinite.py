@@ -14,8 +14,7 @@ from ..moduli import NAN_ROW, NONFINITE_ROW
 from ..typing import Array
 from .finish import scale_and_add
 
-# Indices of a matrix in its stack; () of one alone.
-Place = tuple[int, ...]
+Place = tuple[int, ...]  # indices of a matrix in its stack; () of one alone
 
 
 @dataclass(frozen=True)
@@ -32,8 +31,8 @@ class MatrixFill:
 class NativeFill:
     """The fill of a tile, or of a stack."""
 
-    nan_rows: Array  # (..., m), (..., n) bool: those that have a NaN
-    nan_columns: Array  # (..., m), (..., n) bool: those that have a NaN
+    nan_rows: Array  # (..., m) bool: those that have a NaN
+    nan_columns: Array  # (..., n) bool
     # of each matrix with rows or columns that have an Inf and no NaN
     fills: dict[Place, MatrixFill]
 

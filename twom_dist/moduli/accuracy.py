@@ -11,8 +11,7 @@ from .scaling import norm_bits, scaling_rule, smallest_num_moduli
 from .selection import log2_product
 from .system import ResidueSystem, available_moduli, first_system, residue_system
 
-# The product of NumPy or CuPy.
-NATIVE_METHOD: Literal["blas"] = "blas"
+NATIVE_METHOD: Literal["blas"] = "blas"  # the product of NumPy or CuPy
 # The faster one of NATIVE_METHOD and 2m: see `auto`.
 AUTO_METHOD: Literal["auto"] = "auto"
 

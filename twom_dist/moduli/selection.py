@@ -6,8 +6,7 @@ from math import gcd, log2
 
 from .crt import root_of_minus_one, root_of_unity_cube
 
-# Residues must fit int8: 256 gives [-128, 127].
-LARGEST_MODULUS = 256
+LARGEST_MODULUS = 256  # residues must fit int8: 256 gives [-128, 127]
 # A 2M modulus pays log2(p)/2 bits per int8 product, a 3M modulus at most 8/3;
 # the smallest 2M modulus above that break-even is 41.
 SMALLEST_PAYING_2M = 41

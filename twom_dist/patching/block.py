@@ -24,8 +24,7 @@ from .patches import patch
 
 Fate = Literal["ours", "native", "left"]
 
-# Reasons that are printed; an error may name shapes, which are many.
-_MOST = 10
+_MOST = 10  # reasons that are printed; an error may name shapes, which are many
 # Threads of the program's own have no block; autoray looks a function up once in a
 # process.
 _UNSEEN = (

@@ -23,8 +23,7 @@ from .dtypes import DTYPES
 from .integer_valued import is_floating, largest_whole
 from .matrices import Header, outline
 
-# Larger integers do not all fit a double.
-LARGEST_RESULT = 1 << 53
+LARGEST_RESULT = 1 << 53  # larger integers do not all fit a double
 
 
 @dataclass(frozen=True)

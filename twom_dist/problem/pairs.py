@@ -55,8 +55,7 @@ def check_told(terms: Terms, *matrices: Any) -> None:
     raise ArgumentError(problem, remedy, "pairs")
 
 
-# Not as a union, which would be made anew for each call.
-_OURS = np.ndarray, Header
+_OURS = np.ndarray, Header  # not as a union, which would be made anew for each call
 
 
 def is_stack(x: Any) -> bool:

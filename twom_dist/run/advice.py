@@ -7,8 +7,7 @@ from dask.utils import format_bytes
 from ..auto.choose import prefers_native, tell_choice
 from ..problem.problem import Problem
 
-# Smaller products take a second or so, natively or not.
-_LEAST_PRODUCT = 2**30
+_LEAST_PRODUCT = 2**30  # smaller products take a second or so, natively or not
 # An update is taken for one with the wrong op if the other result has a side smaller by
 # this, since few ask for a matrix of so low a rank.
 _RANK_FACTOR = 8

@@ -28,8 +28,7 @@ from ..tiles.spec import SIDES, Spec, as_rows, is_straight, load_engine
 from ..workers.client import current_cluster, ensure_plugins
 from . import lazy, stacks
 
-# The prefix that dashboards group the tasks by.
-STAGE = "twom-stack"
+STAGE = "twom-stack"  # the prefix that dashboards group the tasks by
 # Input chunks that a thread may have room for: those of a task, what they are converted
 # to, and those that dask reads ahead.
 _BLOCKS_OF_THREAD = 4

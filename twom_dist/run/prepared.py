@@ -37,8 +37,7 @@ from .stacks import PreparedStack
 
 # Products larger than this take so long that the wait is little beside them.
 _GUESSED_BELOW = 4096
-# Shapes in use at a time are few; the least recently used one is forgotten.
-_MOST = 256
+_MOST = 256  # shapes in use at a time are few; the least recently used one is forgotten
 # Settings that plans of such products read.
 _SETTINGS = "workspace-bytes", "winograd-levels", "largest-tile"
 

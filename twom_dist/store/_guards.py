@@ -23,10 +23,8 @@ with suppress(ImportError):
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 # Publishing the output opens the folder in order to sync its list of names.
 _ALL_RIGHTS = os.R_OK | os.W_OK | os.X_OK
-# Longer than `watch` holds a lock.
-_ASKING_SECONDS = 0.05
-# From one sign of life of a run to the next.
-BEAT_SECONDS = 10.0
+_ASKING_SECONDS = 0.05  # longer than `watch` holds a lock
+BEAT_SECONDS = 10.0  # from one sign of life of a run to the next
 
 
 @contextmanager

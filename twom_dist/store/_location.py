@@ -8,8 +8,7 @@ from pathlib import Path
 from ..errors import StoreError
 
 _FORMATS = ("zarr", "npy", "npz", "hdf5")
-# Name of an output in a container if the user gives none.
-DEFAULT_MEMBER = "matrix"
+DEFAULT_MEMBER = "matrix"  # name of an output in a container if the user gives none
 # The first "suffix::" splits, so that folders may contain "::" themselves.
 _MEMBER = re.compile(
     r"(?P<path>.*?\.(?:zarr|npy|npz|h5|hdf5))/*::(?P<member>.*)",

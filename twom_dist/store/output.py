@@ -19,16 +19,14 @@ from . import _tree as tree
 from ._errors import store_errors
 from ._matrix import Region
 
-# Name of the manifest among the attributes of an array.
-MANIFEST = "twom_dist"
+MANIFEST = "twom_dist"  # name of the manifest among the attributes of an array
 # Name of the manifest's entry that is True once the array is whole.
 COMPLETE = "complete"
 # Name of the entry that describes the latest run: host, time, and command.
 RUN = "run"
 _DIGEST = "digest"
 _CHUNK = re.compile(r"(\d+)/(\d+)")
-# Size of the checksum that zarr's codec crc32c adds to each chunk.
-_CHECKSUM_BYTES = 4
+_CHECKSUM_BYTES = 4  # size of the checksum that zarr's codec crc32c adds to each chunk
 
 Manifest = dict[str, Any]
 

@@ -23,8 +23,7 @@ from .output import Manifest, Output, open_output
 
 # Arrays of an output on its disk at a time: tiles, export, and an .npz's own .npy file.
 _COPIES = {"zarr": 1, "npy": 2, "hdf5": 2, "npz": 3}
-# Name of the manifest's entry for the member that an output becomes.
-_MEMBER = "member"
+_MEMBER = "member"  # name of the manifest's entry for the member that an output becomes
 
 
 class Signs(NamedTuple):

@@ -14,8 +14,7 @@ from ..typing import Array, Side
 from .integers import widen
 from .spec import Spec, is_straight, load_engine
 
-# A double rounds larger integers.
-_EXACT_IN_DOUBLE = 2**53
+_EXACT_IN_DOUBLE = 2**53  # a double rounds larger integers
 
 
 def check_kind(block: Array, family: Family, dtype: Any) -> Array:

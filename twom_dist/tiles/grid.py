@@ -9,10 +9,8 @@ from typing import Any, NamedTuple
 from ..typing import Side
 
 Chunks = tuple[int, ...]
-# A half-open range of k tiles, multiplied by one task.
-Panel = tuple[int, int]
-# Panels that are multiplied one after the other.
-Part = tuple[Panel, ...]
+Panel = tuple[int, int]  # a half-open range of k tiles, multiplied by one task
+Part = tuple[Panel, ...]  # panels that are multiplied one after the other
 
 
 @dataclass(frozen=True)
@@ -20,8 +18,8 @@ class Grid:
     """Tile sizes of a product C (m, n) = op(A) (m, k) op(B) (k, n)."""
 
     m: Chunks  # sizes of the tiles along each dimension
-    n: Chunks  # sizes of the tiles along each dimension
-    k: Chunks  # sizes of the tiles along each dimension
+    n: Chunks
+    k: Chunks
     # Parts of k, side by side: those of a layer lie on one worker, each layer on
     # workers of its own. Residues of parts are added, in whatever order.
     layers: tuple[tuple[Part, ...], ...]
@@ -166,8 +164,8 @@ def _cut_range(ends: Panel, count: int) -> list[Panel]:
 class Partial(NamedTuple):
     """Sums of one part of k, or of several."""
 
-    layer: int  # the layer where they lie, and the first tile along k
-    first: int  # the layer where they lie, and the first tile along k
+    layer: int  # where they lie
+    first: int  # tile along k
     parts: int
     sums: Any
 

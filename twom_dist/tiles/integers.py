@@ -11,8 +11,7 @@ import numpy as np
 from ..kernels.family import namespace
 from ..typing import Array
 
-# So many rows of a scattered stack are copied at a time.
-_SLAB = 32
+_SLAB = 32  # so many rows of a scattered stack are copied at a time
 
 
 def pair_dtype(dtype: Any) -> np.dtype[Any]:

@@ -14,8 +14,7 @@ from .spec import Spec
 
 # An array, a record of arrays, a reference to the task that makes it, or a count.
 Value = Any
-# A row of tiles of op(A), or of op(B)^T, by its index.
-Line = tuple[Side, int]
+Line = tuple[Side, int]  # a row of tiles of op(A), or of op(B)^T, by its index
 # A strip of a row of tiles.
 Place = tuple[Side, int, int]
 Where = TypeVar("Where", bound=tuple[Any, ...])

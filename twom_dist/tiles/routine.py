@@ -13,13 +13,9 @@ from ..typing import Cell, Op, Side, Uplo
 class PairBlock(NamedTuple):
     """Pairs of rows of tiles whose products are bounded together."""
 
-    # list of (side, int): rows of tiles of op(A), and of op(B)^T, by the side that
-    # holds them
-    left: list[tuple[Side, int]]
-    # list of (side, int): rows of tiles of op(A), and of op(B)^T, by the side that
-    # holds them
-    right: list[tuple[Side, int]]
-    pairs: list[tuple[int, int]]  # list of (int, int): places in both
+    left: list[tuple[Side, int]]  # rows of tiles of op(A), by the side that holds them
+    right: list[tuple[Side, int]]  # the same of op(B)^T
+    pairs: list[tuple[int, int]]  # places in both
 
 
 @dataclass(frozen=True)

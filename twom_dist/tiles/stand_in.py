@@ -17,8 +17,7 @@ from .accumulator import Accumulator
 from .blocks import unlike_chunks
 from .spec import Spec, load_engine
 
-# Both operands are scaled: sums of 2^56 products are finite.
-_SHIFT = 540
+_SHIFT = 540  # both operands are scaled: sums of 2^56 products are finite
 # Sums of products, and those times 2^-1080 where the first are not finite.
 Sums = tuple[Array, Array | None]
 

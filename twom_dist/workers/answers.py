@@ -20,8 +20,7 @@ from ..plan.cluster import MemoryBudget
 THERE_SECONDS = 0.25
 # For one that is there, and for workers: both may have to import this package.
 ANSWER_SECONDS = 5
-# For workers that left a question unanswered.
-AGAIN_SECONDS = 0.1
+AGAIN_SECONDS = 0.1  # for workers that left a question unanswered
 
 
 @dataclass

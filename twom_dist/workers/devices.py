@@ -13,8 +13,7 @@ from ..kernels.registry import get_engine
 from ..plan.cluster import DEVICE_SHARE, OUTPUT_SHARE, MemoryBudget
 from .answers import answers_of, ask_workers
 
-# For workers to open their devices.
-_OPEN_SECONDS = 30
+_OPEN_SECONDS = 30  # for workers to open their devices
 
 
 @dataclass(frozen=True)

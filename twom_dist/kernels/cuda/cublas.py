@@ -55,8 +55,8 @@ class Batch:
     """Products whose planes lie at constant distances in memory."""
 
     products: tuple[int, ...]
-    left: int  # planes of the first one
-    right: int  # planes of the first one
+    left: int  # plane of the first one
+    right: int
     step: int  # from one product's planes to the next one's, of either operand
 
 
@@ -211,8 +211,7 @@ def multiply(x: Array, y: Array, sums: Array) -> None:
 
 # --- the check ------------------------------------------------------------------------
 
-# Rows of both matrices; tensor cores take multiples of 16.
-_ROWS = 32
+_ROWS = 32  # rows of both matrices; tensor cores take multiples of 16
 # As long as sums may become: 2^16 * 128^2 = 2^30, and 1040 * 127^2 < 2^24.
 _EXTREMES: dict[Element, tuple[int, int, int]] = {
     "int8": (1 << 16, -128, 127),

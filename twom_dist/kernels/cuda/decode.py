@@ -38,8 +38,8 @@ class CudaFill:
     """Which of +Inf, -Inf and NaN occur in each element that is reached."""
 
     marks: Array  # (..., m, n) uint8: anything where the row and the column are finite
-    rows: Array  # (..., m), (..., n) int32: scaling exponents
-    columns: Array  # (..., m), (..., n) int32: scaling exponents
+    rows: Array  # (..., m) int32: scaling exponents
+    columns: Array  # (..., n) int32
 
     def __sizeof__(self) -> int:
         return int(self.marks.nbytes)

@@ -24,8 +24,7 @@ from .tuning import Element, tuning_for
 # Enumerators of cuda.h: CU_FUNC_ATTRIBUTE_...
 _SHARED_SIZE, _MAX_DYNAMIC_SHARED_SIZE = 1, 8
 
-# The oldest with dp4a and int8 tensor cores (Turing).
-OLDEST_CAPABILITY = 75
+OLDEST_CAPABILITY = 75  # the oldest with dp4a and int8 tensor cores (Turing)
 
 _INSTALL = f"Install it with {INSTALL_CUDA}"
 

@@ -11,8 +11,7 @@ from ...typing import Array, Uplo
 from . import tuning
 
 Triple = tuple[int, int, int]
-# Blocks, and threads of a block.
-Grid = tuple[Triple, Triple]
+Grid = tuple[Triple, Triple]  # blocks, and threads of a block
 # Shapes and dtypes of arrays that are allocated together.
 Parts = tuple[tuple[tuple[int, ...], Any], ...]
 
@@ -23,11 +22,7 @@ remember = lru_cache(maxsize=1024)
 BLOCK: Triple = (32, 8, 1)
 LINE_BLOCK: Triple = (256, 1, 1)
 _LARGEST_GRID_Y = 65535
-# Matrices of a stack: blocks that a grid may have in y and z.
-LARGEST_STACK = 65535
-
-
-# --- arguments -----------------------------------------------------------------------
+LARGEST_STACK = 65535  # matrices of a stack: blocks that a grid may have in y and z
 
 
 def operand(x: Array, span: int = 1) -> tuple[Any, ...]:
@@ -79,9 +74,6 @@ def lies_across(x: Array) -> bool:
     return bool(abs(row) < abs(column))
 
 
-# --- shapes ---------------------------------------------------------------------------
-
-
 def count_matrices(x: Array) -> int:
     """Count the matrices of a stack; 1 if it is none."""
     return prod(x.shape[:-2])
@@ -100,9 +92,6 @@ def part_offsets(parts: Parts) -> tuple[tuple[int, ...], int]:
         size = prod(shape) * np.dtype(dtype).itemsize
         ends.append(ends[-1] + -(-size // 512) * 512)
     return tuple(ends[:-1]), ends[-1]
-
-
-# --- grids ----------------------------------------------------------------------------
 
 
 @remember

@@ -101,8 +101,7 @@ def pack(
     return packing.packer.pack(*values), packing.offsets
 
 
-# The most that a launch takes.
-_MOST_BYTES = 4096
+_MOST_BYTES = 4096  # the most that a launch takes
 
 
 class Arguments(threading.local):

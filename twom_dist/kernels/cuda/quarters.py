@@ -23,10 +23,8 @@ from .products import launch_products
 from .sources import module_for
 from .workspace import available_bytes, working_bytes, workspace_bytes
 
-# Bias of a byte that became unsigned.
-_BIAS = 128
-# Neighbours of a thread of winograd.cu.
-_LANES = 16
+_BIAS = 128  # bias of a byte that became unsigned
+_LANES = 16  # neighbours of a thread of winograd.cu
 
 
 def _cut(shape: Shape) -> tuple[Shape, int, int]:

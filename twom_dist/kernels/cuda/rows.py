@@ -29,8 +29,7 @@ from .launch import (
 from .sources import Module, module_for
 
 _SIDE = 64  # of the squares of pairs that a block of octaves.cu takes
-# The byte that what maxima are taken of is filled with.
-FILL = ZERO_ROW & 0xFF
+FILL = ZERO_ROW & 0xFF  # the byte that what maxima are taken of is filled with
 
 
 class Side(NamedTuple):

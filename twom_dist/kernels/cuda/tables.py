@@ -22,8 +22,7 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 KINDS = ("2m", "3m", "4m", "real")
 
 _WORD_BITS = 32
-# `residue_bits` of arithmetic.cuh is exact below this.
-_LARGEST_RAW = 1 << 23
+_LARGEST_RAW = 1 << 23  # `residue_bits` of arithmetic.cuh is exact below this
 
 
 @dataclass(frozen=True)
@@ -87,9 +86,6 @@ def product_indices(products: tuple[int, ...]) -> Int32Array:
     return np.array(products, np.int32)
 
 
-# --- encode -----------------------------------------------------------------------
-
-
 @cache
 def encode_words(system: ResidueSystem) -> int:
     """Count the 32-bit words that hold every quantised value.
@@ -146,9 +142,6 @@ def encode_constants(system: ResidueSystem) -> Constants:
     return Constants(_count_kinds(system), encode_table(system).reshape(-1))
 
 
-# --- requantise, combine ----------------------------------------------------------
-
-
 @cache
 def requantise_table(system: ResidueSystem) -> UInt32Array:
     """Tabulate {byte weights, start, inverse, -p}: (products, 4) uint32."""
@@ -186,9 +179,6 @@ def addition_table(system: ResidueSystem) -> UInt32Array:
     moduli = [product.p for product in system.products]
     entries = [[_round_up(256, p), *reduction_constants(p)] for p in moduli]
     return _freeze(np.array(entries, np.uint32))
-
-
-# --- decode -----------------------------------------------------------------------
 
 
 @cache

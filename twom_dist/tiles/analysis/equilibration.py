@@ -20,8 +20,7 @@ from ...typing import Array
 # Equilibration must gain at least this factor of the norms: data without spread keep
 # their bits, which are those of any sub-block of the result.
 GAIN = 2
-# Bits of a square that is summed.
-_BITS = 40
+_BITS = 40  # bits of a square that is summed
 
 
 def choose_shifts(left: Array, right: Array, dtype: Any) -> Array | None:

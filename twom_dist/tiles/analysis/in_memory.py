@@ -31,10 +31,8 @@ from .decisions import (
 from .equilibration import choose_shifts, may_gain
 from .ratios import bound_by_octaves, bound_by_terms
 
-# Rows whose products of octaves with all others are held at once.
-_ROWS = 4096
-# The only matrix of an analysis.
-_ONE = np.zeros(1, np.intp)
+_ROWS = 4096  # rows whose products of octaves with all others are held at once
+_ONE = np.zeros(1, np.intp)  # the only matrix of an analysis
 
 
 def plan_analysis(spec: Spec) -> Callable[..., Analysis]:

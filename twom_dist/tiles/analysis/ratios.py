@@ -40,12 +40,10 @@ from ...kernels.statistics import COUNTED, FAR, RowStatistics
 from ...moduli import norm_bits
 from ...typing import Array
 
-# Levels of an octave.
-_STEPS = 8
+_STEPS = 8  # levels of an octave
 # Steps of a norm that is half of the largest part: there is none smaller.
 _LEAST = -_STEPS
-# Beyond the last octave of a row of 2^36 entries.
-_LEVELS = _STEPS * 64 + 160
+_LEVELS = _STEPS * 64 + 160  # beyond the last octave of a row of 2^36 entries
 # Levels of a pair without a term, and of one with a term that is only known to exist.
 _NOWHERE, _BEYOND = -(1 << 12), 1 << 12
 # 2^(-1/8) to the power of 0 ... 7, by roots that are rounded alike everywhere.
@@ -58,8 +56,7 @@ _ROOTS = [
 _WEIGHTS = np.array(
     [ldexp(_ROOTS[x % _STEPS], -(x // _STEPS)) for x in range(2 * _LEVELS)] + [0.0]
 )
-# Above the errors of these, and of their sums.
-_MARGIN = 1 + 2.0**-40
+_MARGIN = 1 + 2.0**-40  # above the errors of these, and of their sums
 # Ranks of all matrices, and rows of pairs, that are compared together.
 _RANKS, _ROWS = 1 << 20, 64
 

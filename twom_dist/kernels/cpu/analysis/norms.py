@@ -76,8 +76,7 @@ def largest_bits_outer(x, columns, mask, lo, hi, out):  # type: ignore[no-untype
                 lanes[j] = max(lanes[j], bits_of(value) & mask)
 
 
-# Below every difference of two exponents.
-NO_EXPONENT = -(1 << 20)
+NO_EXPONENT = -(1 << 20)  # below every difference of two exponents
 
 
 @kernel

@@ -34,8 +34,7 @@ from .norms import (
 )
 from .octaves import count_octaves, describe
 
-# Numbers of the rows that stay in L2.
-_BLOCK = 1 << 14
+_BLOCK = 1 << 14  # numbers of the rows that stay in L2
 # Nanoseconds of an entry, roughly: of all that can be asked for, and of squares alone.
 _ALL, _SQUARES = 6, 1
 

@@ -192,8 +192,7 @@ def piece_width(n: int, length: int, side: int) -> int:
 
 
 _local = threading.local()
-# Numbers that rows are longer than their pieces, and whole multiples of.
-_ROOM = 32
+_ROOM = 32  # numbers that rows are longer than their pieces, and whole multiples of
 
 
 def scratch_lines(

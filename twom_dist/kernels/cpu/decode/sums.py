@@ -24,8 +24,7 @@ from ..units import find_features
 # Entries whose sums are made together: one or two vectors.
 STEP = 16
 LANES = 8
-# Entries whose residues are combined together: those of 32 bytes.
-COMBINED = 32
+COMBINED = 32  # entries whose residues are combined together: those of 32 bytes
 # Products ahead of those that are combined whose residues are fetched: a CPU sees no
 # pattern. All of a piece would displace each other.
 _AHEAD = 6

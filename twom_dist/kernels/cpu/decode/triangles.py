@@ -15,8 +15,7 @@ from ..layout import as_parts, as_stack, whole_rows
 from ..planes import SIDES
 from ..threads import ranges, run_each
 
-# Side of the squares that are turned at a time: both fit the first cache.
-_SQUARE = 32
+_SQUARE = 32  # side of the squares that are turned at a time: both fit the first cache
 
 
 @inner(_nrt=False)

@@ -23,8 +23,7 @@ from .words import (
 # those of the words above the lowest ones.
 _COPIED = 64
 COPY = 4, _COPIED // EIGHT, GROUP, EIGHT
-# Factors where there are none.
-_ONES = np.ones(GROUP)
+_ONES = np.ones(GROUP)  # factors where there are none
 
 
 @inner

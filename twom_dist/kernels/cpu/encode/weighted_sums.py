@@ -14,8 +14,7 @@ from ..products.microkernel import Reducer, make_writer
 from .words import ORDER_BYTES
 
 _ADDRESS, _WORD = ir.IntType(64), ir.IntType(32)
-# Planes whose sums fill the registers.
-PLANES = 4
+PLANES = 4  # planes whose sums fill the registers
 # Bytes of a line, and of what a plane is reduced by.
 _LINE, _ENTRY = GROUP * DEPTH, 16
 

@@ -18,10 +18,8 @@ from ..jit import instructions
 from ..planes import DEPTH, GROUP
 from ..products.microkernel import Writer
 
-# x' = sum_t word[t] 2^(30 t), |word[t]| <= 2^29 except the last.
-WORD_BITS = 30
-# Numbers of a vector of what is loaded.
-EIGHT = 8
+WORD_BITS = 30  # x' = sum_t word[t] 2^(30 t), |word[t]| <= 2^29 except the last
+EIGHT = 8  # numbers of a vector of what is loaded
 # Bytes of the words of 16 rows, and of all of an order in a line.
 ROWS_BYTES = GROUP * 4
 ORDER_BYTES = DEPTH * ROWS_BYTES
@@ -31,8 +29,7 @@ _ROUNDING = 1.5 * 2.0**52 + 2.0**31
 _ADDRESS, _DOUBLE, _WORD = ir.IntType(64), ir.DoubleType(), ir.IntType(32)
 _SINGLES = ir.VectorType(ir.FloatType(), EIGHT)
 _DOUBLES, _WORDS = ir.VectorType(_DOUBLE, EIGHT), ir.VectorType(_WORD, GROUP)
-# Bits of the number of a row in its group.
-_ROWS = ("r0", "r1", "r2", "r3")
+_ROWS = ("r0", "r1", "r2", "r3")  # bits of the number of a row in its group
 
 
 @dataclass(frozen=True)

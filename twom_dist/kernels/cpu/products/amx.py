@@ -25,10 +25,8 @@ from .amx_steps import (
 from .microkernel import BIAS, Reducer, Writer
 from .transpose import turn_words
 
-# Words along k that a tile holds.
-_WORDS = 16
-# Rows, and columns, that are multiplied at once: two groups.
-PAIR = 2 * GROUP
+_WORDS = 16  # words along k that a tile holds
+PAIR = 2 * GROUP  # rows, and columns, that are multiplied at once: two groups
 # Bytes from the sums of 32 rows to the next ones, of which there are two sets: one is
 # written while the other is reduced. Two lines more: while the sums of a block are
 # stored, those of the next one are loaded, and lie no multiple of 4 KB from them.
@@ -37,8 +35,7 @@ _BLOCK = PAIR * ROW_BYTES + 2 * LINE
 _DEPTH = 8
 # Bytes of each side of the next panel of right tiles that a step fetches.
 _FETCHED = 2 * LINE
-# Rows of residues that are fetched before they are written.
-_AHEAD = 8
+_AHEAD = 8  # rows of residues that are fetched before they are written
 _ADDRESS, _BYTE = ir.IntType(64), ir.IntType(8)
 
 
@@ -109,8 +106,7 @@ def _copy_words(builder, source, words, out):
     write.repeat(ir.Constant(_ADDRESS, _WORDS), [], copy_line)
 
 
-# Bytes of the last tiles of the right operand, before the sums.
-_ENDS = ACROSS * TILE
+_ENDS = ACROSS * TILE  # bytes of the last tiles of the right operand, before the sums
 
 
 @inner

@@ -27,8 +27,7 @@ _BYTES = GROUP * DEPTH
 # No address, of their type: Numba makes floats of what is either that or an integer.
 _NONE = np.uintp(0)
 Places = tuple[int, ...]
-# What is added where nothing is.
-_NOTHING = read_only(np.empty((0, 0, 0, 0), np.int8))
+_NOTHING = read_only(np.empty((0, 0, 0, 0), np.int8))  # what is added where nothing is
 
 
 @cache

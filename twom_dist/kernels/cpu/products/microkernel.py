@@ -22,14 +22,11 @@ from ..jit import instructions
 from ..planes import DEPTH, GROUP
 from ..units import count_lanes, find_features
 
-# Rows of the left operand; half a group.
-ROWS = 8
-# Groups of the right operand that one call may take.
-WIDEST = 3
+ROWS = 8  # rows of the left operand; half a group
+WIDEST = 3  # groups of the right operand that one call may take
 
 _STEP = GROUP * DEPTH  # bytes of a group that one vector holds
-# What sums are too large, so that they are unsigned.
-BIAS = 0x80000000
+BIAS = 0x80000000  # what sums are too large, so that they are unsigned
 _BYTE, _WORD, _SINGLE = ir.IntType(8), ir.IntType(32), ir.FloatType()
 _ADDRESS = ir.IntType(64)
 # A number below 2^22 is rounded by adding this, and the last bits of the sum are those
@@ -38,8 +35,7 @@ _ROUNDING = 1.5 * 2.0**23
 # Sums of pairs of products of int16: what has them, and LLVM's name, by words of a
 # vector.
 _PAIRS = {GROUP: ("avx512bw", "avx512.pmaddw.d.512"), 8: ("avx2", "avx2.pmadd.wd")}
-# Contraction alone: a product and a sum may be fused.
-_EXACT = ("contract",)
+_EXACT = ("contract",)  # contraction alone: a product and a sum may be fused
 
 
 class Writer:
