@@ -151,9 +151,13 @@ def _share_pairs(grid: Grid, spec: Spec, slots: int) -> tuple[int, int]:
     if spec.pair_routine.triangle:
         # Half of them have no pairs.
         count *= 2
-    most = min(count, grid.mt)
-    cuts = ((x, min(grid.nt, -(-count // x))) for x in range(1, most + 1))
-    return min(((-(-grid.mt // x), -(-grid.nt // y)) for x, y in cuts), key=sum)
+    count = min(count, grid.mt * grid.nt)
+    cuts = ((x, min(grid.nt, -(-count // x))) for x in range(1, grid.mt + 1))
+    found = [
+        (x * y, -(-grid.mt // x), -(-grid.nt // y)) for x, y in cuts if x * y >= count
+    ]
+    _, rows, columns = min(found, key=lambda x: x[0] * (x[1] + x[2]))
+    return rows, columns
 
 
 def _share(

@@ -4,6 +4,7 @@ A result is made of *cells*, tiles of C. Those of gemm are a rectangle; those of
 update are one triangle of a square, the other one being its mirror image.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,6 +17,16 @@ class PairBlock(NamedTuple):
     left: list[tuple[Side, int]]  # rows of tiles of op(A), by the side that holds them
     right: list[tuple[Side, int]]  # the same of op(B)^T
     pairs: list[tuple[int, int]]  # places in both
+
+
+def _rank(rows: Sequence[int], groups: Sequence[int]) -> Sequence[int]:
+    """Return the place of each row, group after group."""
+    if not groups:
+        return rows
+    found = [0] * len(rows)
+    for place, i in enumerate(sorted(rows, key=groups.__getitem__)):
+        found[i] = place
+    return found
 
 
 @dataclass(frozen=True)
@@ -61,8 +72,16 @@ class Routine:
         lower = [(i, j) for i in range(mt) for j in range(i + 1)]
         return [(j, i) for i, j in lower] if uplo == "upper" else lower
 
-    def pair_blocks(self, mt: int, nt: int, size: Cell) -> list[PairBlock]:
+    def pair_blocks(
+        self,
+        mt: int,
+        nt: int,
+        size: Cell,
+        groups: Sequence[Sequence[int]] = ((), ()),
+    ) -> list[PairBlock]:
         """Group all pairs of rows of op(A) and columns of op(B) in blocks.
+
+        Blocks of a rectangle have rows, and columns, of as few `groups` as possible.
 
         Examples
         --------
@@ -72,13 +91,17 @@ class Routine:
         [('left', 0)] [('right', 2)] [(0, 0)]
         """
         rows, columns = size
-        groups: dict[Cell, list[Cell]] = {}
+        ranks: list[Sequence[int]] = [range(mt), range(nt)]
+        if not self.triangle:
+            ranks = [_rank(*x) for x in zip(ranks, groups, strict=True)]
+        blocks: dict[Cell, list[Cell]] = {}
         for cell in self.cells(mt, nt):
             for i, j in self.pairs(*cell):
-                groups.setdefault((i // rows, j // columns), []).append((i, j))
+                at = ranks[0][i] // rows, ranks[1][j] // columns
+                blocks.setdefault(at, []).append((i, j))
         other: Side = "left" if self.matrices == 1 else "right"
         found = []
-        for pairs in groups.values():
+        for pairs in blocks.values():
             x, y = (sorted(set(own)) for own in zip(*pairs, strict=True))
             places = [(x.index(i), y.index(j)) for i, j in pairs]
             left: list[tuple[Side, int]] = [("left", i) for i in x]

@@ -174,7 +174,7 @@ class Graph:
 
     def pair_blocks(self) -> Iterable[PairBlock]:
         grid, routine = self.grid, self.spec.pair_routine
-        return routine.pair_blocks(grid.mt, grid.nt, grid.pair_block)
+        return routine.pair_blocks(grid.mt, grid.nt, grid.pair_block, grid.groups)
 
     def row(self, line: Line, steps: range, shifts: Sequence[Any] | None) -> Task:
         # All tasks share it, since a line has at most one set of shifts.
