@@ -265,8 +265,7 @@ def plan_job(
         engine, cluster = choose_engine_and_budget(posed.spec.engine, cluster, client)
         posed = posed.with_engine(engine)
     elif posed.spec.engine != "cuda":
-        # A job leaves room for the processes.
-        cluster = budget_for_job(cluster)
+        cluster = budget_for_job(cluster)  # a job leaves room for the processes
     stored = find_chunks(posed.spec, a, b)
     layout = lay_out(posed.spec, posed.shape, cluster, tile=chunks, chunks=stored)
     first = layout.plan(layout.waves[0], cluster)

@@ -147,8 +147,7 @@ def _run_job(
         place = stack.enter_context(claim(job))
         client, cluster = stack.enter_context(find_workers(job.engine, **options))
         if not quiet:
-            # Before the output is refused for its size.
-            say(*advise_op(job))
+            say(*advise_op(job))  # before the output is refused for its size
         running = begin(job, cluster, chunks, claimed=place, client=client, tell=say)
         run = stack.enter_context(running)
         report, enter = None, lambda _: None

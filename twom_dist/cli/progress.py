@@ -16,8 +16,7 @@ _BAR_SECONDS, _LOG_SECONDS = 1.0, 30.0
 class Bar(tqdm):
     """The tiles of a job: those that are done, the speed and the time left."""
 
-    # No thread of tqdm's own is needed to redraw it.
-    monitor_interval = 0
+    monitor_interval = 0  # no thread of tqdm's own is needed to redraw it
 
     def __init__(self, total: int | None = None, initial: int = 0) -> None:
         self._on_terminal = sys.stderr.isatty()
@@ -31,8 +30,7 @@ class Bar(tqdm):
             mininterval=seconds,
             delay=0 if self._on_terminal else seconds,
             dynamic_ncols=self._on_terminal,
-            # Numbers alone.
-            ncols=None if self._on_terminal else 0,
+            ncols=None if self._on_terminal else 0,  # numbers alone
         )
 
     def display(self, msg: str | None = None, pos: int | None = None) -> bool:

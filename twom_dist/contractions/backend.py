@@ -31,8 +31,7 @@ class OfArrays:
     """Function that autoray finds for the arrays that it gets, or a module of such."""
 
     def __init__(self, path: str) -> None:
-        # Its name to autoray, such as "linalg.svd".
-        self._path = path
+        self._path = path  # its name to autoray, such as "linalg.svd"
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

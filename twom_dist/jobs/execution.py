@@ -167,8 +167,7 @@ def _collect(collection: Any, client: Any, done: Callable[[Any], None]) -> None:
         for _ in futures:
             future = watch.next_done(ended)
             done(future)
-            # The workers may forget the tile now.
-            future.release()
+            future.release()  # the workers may forget the tile now
     except BaseException:
         with suppress(Exception):
             start(client.cancel, futures, force=True).result(CANCEL_SECONDS)

@@ -70,8 +70,7 @@ class LazyTiles(DaskMethodsMixin):
         return graph.cull(set(flatten(keys)))
 
     def __dask_postcompute__(self) -> tuple[Any, tuple[()]]:
-        # dask asks even where nothing is computed.
-        return list, ()
+        return list, ()  # dask asks even where nothing is computed
 
     def __dask_postpersist__(self) -> tuple[Any, tuple[()]]:
         def rebuild(results: Any, **_: Any) -> LazyTiles:

@@ -203,8 +203,7 @@ def _settle(job: Job, cluster: Cluster, client: Any) -> tuple[Job, Cluster]:
     engine, cluster = choose_engine_and_budget(job.engine, cluster, client)
     job = job.with_engine(engine)
     if client is None and job.system is not None:
-        # Compile the kernels once, before anything is made.
-        get_engine(job.engine)
+        get_engine(job.engine)  # compile the kernels once, before anything is made
     return job, cluster
 
 

@@ -36,8 +36,7 @@ def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:
     _give_up()
     pool = _pool(xp)
     if isinstance(pool, xp.cuda.MemoryPool):
-        # CuPy does not where the pool's limit is reached.
-        pool.free_all_blocks()
+        pool.free_all_blocks()  # CuPy does not where the pool's limit is reached
     try:
         return xp.empty(shape, dtype)
     except MemoryError:

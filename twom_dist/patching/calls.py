@@ -128,8 +128,7 @@ def is_contracted(name: str, args: tuple[Any, ...], more: Mapping[str, Any]) -> 
     try:
         return read is None or read(args, named) is not None
     except TwomError:
-        # Ours has multiplied operands of more kinds than are read here.
-        return True
+        return True  # ours has multiplied operands of more kinds than are read here
 
 
 def check_operands(operands: Sequence[Any]) -> None:

@@ -25,8 +25,7 @@ def as_number(value: Any, name: str) -> complex:
                 raise OverflowError
             if number != number:
                 return _NAN if number.imag == 0 else _BOTH_NAN
-            # No negative zeros: caches take them for zeros.
-            return number + 0j
+            return number + 0j  # no negative zeros: caches take them for zeros
     except OverflowError:
         problem, remedy = "is larger than any double", "Scale the matrices instead"
     except (TypeError, ValueError):

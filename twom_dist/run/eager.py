@@ -48,8 +48,7 @@ def _compute_words(problem: Problem, analysis: Analysis | None) -> Array:
         return ex.run(Findings(spec))
     left = problem.row(as_tiles(problem.a, "left", spec))
     if spec.native or (left.made and load_engine(spec).waits):
-        # The engine would take it whole anyway.
-        left = left.whole(spec)
+        left = left.whole(spec)  # the engine would take it whole anyway
     b = left.tiles[0] if spec.same_operand else as_tiles(problem.b, "right", spec)
     found, rows = Findings(spec), (left, Row("right", [b]))
     if spec.looks:

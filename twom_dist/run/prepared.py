@@ -167,8 +167,7 @@ def compute_arrays(call: Call, key: Hashable = None) -> Any:
         b, c = A if B is None else B, C if found.adds else None
         return found.run(A, b, c, out, pose)
     except (MemoryLimitError, MemoryError):
-        # Planned anew, in less memory if need be.
-        return compute(pose())
+        return compute(pose())  # planned anew, in less memory if need be
 
 
 def find_key(call: Call) -> Hashable:

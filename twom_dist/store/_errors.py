@@ -49,8 +49,7 @@ def _explain(error: Exception, is_remote: bool) -> tuple[str, str, str]:
     is_missing = isinstance(error, FileNotFoundError)
     number = error.errno if isinstance(error, OSError) else None
     if is_missing:
-        # zarr raises a subclass without a number.
-        number = errno.ENOENT
+        number = errno.ENOENT  # zarr raises a subclass without a number
     elif number is None and (found := _HDF5_ERRNO.search(str(error))):
         number = int(found[1])
     if number in _ADVICE and not is_remote:

@@ -106,8 +106,7 @@ def _heartbeat(stream: IO[bytes]) -> Iterator[None]:
         yield
     finally:
         ended.set()
-        # Before the file is closed, whose number another one may get.
-        thread.join()
+        thread.join()  # before the file is closed, whose number another one may get
 
 
 def _is_at(path: str, stream: IO[bytes]) -> bool:

@@ -94,8 +94,7 @@ def open_array(path: str, mode: str = "r", **options: Any) -> Any:
     import zarr
 
     if not is_url(path):
-        # zarr 3.1.0 creates the folder of a store that it does not find.
-        os.stat(path)
+        os.stat(path)  # zarr 3.1.0 creates the folder of a store that it does not find
     return zarr.open_array(zarr_target(path), mode=mode, **options)
 
 

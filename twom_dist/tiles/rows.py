@@ -77,8 +77,7 @@ class Row:
 
     __slots__ = ("_exponents", "_views", "shifts", "side", "tiles")
 
-    # Whether tiles are made as they are taken: few at a time, then.
-    made = False
+    made = False  # whether tiles are made as they are taken: few at a time, then
 
     def __init__(
         self,

@@ -60,8 +60,7 @@ def _measure(data: Any) -> WorkerDevice:
     limits = []
     module = getattr(cupy.cuda.get_allocator(), "__module__", None) or ""
     if module.partition(".")[0] == "rmm":
-        # RMM does not tell how much of its pool is used.
-        import rmm
+        import rmm  # RMM does not tell how much of its pool is used
 
         resource = rmm.mr.get_current_device_resource()
         # Look below adaptors that log or count allocations.

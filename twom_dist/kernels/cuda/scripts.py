@@ -177,8 +177,7 @@ class Recorder:
 class Scripts:
     """The scripts of an engine, by what they depend on."""
 
-    # Shapes in use at a time are few; a script takes some kilobytes.
-    _MOST = 256
+    _MOST = 256  # shapes in use at a time are few; a script takes some kilobytes
 
     def __init__(self) -> None:
         self._found: dict[Hashable, Script] = {}

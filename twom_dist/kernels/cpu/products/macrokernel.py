@@ -146,8 +146,7 @@ def cut_rows(words: int, has_tiles: bool, triangle: bool = False) -> tuple[int, 
     """Rows of a block, and words along k between two reductions."""
     nbytes, step = (TILES_BYTES, PAIR) if has_tiles else (BLOCK_BYTES, GROUP)
     if triangle and has_tiles:
-        # All columns are multiplied that any row of a block has.
-        nbytes //= 2
+        nbytes //= 2  # all columns are multiplied that any row of a block has
     longest = min(words, LONGEST_SUM // DEPTH)
     return max(step, nbytes // (longest * DEPTH) // step * step), longest
 
