@@ -10,7 +10,6 @@ import numpy.typing as npt
 from .errors import PlanError, shown
 
 Array = Any  # a NumPy or CuPy array: engines take and give arrays of their own family
-
 Cell = tuple[int, int]  # indices of a tile of C
 
 Op = Literal["N", "T", "C"]
@@ -60,15 +59,13 @@ class CuPyLike(Protocol):
     """An array of a CUDA device, as `cupy.ndarray` is."""
 
     @property
-    def __cuda_array_interface__(self) -> Any:
-        """Describe the memory."""
+    def __cuda_array_interface__(self) -> Any: ...
 
 
 class DLPackLike(Protocol):
     """An array of a library that speaks DLPack."""
 
-    def __dlpack__(self, *args: Any, **kwargs: Any) -> Any:
-        """Export the memory."""
+    def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 
 class DataArrayLike(Protocol):

@@ -24,18 +24,8 @@ from ..run.compute import compute
 from ..tiles.integers import largest_magnitude
 from ..tiles.routine import ROUTINES
 from ..typing import EngineName, as_flag
+from . import limbs
 from .floating import as_integer_dtype, convert, with_imaginary
-from .limbs import (
-    BITS,
-    LARGEST_SUM,
-    LARGEST_WHOLE,
-    combine_products,
-    count_limbs,
-    largest_limbs,
-    limb_dtype,
-    narrow,
-    take_limb,
-)
 
 STAGE = "twom-integers"  # the prefix that dashboards group the tasks by
 
@@ -121,10 +111,12 @@ def matmul(
     posed = _pose(terms, a.x, b.x, family)
     parts, k = 1 + pairs, posed.shape[2]
     bound = parts * k * a.largest * b.largest
-    whole = max(a.largest, b.largest) <= LARGEST_WHOLE and bound <= LARGEST_SUM
+    whole = (
+        max(a.largest, b.largest) <= limbs.LARGEST_WHOLE and bound <= limbs.LARGEST_SUM
+    )
     if not whole and _is_quick_for_python(a, b, posed):
         found = _multiply_objects(a.x, b.x, pairs)
-        return found if kind.hasobject else narrow(found, kind)
+        return found if kind.hasobject else limbs.narrow(found, kind)
     left, right = ([x] if whole else _split(x) for x in (a, b))
     made = [
         (i + j, _multiply(x, y, posed, pairs))
@@ -197,18 +189,18 @@ def _pose(terms: Terms, a: Any, b: Any, family: Family) -> Problem:
 
 
 def _split(x: _Integers) -> list[_Integers]:
-    count = count_limbs(x.largest)
+    count = limbs.count_limbs(x.largest)
     if count == 1:
         return [x]
     made = []
-    for index, largest in enumerate(largest_limbs(x.largest, count)):
+    for index, largest in enumerate(limbs.largest_limbs(x.largest, count)):
         if is_dask(x.x):
-            dtype = limb_dtype(x.x.dtype, index, count)
+            dtype = limbs.limb_dtype(x.x.dtype, index, count)
             meta = empty_block(family_of(x.x._meta), dtype)
             given = {"dtype": dtype, "meta": meta, "token": STAGE}
-            limb = x.x.map_blocks(take_limb, index, count, **given)
+            limb = x.x.map_blocks(limbs.take_limb, index, count, **given)
         else:
-            limb = take_limb(x.x, index, count)
+            limb = limbs.take_limb(x.x, index, count)
         made.append(_Integers(limb, largest))
     return made
 
@@ -222,7 +214,7 @@ def _is_quick_for_python(x: _Integers, y: _Integers, posed: Problem) -> bool:
     """
     if not (x.x.dtype.hasobject or y.x.dtype.hasobject):
         return False
-    count = prod(1 + z.largest.bit_length() // BITS for z in (x, y))
+    count = prod(1 + z.largest.bit_length() // limbs.BITS for z in (x, y))
     return count >= 64**2 or prod(posed.shape) * (100 + count) < 300_000 * count
 
 
@@ -236,7 +228,7 @@ def _multiply_objects(x: Any, y: Any, pairs: bool) -> Any:
 
 def _multiply(x: _Integers, y: _Integers, posed: Problem, pairs: bool) -> list[Any]:
     bound = (1 + pairs) * posed.shape[2] * x.largest * y.largest
-    if bound > LARGEST_SUM:
+    if bound > limbs.LARGEST_SUM:
         raise PlanError(
             f"sums of k={posed.shape[2]} products of 64 bits have more than 94 bits",
             "Cut the matrices along k, and add up",
@@ -272,8 +264,8 @@ def _finish(
         if len(components) == 1:
             found = components[0].astype(np.int64)
             whole = np.dtype(dtype).hasobject
-            return found.astype(object) if whole else narrow(found, dtype)
-        return combine_products(components, places, dtype)
+            return found.astype(object) if whole else limbs.narrow(found, dtype)
+        return limbs.combine_products(components, places, dtype)
 
 
 def _finish_lazily(finish: Any, components: list[Any], dtype: Any, pairs: bool) -> Any:

@@ -159,14 +159,12 @@ class HostAnalysis(NamedTuple):
         """Count those of all rows of the matrices, unless they have been counted."""
         found = []
         for x, own, shifts in self._matrices(places):
-            octaves = own.octaves
-            if octaves is None:
-                given = x, self.norm_bits, ("octaves",)
-                counted = self.engine.measure(
-                    *given, largest=own.largest, shifts=shifts
+            asked = own
+            if own.octaves is None:
+                asked = self.engine.measure(
+                    x, self.norm_bits, ("octaves",), largest=own.largest, shifts=shifts
                 )
-                octaves = counted.octaves
-            found.append(RowStatistics(own.largest, own.squares, octaves=octaves))
+            found.append(RowStatistics(own.largest, own.squares, octaves=asked.octaves))
         return found
 
     def _matrices(

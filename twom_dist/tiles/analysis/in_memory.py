@@ -17,17 +17,8 @@ from ...kernels.family import convert
 from ...moduli import ResidueSystem, norm_bits, scaling_rule
 from ...typing import Array
 from ..spec import Spec, load_engine
+from . import decisions
 from .angles import bound_ratio, bound_ratios
-from .decisions import (
-    Decision,
-    decide_by_angles,
-    decide_by_errors,
-    decide_by_octaves,
-    decide_by_pairs,
-    fewest_of,
-    may_save,
-    suffice,
-)
 from .equilibration import choose_shifts, may_gain
 from .ratios import bound_by_octaves, bound_by_terms
 
@@ -40,7 +31,7 @@ def plan_analysis(spec: Spec) -> Callable[..., Analysis]:
 
     Of one or two whole matrices or stacks; with what else `Engine.analyse` takes.
     """
-    rule, systems = None, fewest_of(spec) if spec.data_driven else []
+    rule, systems = None, decisions.fewest_of(spec) if spec.data_driven else []
     if systems and not systems[0][0].hexagonal:
         # That of the fewest moduli, which rounding errors may allow.
         rule = scaling_rule(systems[0][0], spec.k)
@@ -59,21 +50,21 @@ def decide(
     analysis: Analysis,
     spec: Spec,
     shifts: Sequence[Array] | None = None,
-) -> Decision:
+) -> decisions.Decision:
     """Decide about the moduli: by the few numbers, or by what they leave open.
 
     `operands`: the matrices of the analysis.
     """
     cosines = analysis.cosines[:, 0].tolist()
-    found = decide_by_angles(spec, bound_ratio(cosines[0], cosines[-1]))
+    found = decisions.decide_by_angles(spec, bound_ratio(cosines[0], cosines[-1]))
     if found is not None:
         if found.decided_by:
             return found
         (largest,) = analysis.largest_errors(_ONE)
-        return decide_by_errors(spec, found.rho, float(largest))
+        return decisions.decide_by_errors(spec, found.rho, float(largest))
     sides = analysis.count_octaves(_ONE)
     ratio = float(bound_by_octaves(sides[:1], sides[-1:], spec.k)[0])
-    decision = decide_by_octaves(spec, ratio)
+    decision = decisions.decide_by_octaves(spec, ratio)
     if decision is not None:
         return decision
     engine, every = load_engine(spec), analysis.statistics()
@@ -85,7 +76,7 @@ def decide(
         own = slice(lo, lo + _ROWS)
         least = engine.multiply_octaves(x[own], y)
         bound = bound_by_terms(least, left.take(own), right, spec.k, bound)
-    return decide_by_pairs(spec, sqrt(ratio), bound)
+    return decisions.decide_by_pairs(spec, sqrt(ratio), bound)
 
 
 def certain_systems(analysis: Analysis, spec: Spec) -> list[ResidueSystem | None]:
@@ -93,7 +84,7 @@ def certain_systems(analysis: Analysis, spec: Spec) -> list[ResidueSystem | None
 
     `spec`: whose moduli the entries choose.
     """
-    systems, cosines = fewest_of(spec), analysis.cosines
+    systems, cosines = decisions.fewest_of(spec), analysis.cosines
     found: list[ResidueSystem | None] = [None] * cosines.shape[1]
     if not systems:
         return found
@@ -103,10 +94,10 @@ def certain_systems(analysis: Analysis, spec: Spec) -> list[ResidueSystem | None
     for system, most in reversed(systems):
         for place in np.flatnonzero(fixed & (ratios <= most)).tolist():
             found[place] = system
-    asked = np.flatnonzero(fixed & may_save(ratios, *systems[0]))
+    asked = np.flatnonzero(fixed & decisions.may_save(ratios, *systems[0]))
     if len(asked):
         errors = analysis.largest_errors(asked).astype(np.float64)
-        saved = suffice(spec, np.sqrt(ratios[asked]), errors)
+        saved = decisions.suffice(spec, np.sqrt(ratios[asked]), errors)
         for place in asked[saved].tolist():
             found[place] = systems[0][0]
     left = np.flatnonzero(fixed & (ratios > systems[-1][1]))
@@ -114,6 +105,6 @@ def certain_systems(analysis: Analysis, spec: Spec) -> list[ResidueSystem | None
         sides = analysis.count_octaves(left)
         bounds = bound_by_octaves(sides[:1], sides[-1:], spec.k)
         for place, ratio in zip(left.tolist(), bounds.tolist(), strict=True):
-            decision = decide_by_octaves(spec, ratio)
+            decision = decisions.decide_by_octaves(spec, ratio)
             found[place] = decision and decision.system
     return found
