@@ -147,20 +147,14 @@ def _multiply(
     before: Sequence[Accumulator] | None = None,
     triangle: Uplo = "full",
 ) -> tuple[Accumulator, ...]:
+    earlier = before or (None,) * len(products)
     return tuple(
         tasks.multiply_panel(
-            left.row,
-            right.row,
-            left.exponents,
-            right.exponents,
-            spec,
-            accumulator,
+            *(left.row, right.row, left.exponents, right.exponents, spec, own),
             hermitian=diagonal and spec.hermitian_product,
             triangle=triangle,
         )
-        for (left, right), accumulator in zip(
-            products, before or (None,) * len(products), strict=True
-        )
+        for (left, right), own in zip(products, earlier, strict=True)
     )
 
 
@@ -180,15 +174,9 @@ def decode_cell(
     if not spec.routine.sums:
         # beta C is added before the one rounding.
         (accumulator,), ((rows, columns),) = accumulators, scales
+        beta, triangle = spec.beta, _wanted_triangle(spec, diagonal)
         out = tasks.decode_tile(
-            accumulator,
-            rows,
-            columns,
-            spec,
-            spec.beta,
-            c,
-            _wanted_triangle(spec, diagonal),
-            out,
+            accumulator, rows, columns, spec, beta, c, triangle, out
         )
         return _close(out, spec) if diagonal else out
     engine = load_engine(spec)
