@@ -5,17 +5,3 @@ from .job import Job, check_call, open_job
 from .reports import JobSummary, Progress
 from .resources import budget_for_job
 from .run import Run, begin, claim
-
-__all__ = [
-    "Job",
-    "JobSummary",
-    "Progress",
-    "Run",
-    "begin",
-    "budget_for_job",
-    "check_call",
-    "claim",
-    "compute",
-    "open_job",
-    "run_job",
-]

@@ -21,23 +21,3 @@ from .system import (
     make_system,
     residue_system,
 )
-
-__all__ = [
-    "METHODS",
-    "NAN_ROW",
-    "NONFINITE_ROW",
-    "ZERO_ROW",
-    "Mirror",
-    "PlaneProduct",
-    "ResidueSystem",
-    "ScalingRule",
-    "available_moduli",
-    "combined_weights",
-    "form_of",
-    "make_system",
-    "norm_bits",
-    "residue_system",
-    "scaling_rule",
-    "smallest_num_moduli",
-    "symmetric_residue",
-]

@@ -3,13 +3,3 @@
 from ._matrix import StoredMatrix, open_matrix, read_vector
 from .output import Output
 from .work_folder import Signs, Unfinished, find_unfinished
-
-__all__ = [
-    "Output",
-    "Signs",
-    "StoredMatrix",
-    "Unfinished",
-    "find_unfinished",
-    "open_matrix",
-    "read_vector",
-]
