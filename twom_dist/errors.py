@@ -71,8 +71,6 @@ _repr = _Repr()
 def shown(value: Any) -> str:
     """Represent an argument briefly, for use in a sentence.
 
-    Examples
-    --------
     >>> shown(10**400), shown(1e-3)
     ('<integer of 1329 bits>', '0.001')
     """

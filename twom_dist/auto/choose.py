@@ -40,8 +40,6 @@ _answers: ContextVar[list[str] | None] = ContextVar("twom-dist-answers", default
 def measure(shape: Shape) -> float:
     """Return the size of an m x n x k product, at most that of its smallest side.
 
-    Examples
-    --------
     >>> measure((3000, 3000, 3000)), measure((100, 5000, 0))
     (1000.0, 0.0)
     """

@@ -57,8 +57,6 @@ _OF_GPUS = {
 def look_up(chip: Chip, routine: str, dtype: str) -> Crossover | None:
     """Find what the package knows of a kind of chip; None where int8 is not faster.
 
-    Examples
-    --------
     >>> look_up(Chip("NVIDIA GeForce RTX 4090", 89), "gemm", "complex128").size
     200.0
     """

@@ -112,8 +112,6 @@ def write_letters(given: Sequence[Any]) -> tuple[str, Sequence[Any]]:
 
     Returns the subscripts and the operands.
 
-    Examples
-    --------
     >>> write_letters(["A", [0, 1], "B", [1, 2], [0, 2]])
     ('ab,bc->ac', ['A', 'B'])
     """
@@ -141,8 +139,6 @@ def write_letters(given: Sequence[Any]) -> tuple[str, Sequence[Any]]:
 def parse(subscripts: str, ndims: tuple[int, ...]) -> tuple[tuple[Term, ...], Term]:
     """Read subscripts for operands of `ndims` axes, or say what is wrong with them.
 
-    Examples
-    --------
     >>> parse("ij,...j", (2, 2))
     ((('i', 'j'), ('...b', 'j')), ('...b', 'i'))
     """

@@ -13,8 +13,6 @@ Family = Literal["numpy", "cupy"]
 def family_of(x: Any) -> Family:
     """Tell a CuPy array from everything that NumPy understands.
 
-    Examples
-    --------
     >>> family_of([[1, 2]])
     'numpy'
     """

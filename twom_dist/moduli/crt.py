@@ -7,8 +7,6 @@ from math import prod
 def symmetric_residue(x: int, p: int) -> int:
     """Reduce x modulo p into [-(p//2), (p-1)//2].
 
-    Examples
-    --------
     >>> symmetric_residue(128, 256), symmetric_residue(7, 13), symmetric_residue(6, 13)
     (-128, -6, 6)
     """
@@ -21,8 +19,6 @@ def root_of_minus_one(p: int) -> int | None:
 
     It exists for odd p exactly when every prime factor of p is 1 modulo 4.
 
-    Examples
-    --------
     >>> root_of_minus_one(241), root_of_minus_one(239)
     (64, None)
     """
@@ -33,8 +29,6 @@ def root_of_minus_one(p: int) -> int | None:
 def root_of_unity_cube(p: int) -> int | None:
     """Find the smallest w with w*w + w + 1 = 0 (mod p), or None.
 
-    Examples
-    --------
     >>> root_of_unity_cube(7), root_of_unity_cube(5)
     (2, None)
     """

@@ -69,8 +69,6 @@ def share_out(holders: Sequence[T | None], lengths: Sequence[int]) -> tuple[int,
 
     `lengths`: tiles of each layer. The holders of most come first.
 
-    Examples
-    --------
     >>> share_out(["x", "y", None, "x", "y"], [2, 3])
     (1, 4, 0, 3, 2)
     """

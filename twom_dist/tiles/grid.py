@@ -77,8 +77,6 @@ class Grid:
 def split_evenly(length: int, largest: int) -> Chunks:
     """Cut a length into tiles of at most `largest`, as equal as whole numbers allow.
 
-    Examples
-    --------
     >>> split_evenly(10, 4)
     (4, 3, 3)
     """
@@ -92,8 +90,6 @@ def split_evenly(length: int, largest: int) -> Chunks:
 def offsets(sizes: Sequence[int]) -> list[tuple[int, int]]:
     """Half-open ranges that tiles of these sizes cover.
 
-    Examples
-    --------
     >>> offsets((2, 3))
     [(0, 2), (2, 5)]
     """
@@ -116,8 +112,6 @@ def cut_inner(
 
     `most`: tiles of a panel. All are as even as whole tiles allow.
 
-    Examples
-    --------
     >>> cut_inner(7, 2, 1, 2)
     ((((0, 2), (2, 4)),), (((4, 6), (6, 7)),))
     """
@@ -141,8 +135,6 @@ def whole(shape: tuple[int, ...], kb: int | None = None) -> Grid:
 def cut_strips(panels: Sequence[Panel], most: int) -> tuple[Panel, ...]:
     """Cut panels into strips of at most so many tiles, as even as possible.
 
-    Examples
-    --------
     >>> cut_strips([(0, 4), (4, 7)], 3)
     ((0, 2), (2, 4), (4, 7))
     """

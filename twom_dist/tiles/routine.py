@@ -52,8 +52,6 @@ class Routine:
     def pairs(self, i: int, j: int) -> list[Cell]:
         """List the products of a cell, by their rows of op(A) and columns of op(B).
 
-        Examples
-        --------
         >>> ROUTINES["gemm"].pairs(1, 0), ROUTINES["her2k"].pairs(1, 0)
         ([(1, 0)], [(1, 0), (0, 1)])
         """
@@ -62,8 +60,6 @@ class Routine:
     def cells(self, mt: int, nt: int, uplo: Uplo = "full") -> list[Cell]:
         """List the cells that are computed.
 
-        Examples
-        --------
         >>> ROUTINES["gemm"].cells(1, 2), ROUTINES["herk"].cells(2, 2, "upper")
         ([(0, 0), (0, 1)], [(0, 0), (0, 1), (1, 1)])
         """
@@ -83,8 +79,6 @@ class Routine:
 
         Blocks of a rectangle have rows, and columns, of as few `groups` as possible.
 
-        Examples
-        --------
         >>> for block in ROUTINES["gemm"].pair_blocks(1, 3, (1, 2)):
         ...     print(*block)
         [('left', 0)] [('right', 0), ('right', 1)] [(0, 0), (0, 1)]
@@ -111,8 +105,6 @@ class Routine:
     def count_pair_blocks(self, mt: int, nt: int, size: Cell) -> int:
         """Count these groups.
 
-        Examples
-        --------
         >>> ROUTINES["gemm"].count_pair_blocks(1, 3, (1, 2))
         2
         >>> ROUTINES["herk"].count_pair_blocks(2, 2, (1, 1))

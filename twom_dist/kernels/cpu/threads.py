@@ -261,8 +261,6 @@ def ranges(
     `each`: roughly the nanoseconds that an item takes; a range takes `WORTHWHILE`.
     `threads`: as many as the product has, if not given.
 
-    Examples
-    --------
     >>> with limit_threads(1):
     ...     ranges(10)
     [(0, 10)]

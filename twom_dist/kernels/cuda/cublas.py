@@ -39,8 +39,6 @@ def largest_k(moduli: Iterable[int], element: Element) -> int:
 
     Sums in float32 are exact below 2^24, and residues at most p // 2.
 
-    Examples
-    --------
     >>> [largest_k([p], "float16") for p in (97, 241, 256)]
     [7280, 1152, 1008]
     """
@@ -73,8 +71,6 @@ def group_products(
     The orders tell where the planes of each operand stand in its memory; `only` is the
     one step that batches of several products may have.
 
-    Examples
-    --------
     >>> from twom_dist.moduli import residue_system
     >>> products, six = residue_system("2m", 3).products, range(6)
     >>> [batch.products for batch in group_products(products, six, six, six, 4)]

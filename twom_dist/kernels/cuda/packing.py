@@ -47,8 +47,6 @@ class Packing(NamedTuple):
 def parameters_of(family: str, name: str) -> list[Parameter]:
     """Read the parameters of a kernel.
 
-    Examples
-    --------
     >>> parameters_of("octaves", "multiply_octaves")[2]
     Parameter(name='m', type='int64', pointer=False, constant=False)
     """
@@ -64,8 +62,6 @@ def parameters_of(family: str, name: str) -> list[Parameter]:
 def packing_of(family: str, name: str) -> Packing:
     """Lay out the arguments of a kernel.
 
-    Examples
-    --------
     >>> packing_of("octaves", "multiply_octaves").offsets
     (0, 8, 16, 24, 32, 40)
     """

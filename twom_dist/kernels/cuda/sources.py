@@ -84,8 +84,6 @@ def module_for(
     `system`: of `_CONSTANTS`. `components` of a result and `integer` digits: of decode.
     `side` of squares: of products_mma. `shifted` columns: of `SHIFTED_FAMILIES`.
 
-    Examples
-    --------
     >>> module_for("norms", "complex64").options
     ('-DREAL=float', '-DPARTS=2')
     """

@@ -50,8 +50,6 @@ BY_CAPABILITY = {
 def tuning_for(capability: int) -> Tuning:
     """Return the numbers of the newest capability that is not newer.
 
-    Examples
-    --------
     >>> tuning_for(101) is BY_CAPABILITY[100]
     True
     >>> tuning_for(103).element
