@@ -62,6 +62,7 @@ PRODUCTS = {
     "trees": (td.gemm, lambda: [tree_of_tasks(x, 6) for x in (16, 26)], GIVEN, 1.1),
     "default": (td.gemm, lambda: [tree_of_tasks(x, 8) for x in (18, 28)], {}, 1.2),
     "update": (td.herk, lambda: [tree_of_tasks(3, 6)], GIVEN, 1.1),
+    "default update": (td.herk, lambda: [tree_of_tasks(3, 8)], {}, 1.2),
     "scaled": (td.gemm, lambda: spread(10, 6), {"equilibrate": True, **GIVEN}, 1.05),
     # All workers share k.
     "tall herk": (td.herk, lambda: tall(1, 24), GIVEN, 1.1),
