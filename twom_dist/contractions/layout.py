@@ -31,8 +31,7 @@ _MOST_AXES = 64  # NumPy has no array of more
 class FusedSide(NamedTuple):
     """One operand as matrices."""
 
-    # Axes of the operand: stack, then rows, then columns of the matrices.
-    axes: tuple[int, ...]
+    axes: tuple[int, ...]  # of the operand: stack, rows, then columns of the matrices
     term: Term  # the letters of these axes
     rows: int  # number of axes that are fused to rows
     shape: Sizes  # stack, and rows and columns fused

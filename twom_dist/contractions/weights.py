@@ -24,10 +24,8 @@ class Weight(NamedTuple):
     """A vector that its operand is yet to be multiplied by."""
 
     letter: str  # the axis of the operand that it weighs
-    # An array of real numbers, if they are: gemm tells these from complex ones.
-    vector: Any
-    # The vectors that it is the product of, in the dtype of the result.
-    arrays: tuple[Any, ...]
+    vector: Any  # of real numbers, if they are: gemm tells these from complex ones
+    arrays: tuple[Any, ...]  # those that it is the product of, in its dtype
 
 
 class Factor(NamedTuple):

@@ -39,8 +39,7 @@ def adopt(**arrays: Any) -> tuple[list[Any], GiveBack]:
     """
     if _OURS.issuperset(map(type, arrays.values())):
         return [*arrays.values()], _as_it_is
-    # One array in two places stays one.
-    taken: dict[int, Any] = {}
+    taken: dict[int, Any] = {}  # one array in two places stays one
     importer = None
     for name, x in arrays.items():
         if id(x) in taken:

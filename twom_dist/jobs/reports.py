@@ -185,8 +185,7 @@ class Status:
     last: float | None = None
     tiles_per_second: float | None = None
     seconds_left: float | None = None
-    # What to type to continue; empty if a call in Python began the job.
-    command: str = ""
+    command: str = ""  # what to type to continue; empty if Python began the job
     routine: str = ""
     shape: tuple[int, ...] = ()
     tile_shape: tuple[int, ...] = ()

@@ -41,8 +41,7 @@ class Run:
     place: Unfinished
     output: Output
     manifest: Manifest
-    # Missing chunks of the inputs, which are read as the fill value.
-    missing: dict[str, int]
+    missing: dict[str, int]  # missing chunks of inputs, read as the fill value
     look: Findings | None = None  # findings of a look by an earlier run
 
     def list_finished(self) -> set[Cell]:

@@ -77,8 +77,7 @@ class TileLimits:
     nb: int
     kb: int
     cache_bytes: int  # encoded tiles that may be kept for reuse
-    # What computes the product, one tile, by one call
-    gemm_fused: FusedGemm | None = None
+    gemm_fused: FusedGemm | None = None  # computes the product, one tile, by one call
     steady: bool = False  # whether they are the same whatever memory is free
 
 

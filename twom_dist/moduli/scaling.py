@@ -32,8 +32,7 @@ class ScalingRule:
 
     k: int  # length of the rows, all tiles together
     norm_bits: int  # bits of the magnitudes whose squares are summed: S < 2^63
-    # T^2 rounded down to leading * 4^(power - 31), with leading in [4^31, 4^32).
-    power: int
+    power: int  # T^2 rounded down to leading * 4^(power - 31), leading in [4^31, 4^32)
     leading: int
 
     def exponent(self, largest_exponent: int, square_sum: int) -> int:

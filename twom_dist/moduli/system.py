@@ -57,10 +57,8 @@ class ResidueSystem:
 
     method: str  # "2m", "3m", "4m", "hybrid", "eisenstein" or "real"
     moduli: tuple[int, ...]  # pairwise coprime, each with one or more planes
-    # Kind of each modulus: "2m", "3m", "4m", "eisenstein" or "real"
-    kinds: tuple[str, ...]
-    # Encoded matrices of either operand, the planes of a modulus together
-    planes: tuple[Plane, ...]
+    kinds: tuple[str, ...]  # of each modulus: "2m", "3m", "4m", "eisenstein" or "real"
+    planes: tuple[Plane, ...]  # encoded matrices of either operand, by moduli
     products: tuple[PlaneProduct, ...]  # int8 products, those of a modulus together
     # ``weights[part][q]``: CRT weights with the post step folded in, modulo M, in the
     # symmetric range. Two parts for complex systems, one for real.

@@ -25,8 +25,7 @@ from .patches import patch
 Fate = Literal["ours", "native", "left"]
 
 _MOST = 10  # reasons that are printed; an error may name shapes, which are many
-# Threads of the program's own have no block; autoray looks a function up once in a
-# process.
+# Threads that the program starts have no block; autoray keeps what it has looked up.
 _UNSEEN = (
     "no product was seen. Not seen are those of NumPy arrays alone (call td.matmul), "
     "those in threads that the program starts (have them run "

@@ -26,8 +26,7 @@ class Names(NamedTuple):
 
     dim: Any  # what is contracted
     rows: Any = None  # rows of an update
-    # What holds real and imaginary parts; None where nothing was said.
-    pairs: Hashable = None
+    pairs: Hashable = None  # what holds real and imaginary parts; None if unsaid
 
 
 class Call(NamedTuple):

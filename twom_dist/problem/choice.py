@@ -116,8 +116,7 @@ class Choice:
     method: Method = "2m"  # "auto" until the shapes are known
     engine: EngineName = "auto"  # "auto" until the family of the blocks is known
     equilibrate: bool | None = None  # None: where it helps
-    # Numbers of the dtype that make an entry of the result.
-    components: Literal[1, 2] = 1
+    components: Literal[1, 2] = 1  # numbers of the dtype in an entry of the result
     named: bool = False  # whether an accuracy was asked for, be it the default
 
     @classmethod

@@ -54,8 +54,7 @@ class Problem:
     b: Any
     c: Any
     shape: tuple[int, int, int]  # (m, n, k): op(A) is m x k and op(B) k x n
-    # What tasks are told; its engine is "auto" until the family of blocks is known.
-    spec: Spec
+    spec: Spec  # what tasks are told; its engine is "auto" until the family is known
     choice: Choice  # what was asked for; its method is settled, and not "auto"
     # Axes in front of the matrices of the result, to which those of a, b and c
     # broadcast; empty for one product.

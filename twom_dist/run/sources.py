@@ -37,8 +37,7 @@ class ChunkSource:
     """Chunks of a dask array, by the tasks that make each of them."""
 
     name: str  # name of the array
-    # mapping of (i, j) to graph
-    graphs: Mapping[Cell, Mapping[Any, Any]] = field(compare=False)
+    graphs: Mapping[Cell, Mapping[Any, Any]] = field(compare=False)  # by (i, j)
 
     def take(self, places: Iterable[Cell]) -> "ChunkSource":
         """Return a source of some of the chunks."""

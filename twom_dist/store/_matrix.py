@@ -226,28 +226,13 @@ def matrix_class(format: str) -> type[StoredMatrix]:
 
 
 def open_matrix(path: str | os.PathLike[str]) -> StoredMatrix:
-    """Open a matrix in a ``.zarr``, ``.npy``, ``.npz`` or HDF5 file.
+    """Open a matrix in a ``.zarr``, ``.npy``, ``.npz`` or HDF5 file; read its header.
 
-    Parameters
-    ----------
-    path : str or os.PathLike
-        The file, or ``path::member`` for an array inside a container, such as
-        ``data.h5::A`` or ``store.zarr::group/A``. The member may be omitted if the
-        container holds only one 2-D array.
+    `path`: the file, or ``path::member`` for an array inside a container, such as
+    ``data.h5::A`` or ``store.zarr::group/A``; the only 2-D array needs no name. Raises
+    StoreError if the file is missing, unreadable, damaged or truncated, its suffix is
+    unknown, or it does not hold a matrix of numbers.
 
-    Returns
-    -------
-    StoredMatrix
-        Only its header is read; its elements are when it is indexed.
-
-    Raises
-    ------
-    StoreError
-        The file is missing, unreadable, damaged or truncated, its suffix is unknown,
-        or it does not hold a matrix of numbers.
-
-    Notes
-    -----
     Chunks that a zarr store or an HDF5 file lacks are read as its fill value; a damaged
     chunk is found when it is read. Nothing is ever unpickled. Every read of a
     compressed ``.npz`` member unpacks all of it.

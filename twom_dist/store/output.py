@@ -42,11 +42,9 @@ class Output:
     store: str  # path of the zarr store
     member: str  # name of the array in the store; empty if the store is the array
     shape: tuple[int, int]
-    # Rows and columns, at most those of the matrix: chunks are stored whole.
-    tile: tuple[int, int]
+    tile: tuple[int, int]  # at most those of the matrix: chunks are stored whole
     dtype: np.dtype[Any]
-    # Name that differs from those of outputs that other runs make in this place.
-    id: str
+    id: str  # differs from those of outputs that other runs make in this place
 
     @property
     def array(self) -> str:
@@ -194,9 +192,8 @@ class Output:
         import zarr
 
         array = tree.open_array(self.array, "r+", zarr_format=3)
-        # By default zarr omits a chunk that equals the fill value, and takes a complex
-        # -0.0 for 0.0. `open_array` ignores the setting, and zarr 3.1.3 has no
-        # `with_config`.
+        # By default zarr omits chunks of the fill value, and takes a complex -0.0 for
+        # 0.0. `open_array` ignores the setting; zarr 3.1.3 has no `with_config`.
         writable: Any = zarr.Array(
             zarr.AsyncArray(
                 metadata=array.metadata,

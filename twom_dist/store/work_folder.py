@@ -40,8 +40,7 @@ class Unfinished:
     It holds a lock file, the zarr array and the findings of a look.
     """
 
-    # Location of the output; for a link, with the path of the file it leads to.
-    location: Location
+    location: Location  # that of the output; for a link, of the file it leads to
 
     @property
     def folder(self) -> str:

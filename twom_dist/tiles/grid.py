@@ -28,8 +28,7 @@ class Grid:
     # For each row of tiles of op(A), and of op(B)^T, the number of the group that one
     # task looks at together; by default each is alone
     groups: tuple[tuple[int, ...], ...] = ((), ())
-    # Rows and columns of tiles whose pairs one task bounds
-    pair_block: tuple[int, int] = (1, 1)
+    pair_block: tuple[int, int] = (1, 1)  # rows and columns whose pairs a task bounds
     # Where the tiles along k stand in the matrices; by default as they come
     order: tuple[int, ...] = ()
 

@@ -24,8 +24,7 @@ class Spec:
     dtype: str  # of the result, as ``numpy.dtype.str``
     k: int  # whole inner dimension
     method: str  # of the residue system; "blas" calls the BLAS of the blocks' family
-    # tuple of (int, str): `ResidueSystem.choice`; empty for the native product
-    moduli: tuple[tuple[int, str], ...]
+    moduli: tuple[tuple[int, str], ...]  # `ResidueSystem.choice`; empty if native
     # For an update, those of its product: op_b is "C" or "T" if op_a is "N"
     op_a: Op = "N"
     op_b: Op = "N"
@@ -45,27 +44,21 @@ class Spec:
     # Bound of rho, for all pairs of rows and columns; 0 before. Of moduli that the
     # entries are yet to choose: what the given ones have to suffice for.
     rho: float = 0.0
-    # What bounds rho: "sums" of rows, with their rounding "errors" or without, their
-    # "octaves", or "pairs" of them; "beyond" if rho is above what all moduli reach;
-    # empty before.
+    # What bounds rho, or "": "sums" of rows, with their rounding "errors" or without,
+    # their "octaves", or "pairs" of them; "beyond" if rho exceeds what moduli reach.
     decided_by: str = ""
     empty: bool = False  # whether nothing is multiplied, alpha or a dimension being 0
     cache_bytes: int = 0  # bytes of encoded tiles that a process may keep
     # (int, int): rows and columns of tiles of C that a worker multiplies side by side,
     # panel by panel of k; (0, 0) leaves their order to dask.
     sweep: tuple[int, int] = (0, 0)
-    # Whether blocks come from a scheduler, where a user may refill them in place
-    # between two runs.
+    # Whether a scheduler has the blocks, which users may refill between two runs.
     lazy: bool = False
-    # Whether entries are integers, encoded as they are: all exponents are 0
-    exact: bool = False
-    # Dtype of A and B as engines take them; empty where it is that of the result
-    operand: str = ""
-    # () or (str, str): dtypes of the tiles of A and B until they are encoded, if
-    # engines take others
+    exact: bool = False  # whether entries are integers, encoded as they are
+    operand: str = ""  # dtype of A and B as engines take them; empty if of the result
+    # Dtypes of the tiles of A and B until they are encoded, if engines take others
     stored: tuple[str, ...] = ()
-    # Dtype of the diagonal between op(A) and op(B), real or that of the operands; empty
-    # without one.
+    # Dtype of the diagonal between both, real or that of the operands; empty without.
     diag: str = ""
 
     @property

@@ -28,16 +28,14 @@ class Answers:
     """Answers of a client's cluster so far."""
 
     workers: list[dict[str, Any]] | None = None  # as the scheduler listed them last
-    # A question that the scheduler has not answered yet.
-    pending: Future[Any] | None = None
+    pending: Future[Any] | None = None  # a question that is not answered yet
     # Addresses of workers that have this package, and whether each has its own GPU.
     equipped: dict[str, bool] = field(default_factory=dict)
     # Addresses of workers that did not answer whether they have it.
     silent: set[str] = field(default_factory=set)
     # The workers whose devices were measured, and the budget of the smallest.
     devices: tuple[frozenset[str], MemoryBudget] = frozenset(), MemoryBudget()
-    # Whether it was said that products of NumPy blocks leave GPUs of workers idle.
-    warned: bool = False
+    warned: bool = False  # whether it was said that products of NumPy leave GPUs idle
     # Names of the plugins that were registered, and what registers them.
     plugins: dict[str, Any] = field(default_factory=dict)
 

@@ -54,12 +54,7 @@ class Finding:
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """Findings of `doctor`, printed as one line each.
-
-    Attributes
-    ----------
-    findings : tuple of Finding
-    """
+    """Findings of `doctor`, printed as one line each."""
 
     findings: tuple[Finding, ...]
 

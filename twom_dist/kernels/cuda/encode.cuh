@@ -71,8 +71,7 @@ __device__ __forceinline__ void store_plane(int8*& out, int64 plane_stride,
   out += plane_stride;
 }
 
-// The planes of `count` moduli of one kind, from number `first` on; raw sums stay below
-// 2^23.
+// The planes of `count` moduli of one kind, from number `first` on; raw sums < 2^23.
 template <int KIND>
 __device__ __forceinline__ void encode_moduli(const Integer (&re)[4],
                                               const Integer (&im)[4], int32 first,

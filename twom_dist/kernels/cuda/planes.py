@@ -32,8 +32,7 @@ class CudaEncoded:
     planes: Array
     order: tuple[int, ...]  # where each plane stands in `planes`
     stack: tuple[int, ...] = ()  # axes in front of the matrices
-    # (stream, event), optional: the stream that makes the planes, and the event when it
-    # has
+    # The stream that makes the planes, and the event when it has
     made: tuple[Any, Any] | None = None
 
     @property

@@ -12,8 +12,7 @@
 
 // The next block of this one's, from `index` on: its job, its matrix, its first row and
 // column and where their tiles begin; false from `end` on. The second block of a cluster
-// may lie past the rows: there lie rows of the next matrix or plane, or zeros, which are
-// not stored.
+// may lie past the rows: rows of the next matrix or plane, or zeros, are not stored.
 __device__ __forceinline__ bool next_block(const Work& work, const Job* jobs,
                                            int32 job_count, int32 x_groups,
                                            int32 y_groups, uint32 rank, int64 end,

@@ -15,8 +15,7 @@ class Tuning:
     # What multiplies and reduces, products.cu or products_mma.cu, that of large
     # matrices first; cuBLAS and requantise.cu do if there is none.
     products: tuple[Products, ...] = ()
-    # {"int8", "float16"}: what cuBLAS multiplies: sums are int32, or float32
-    element: Element = "int8"
+    element: Element = "int8"  # what cuBLAS multiplies: sums are int32, or float32
     integer_sums: bool = False  # whether digits are integers in decode.cu, not doubles
 
     @property

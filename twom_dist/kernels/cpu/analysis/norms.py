@@ -17,8 +17,7 @@ from ....typing import Array
 from ..jit import inner, kernel
 from ..units import take_widest
 
-# Bits of a magnitude, by the character of the real type: as arrays, which tell kernels
-# their dtype.
+# Bits of a magnitude, by the character of the real type: arrays have kernels' dtypes.
 MASKS: dict[str, Any] = {
     "f": np.array([2**31 - 1], np.int32),
     "d": np.array([2**63 - 1], np.int64),

@@ -44,8 +44,7 @@ class EncodeTables:
     # two of (float, int, bool): the sign of imaginary parts, words of a part, and
     # whether the system is hexagonal; of entries, and of their conjugates.
     forms: tuple[tuple[float, int, bool], tuple[float, int, bool]]
-    # (groups of planes, words, 16, 4) int8: of the bytes of words, in the layout of a
-    # left operand
+    # (groups of planes, words, 16, 4) int8: of bytes of words, as a left operand lies
     weights: Array
     # (2, planes, 4) int32: what sums of one part, and of all, are reduced by, of planes
     # that are padded: starts take back the 2^31 that words are too large.

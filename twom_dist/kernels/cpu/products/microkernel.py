@@ -32,8 +32,7 @@ _ADDRESS = ir.IntType(64)
 # A number below 2^22 is rounded by adding this, and the last bits of the sum are those
 # of the integer.
 _ROUNDING = 1.5 * 2.0**23
-# Sums of pairs of products of int16: what has them, and LLVM's name, by words of a
-# vector.
+# By words of a vector: what sums pairs of products of int16, and LLVM's name.
 _PAIRS = {GROUP: ("avx512bw", "avx512.pmaddw.d.512"), 8: ("avx2", "avx2.pmadd.wd")}
 _EXACT = ("contract",)  # contraction alone: a product and a sum may be fused
 
