@@ -2,8 +2,7 @@
 
 In a product names alone decide, as in `xarray.dot`: A and B share stacks; what only A
 has are rows, and what only B has are columns; a vector has none of these. In an update
-rows have to be named if more than one dimension is left. The order of dimensions
-decides nothing.
+rows have to be named if more than one dimension is left. Their order is of no matter.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence

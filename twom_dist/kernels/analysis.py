@@ -66,8 +66,7 @@ class Analyses(Protocol):
             in all where the column is 0. Rows that are not finite are left out. Those
             of tiles combine by maximum.
         octaves
-            Numbers of entries down to the octaves `statistics.COUNTED`. Those of tiles
-            add.
+            Numbers of entries down to each of `statistics.COUNTED`. Those of tiles add.
 
         x: (..., rows, k) float32, float64, complex64 or complex128, of any strides;
         norm_bits: at most 20; `largest`: (..., rows) int32 of the whole rows, all tiles
@@ -124,8 +123,7 @@ class Analyses(Protocol):
 
         Of ``x[i, l] + y[j, l]``, and `statistics.NONE` where all are at least that:
         (m, n) uint8 of (m, k) and (n, k). Those of tiles combine by minimum. Below
-        `statistics.FAR` it is that of a term whose octaves are known; else there is
-        none.
+        `statistics.FAR` it is that of a term with known octaves; else there is none.
         """
 
 

@@ -216,8 +216,7 @@ def error_bound(
     """Bound ``|C - C_exact|_ij / (||a_i|| ||b_j||)`` for alpha = 1, beta = 0.
 
     This is the bound on quantisation plus ``2 u``, for a result within one unit in the
-    last place. For native products (system None) it is the textbook bound for sums of k
-    terms.
+    last place. For native products (system None) it is the textbook bound for k terms.
     """
     u = unit_roundoff(dtype, components)
     if system is None:

@@ -51,8 +51,7 @@ def crt_weights(moduli: tuple[int, ...]) -> tuple[int, ...]:
 def balanced_digits(x: int, digit_bits: int, count: int) -> tuple[int, ...]:
     """Split x into `count` digits in [-2^(b-1), 2^(b-1)], least significant first.
 
-    ``sum(d << (t * b) for t, d in enumerate(digits)) == x``; the last digit takes
-    what is left.
+    ``sum(d << (t * b) for t, d in enumerate(digits)) == x``; the last takes the rest.
     """
     digits = []
     for _ in range(count - 1):

@@ -13,8 +13,7 @@ DTYPES = {"s": "float32", "d": "float64", "c": "complex64", "z": "complex128"}
 def result_dtype(letter: str | None, **matrices: Any) -> np.dtype[Any]:
     """Return the dtype of the product, or refuse what cannot be promoted to it.
 
-    The letter of a BLAS-typed routine names it; without one, matrices are promoted
-    together.
+    The letter of a BLAS-typed routine names it; else matrices are promoted together.
     """
     given = {name: x.dtype for name, x in matrices.items() if x is not None}
     for name, source in given.items():

@@ -151,8 +151,7 @@ class PreparedStack:
         """Compute the products of stacks like those that they were prepared for.
 
         `pose`: gives the problem of these, where some are computed one by one;
-        `scaled`: makes of some matrices A, as they are stored, those that are
-        multiplied.
+        `scaled`: makes of some matrices A, as stored, those that are multiplied.
         """
         spec, count = self._spec, prod(self._stack)
         a, b = _broadcast(a, self._stack), _broadcast(b, self._stack)

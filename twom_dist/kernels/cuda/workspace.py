@@ -100,8 +100,7 @@ def fit_tiles(
     """Choose the largest tiles that fit, halving what takes the most.
 
     A quarter of `limit` is for encoded tiles that wait for reuse, where there is more
-    than one tile. `sums`: bytes of those of one call. Refused where not even a tile of
-    256 fits.
+    than one tile. `sums`: bytes of those of one call. Refused if no tile of 256 fits.
     """
     mb, nb, kb = (max(1, size) for size in shape)
     if update is not None and not update.halves:

@@ -1,7 +1,6 @@
 """Encode: entries -> int8 residue planes, quantised once for all of them.
 
-A plane is a weighted sum of the bytes of each entry, reduced modulo p by what reduces
-products.
+A plane is a weighted sum of the bytes of each entry, reduced as products are.
 """
 
 from collections.abc import Sequence

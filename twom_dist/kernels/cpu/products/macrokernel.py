@@ -164,8 +164,7 @@ def multiply_packed(
     """Multiply a triangle of the products `own`, and add residues of their shape.
 
     `residues`: (products, matrices, m, n padded to whole groups); `tiles`: see
-    `_multiply_items`; `side`: -1 for the lower triangle, 1 for the upper one, 0 for
-    both.
+    `_multiply_items`; `side`: -1 for the lower triangle, 1 for the upper, 0 for both.
     """
     x, y = left.planes, right.planes
     sizes = residues.shape[1:], x.shape[2], tiles is not None, side != 0
