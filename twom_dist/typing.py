@@ -88,6 +88,5 @@ OnDevice = TypeVar("OnDevice", bound=CuPyLike)
 Own = TypeVar("Own", bound=DaskLike | DLPackLike | CuPyLike)
 
 
-# What NumPy makes an array of any number of axes of.
-TensorLike = NumPyLike | Sequence[complex]
+TensorLike = NumPyLike | Sequence[complex]  # with any number of axes
 InMemory = TensorLike | CuPyLike  # what may stand beside a dask array

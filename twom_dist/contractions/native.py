@@ -66,8 +66,7 @@ def contract_by_dask(
         found = da.einsum(f"{left},{right}->{out}", a, b)
     else:
         found = native()
-    # dask sums small integers and booleans in larger types.
-    return found.astype(dtype_of(a, b))
+    return found.astype(dtype_of(a, b))  # dask sums small integers in larger types
 
 
 def multiply_entries(a: Any, b: Any, terms: tuple[Term, Term], output: Term) -> Any:

@@ -120,8 +120,7 @@ def _merge(x: Any, axes: tuple[Dims, ...]) -> Any:
     if is_dask(x) and 0 in shape:
         import dask.array as da
 
-        # dask cannot merge axes without entries.
-        chunks = (*x.chunks[:stack], *shape[stack:])
+        chunks = (*x.chunks[:stack], *shape[stack:])  # dask cannot merge empty axes
         return da.zeros_like(x, shape=tuple(shape), chunks=chunks)
     return x.reshape(tuple(shape))
 

@@ -17,8 +17,7 @@ _LARGEST_CHUNK = 2 * LARGEST_TILE
 # Tiles for which a worker has room in a product that reads as it goes, for each of its
 # threads, as plans count it: 15.2 to 15.4 for gemm and herk with 16 moduli.
 _TILES_OF_THREAD = 16
-# Where HDF5 keeps a file that no other process can open.
-_IN_MEMORY = ("core", "fileobj")
+_IN_MEMORY = ("core", "fileobj")  # where HDF5 keeps files that nobody else can open
 
 
 class SharedDataset:

@@ -14,8 +14,7 @@ import dask
 from ..typing import Cell
 from .watchdog import Watch, ask, start
 
-# Smaller blocks are there, by reasoning, before dask has begun another task.
-LEAST_BYTES = 2**22
+LEAST_BYTES = 2**22  # by reasoning, smaller blocks are there before another task begins
 
 _own = local()
 _lock = Lock()

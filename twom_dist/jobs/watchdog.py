@@ -12,8 +12,7 @@ from ..errors import StoreError, TwomError
 
 T = TypeVar("T")
 
-# After this long without news, the scheduler is asked about its workers.
-LOOK_SECONDS = 5.0
+LOOK_SECONDS = 5.0  # after so long without news the scheduler is asked about workers
 # Longest wait for an answer: a scheduler that is merely busy takes a second or two.
 ANSWER_SECONDS = 60.0
 # Longest wait for idle workers: one that died is back after a few seconds, and a paused

@@ -25,8 +25,7 @@ MARGIN = 2.0**-48
 # Octaves below the largest from which an entry is only known to be there.
 FURTHEST = 63
 FAR = 126  # an entry that is not 0, but 63 octaves or more below the largest
-# An entry that is 0, or any in a row without a largest, or that is not finite.
-NONE = 127
+NONE = 127  # an entry that is 0, or any in a row that has no largest, or is not finite
 # What is counted: the entries of a row down to each of these octaves, and all others.
 COUNTED = (*range(16), 21, 27, 33, 39, 45, 51, 57, 62, FAR)
 

@@ -12,8 +12,7 @@ from .selection import log2_product
 from .system import ResidueSystem, available_moduli, first_system, residue_system
 
 NATIVE_METHOD: Literal["blas"] = "blas"  # the product of NumPy or CuPy
-# The faster one of NATIVE_METHOD and 2m: see `auto`.
-AUTO_METHOD: Literal["auto"] = "auto"
+AUTO_METHOD: Literal["auto"] = "auto"  # the faster of NATIVE_METHOD and 2m: see `auto`
 
 # Unit roundoffs of the two precisions, and of an unevaluated sum of two doubles.
 SINGLE, DOUBLE, PAIR = 2.0**-24, 2.0**-53, 2.0**-106

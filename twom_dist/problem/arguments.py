@@ -11,8 +11,7 @@ from ..errors import ArgumentError, shown
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Modules that have routines of the same names.
-_SPACES = ("integers", "twofold", "xarray")
+_SPACES = ("integers", "twofold", "xarray")  # modules with routines of the same names
 # Options of BLAS, LAPACK and SciPy, and of solvers, with those of ours.
 _MEANT = {
     "trans": "op",

@@ -120,8 +120,7 @@ def _limit(x: Header, largest: int) -> int:
     """Return a magnitude, of floating point at most that of the integers it holds."""
     if not is_floating(x.dtype):
         return largest
-    # No product can do with less than 1.
-    return min(max(largest, 1), largest_whole(x.dtype))
+    return min(max(largest, 1), largest_whole(x.dtype))  # no product takes less than 1
 
 
 def describe_tiles(a: Any, b: Any, largest: int, engine: str) -> dict[str, Any]:

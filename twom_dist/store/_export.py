@@ -16,8 +16,7 @@ from ._location import DEFAULT_MEMBER, Location
 from ._tree import check_kind, remove, stamp_file, sync
 from .output import MANIFEST, Output, read_manifest
 
-# Longest side of a chunk: HDF5 stores the bytes of a chunk as a 32-bit number.
-_LONGEST = 8192
+_LONGEST = 8192  # longest side of a chunk: HDF5 counts its bytes in 32 bits
 
 
 def export(output: Output, location: Location, path: str) -> str:

@@ -21,8 +21,7 @@ _THREADS, _FILES = 16, 256
 # Fields that tell a new object from the old one, as several stores name them.
 _MARKS = ("ETag", "etag", "md5Hash", "mtime", "updated", "created")
 
-# Names of chunks: c/0/1, c.0.1, 0/1 or 0.1.
-CHUNK = re.compile(r"(c[./])?\d+([./]\d+)*")
+CHUNK = re.compile(r"(c[./])?\d+([./]\d+)*")  # of chunks: c/0/1, c.0.1, 0/1 or 0.1
 # Names of files that belong to an array; zarr leaves partial ones when it is killed.
 _OWN = re.compile(
     r"zarr\.json|\.zarray|\.zattrs|\.zgroup|\.zmetadata"

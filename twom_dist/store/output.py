@@ -20,8 +20,7 @@ from ._errors import store_errors
 from ._matrix import Region
 
 MANIFEST = "twom_dist"  # name of the manifest among the attributes of an array
-# Name of the manifest's entry that is True once the array is whole.
-COMPLETE = "complete"
+COMPLETE = "complete"  # name of the entry that is True once the array is whole
 # Name of the entry that describes the latest run: host, time, and command.
 RUN = "run"
 _DIGEST = "digest"

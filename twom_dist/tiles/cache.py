@@ -25,8 +25,7 @@ class EncodedCache:
         self._lock = threading.RLock()
         self._making: dict[Hashable, threading.Lock] = {}
         self.nbytes = 0
-        # Tiles that were encoded, and that were found here.
-        self.encoded = self.reused = 0
+        self.encoded = self.reused = 0  # tiles encoded, and found here
 
     def get(
         self,

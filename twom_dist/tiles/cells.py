@@ -34,8 +34,7 @@ class Operand(NamedTuple):
     exponents: Array | None
 
 
-# Rows of op(A) and of op(B)^T, as `Routine.pairs` lists them.
-Product = tuple[Operand, Operand]
+Product = tuple[Operand, Operand]  # rows of both sides, as `Routine.pairs` lists them
 
 
 def multiply_panel(

@@ -12,8 +12,7 @@ from .grid import Grid
 from .routine import PairBlock
 from .spec import Spec
 
-# An array, a record of arrays, a reference to the task that makes it, or a count.
-Value = Any
+Value = Any  # an array, a record of arrays, a reference to its task, or a count
 Line = tuple[Side, int]  # a row of tiles of op(A), or of op(B)^T, by its index
 # A strip of a row of tiles.
 Place = tuple[Side, int, int]

@@ -12,8 +12,7 @@ LONGEST_SUM = 4096
 # (gemm-cpu-amx.jsonl).
 TILES_BYTES = 1 << 20
 
-# Entries of rows whose factors are found before their planes are made.
-QUANTISED = 1 << 13
+QUANTISED = 1 << 13  # entries of rows whose factors are found before their planes
 
 # Planes and residues of the rows of C that are computed at a time, which find the pages
 # of those before; and the fewest rows. n = 4096 took 7.4, 5.6, 5.3, 5.8 s with 2^24 to

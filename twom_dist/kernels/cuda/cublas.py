@@ -106,8 +106,7 @@ class Cut:
     matrices: int = 1
 
 
-# Products of matrices of one call: blocks that a grid may have in z.
-_LARGEST_BATCH = 65535
+_LARGEST_BATCH = 65535  # products of matrices of a call: blocks of a grid in z
 
 
 def cut_sums(
@@ -142,8 +141,6 @@ def widened_bytes(cut: Cut, n: int, widened_k: int) -> int:
     rows = align(cut.rows) + align(n)
     return 2 * cut.products * cut.matrices * rows * widened_k
 
-
-# --- calls ----------------------------------------------------------------------------
 
 # cuBLAS and CUDA constants that CuPy does not name.
 _CUDA_R_32F, _CUDA_R_16F = 0, 2
@@ -204,8 +201,6 @@ def multiply(x: Array, y: Array, sums: Array) -> None:
         cublas.setMathMode(handle, before[0])
         cublas.setPointerMode(handle, before[1])
 
-
-# --- the check ------------------------------------------------------------------------
 
 _ROWS = 32  # rows of both matrices; tensor cores take multiples of 16
 # As long as sums may become: 2^16 * 128^2 = 2^30, and 1040 * 127^2 < 2^24.

@@ -17,8 +17,7 @@ import numpy as np
 from ...errors import INSTALL_CUDA, KernelError
 from .sources import Module, source_of
 
-# A CUtensorMap, as products.cu takes it.
-TENSOR_MAP = np.dtype([("word", "<u8", (16,))])
+TENSOR_MAP = np.dtype([("word", "<u8", (16,))])  # a CUtensorMap for products.cu
 
 _OPTIONS = ("--std=c++17", "-arch=sm_90a")
 _CACHE = "~/.cupy/kernel_cache"

@@ -17,8 +17,7 @@ from typing import Any
 from ...typing import Array
 from .device import CudaDevice
 
-# Planes of others that a task may keep before it waits: those of two products.
-MOST_KEPT = 4
+MOST_KEPT = 4  # planes of others that a task keeps before it waits: two products'
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ UInt32Array = npt.NDArray[np.uint32]
 Float64Array = npt.NDArray[np.float64]
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
-# Kinds of moduli in the order in which the kernels take them.
-KINDS = ("2m", "3m", "4m", "real")
+KINDS = ("2m", "3m", "4m", "real")  # kinds of moduli, as the kernels number them
 
 _WORD_BITS = 32
 _LARGEST_RAW = 1 << 23  # `residue_bits` of arithmetic.cuh is exact below this

@@ -73,8 +73,7 @@ BLOCK_TIMES = {256: 2, 128: 3, 64: 1}
 # one over four times as much.
 STRIP, SHORTEST_STRIP, STRIP_BLOCKS = 64, 8, 512
 
-# Number of words over which the atomics of a fingerprint are spread.
-FINGERPRINT_SLOTS = 1024
+FINGERPRINT_SLOTS = 1024  # words over which the atomics of a fingerprint are spread
 
 # Limits of planes, residues and sums if the setting workspace-bytes is null: a share of
 # the device, which holds A, B and C as well, and a share of its free memory, since free

@@ -41,8 +41,7 @@ from ...moduli import norm_bits
 from ...typing import Array
 
 _STEPS = 8  # levels of an octave
-# Steps of a norm that is half of the largest part: there is none smaller.
-_LEAST = -_STEPS
+_LEAST = -_STEPS  # steps of a norm that is half of the largest part, the smallest
 _LEVELS = _STEPS * 64 + 160  # beyond the last octave of a row of 2^36 entries
 # Levels of a pair without a term, and of one with a term that is only known to exist.
 _NOWHERE, _BEYOND = -(1 << 12), 1 << 12

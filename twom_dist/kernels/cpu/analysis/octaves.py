@@ -233,8 +233,7 @@ def _multiply(x, y, lo, hi, out):  # type: ignore[no-untyped-def]
         own = slice(start, min(start + _COLUMNS, n))
         for first in range(0, k, _TERMS):
             for i in range(lo, hi, 2):
-                # Past the last row or term there it is again.
-                other = min(i + 1, hi - 1)
+                other = min(i + 1, hi - 1)  # past the last row or term, that one again
                 a, b, to, too = x[i], x[other], out[i, own], out[other, own]
                 for t in range(first, min(first + _TERMS, k), 4):
                     t1, t2, t3 = min(t + 1, k - 1), min(t + 2, k - 1), min(t + 3, k - 1)

@@ -16,8 +16,7 @@ from ..products.reduction import multiplier, reduce_sum
 from ..products.transpose import SIDE, turn_four, turn_one
 from ..threads import run_each
 
-# Side of the squares that are turned: whole lines of the cache are read and written.
-_TILE = 64
+_TILE = 64  # side of the squares that are turned: whole lines of the cache
 
 
 @inner

@@ -99,8 +99,7 @@ def encode_rows(
     scaled = rule is not None and operands[0][4] is None
     plan = _plan(shapes, system, scaled, num_threads())
     tables = plan.tables
-    # Both in one allocation: they are given back together.
-    memory = take_bytes(plan.nbytes)
+    memory = take_bytes(plan.nbytes)  # both at once: they are given back together
     found, given = [], []
     for operand, own in enumerate(plan.operands):
         planes: Array = np.ndarray(own.shape, BYTE, memory, own.start)

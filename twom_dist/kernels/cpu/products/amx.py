@@ -31,10 +31,8 @@ PAIR = 2 * GROUP  # rows, and columns, that are multiplied at once: two groups
 # written while the other is reduced. Two lines more: while the sums of a block are
 # stored, those of the next one are loaded, and lie no multiple of 4 KB from them.
 _BLOCK = PAIR * ROW_BYTES + 2 * LINE
-# Tiles along k of a panel of right ones: 16 KiB, which stay in L1 while rows pass by.
-_DEPTH = 8
-# Bytes of each side of the next panel of right tiles that a step fetches.
-_FETCHED = 2 * LINE
+_DEPTH = 8  # tiles along k of a panel of right ones: 16 KiB, which stay in L1
+_FETCHED = 2 * LINE  # bytes of each side of the next right tiles that a step fetches
 _AHEAD = 8  # rows of residues that are fetched before they are written
 _ADDRESS, _BYTE = ir.IntType(64), ir.IntType(8)
 
