@@ -111,12 +111,6 @@ class _Counting:
     def pick(self, found: Any, n: int) -> Any:
         return found
 
-    def gather(
-        self, stage: str, where: Any, function: Any, parts: Sequence[int]
-    ) -> int:
-        self.tasks += self._weight if sum(parts) > self._weight else 0
-        return self._weight
-
     def decide(self, shifts: Any, before: Any) -> Any:
         # A graph holds these tasks before anything is known.
         return shifts, before

@@ -222,9 +222,6 @@ class Views:
     def pick(self, found: Any, n: int) -> Any:
         return pick(found, n)
 
-    def gather(self, stage: str, where: Any, function: Any, parts: Any) -> Any:
-        return parts[0] if len(parts) == 1 else function(parts)
-
     def decide(self, shifts: Any, before: Any) -> tuple[Any, Any]:
         return (None, before) if shifts[0] is None else (shifts, {})
 

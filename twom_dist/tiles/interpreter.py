@@ -4,6 +4,7 @@
 counts it.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -74,15 +75,6 @@ class Analyser(Protocol):
         """Return one of a list; None of None."""
         ...
 
-    def gather(
-        self,
-        stage: str,
-        where: tuple[Any, ...],
-        function: Callable[..., Any],
-        parts: Sequence[Value],
-    ) -> Value:
-        """Combine parts; a single one is returned as it is."""
-
     def decide(
         self, shifts: Sequence[Value], before: Mapping[Place, Value]
     ) -> tuple[Sequence[Value] | None, Mapping[Place, Value]]:
@@ -108,9 +100,18 @@ def lines(ex: Analyser, spec: Spec, wanted: bool = False) -> Iterator[Line]:
             yield side, i
 
 
-def strips(ex: Analyser, line: Line, shifts: Shifts) -> list[Value]:
-    """List the strips of a row of tiles."""
-    return [ex.row(line, range(*strip), shifts) for strip in ex.grid.strips]
+def strips(ex: Analyser, own: Iterable[Line], shifts: Shifts) -> dict[Place, Value]:
+    """Make all strips of rows of tiles."""
+    each = [(s, range(*ends)) for s, ends in enumerate(ex.grid.strips)]
+    return {(*x, s): ex.row(x, steps, shifts) for x in own for s, steps in each}
+
+
+def by_line(found: Mapping[Place, Value]) -> dict[Line, list[Value]]:
+    """List what was found of the strips of each row of tiles."""
+    parts: dict[Line, list[Value]] = defaultdict(list)
+    for (side, i, _), x in found.items():
+        parts[side, i].append(x)
+    return parts
 
 
 class Interpreter(Analyser, Protocol):

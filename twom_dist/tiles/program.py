@@ -4,10 +4,9 @@ Stages make all decisions that depend on the entries of the matrices, so that ea
 products, graphs and plans all run these lines, each with an `Interpreter` of its own.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from ..typing import Cell
+from ..typing import Cell, Side
 from . import cells, stages
 from .analysis.moduli import choose_moduli
 from .grid import Panel, Partial, add_up
@@ -19,6 +18,7 @@ from .interpreter import (
     Place,
     Shifts,
     Value,
+    by_line,
     lines,
     strips,
 )
@@ -61,19 +61,14 @@ def measure(
     """
     scan = stages.scan_strip if columns else stages.row_sums
     again = () if shifts is None else ("shifted",)
-    old, largest = before or {}, None
-    parts = {
-        (*x, s): (row, old.get((*x, s)))
-        for x in own
-        for s, row in enumerate(strips(ex, x, shifts))
-    }
+    rows, old, largest = strips(ex, own, shifts), before or {}, None
     if len(ex.grid.strips) > 1:
+        pairs = {x: (row, old.get(x)) for x, row in rows.items()}
         find = stages.largest_exponents
-        found = ex.each("largest", find, spec, parts, again)
-        largest = defaultdict(list)
-        for (side, i, _), x in found.items():
-            largest[side, i].append(x)
-    cases = {x: (y[0], largest and largest[x[:2]], y[1]) for x, y in parts.items()}
+        largest = by_line(ex.each("largest", find, spec, pairs, again))
+    cases = {
+        x: (row, largest and largest[x[:2]], old.get(x)) for x, row in rows.items()
+    }
     return ex.each("sums", scan, spec, cases, again)
 
 
@@ -81,23 +76,23 @@ def add_strips(
     ex: Analyser, spec: Spec, sums: Mapping[Place, Value]
 ) -> dict[Line, Value]:
     """Add the sums of all strips of each row of tiles."""
-    parts: dict[Line, list[Value]] = defaultdict(list)
-    for (side, i, _), x in sums.items():
-        parts[side, i].append(x)
-    if all(len(x) == 1 for x in parts.values()):
+    if len(sums) == len(parts := by_line(sums)):
         return {line: x for line, (x,) in parts.items()}
     cases = {line: (x,) for line, x in parts.items()}
-    return ex.each("sums", stages.add_strips, spec, cases, ("all",))
+    return ex.each("sums", stages.add_sums, spec, cases, ("all",))
 
 
 def choose_shifts(ex: Analyser, spec: Spec, seen: Mapping[Place, Value]) -> list[Value]:
     """Choose e for each tile along k, from the extreme exponents of all columns."""
-    columns: list[list[Value]] = [[] for _ in spec.sides]
-    for own, side in zip(columns, spec.sides, strict=True):
-        for s in range(len(ex.grid.strips)):
-            above = [seen[side, i, s] for i in ex.lines(side, wanted=False)]
-            own.append(ex.gather("columns", (side, s), stages.combine_columns, above))
-    sizes = ex.grid.k
+
+    def combine(side: Side, s: int) -> Value:
+        above = [seen[side, i, s] for i in ex.lines(side, wanted=False)]
+        if len(above) == 1:
+            return above[0]
+        return ex.call("columns", (side, s), stages.combine_columns, spec, above)
+
+    count, sizes = len(ex.grid.strips), ex.grid.k
+    columns = [[combine(side, s) for s in range(count)] for side in spec.sides]
     found = ex.call("shifts", (), stages.choose_shifts, spec, sizes, *columns)
     return [ex.pick(found, s) for s in range(ex.grid.kt)]
 
@@ -169,7 +164,7 @@ def scale(ex: Interpreter, spec: Spec, found: Findings) -> dict[Line, Value]:
     """Choose the largest powers of two for rows of tiles that the moduli allow."""
     measured, own = found.measured, [*lines(ex, spec, wanted=True)]
     if measured is None and len(ex.grid.strips) == 1:
-        rows = {x: (*strips(ex, x, found.shifts),) for x in own}
+        rows = {x[:2]: (y,) for x, y in strips(ex, own, found.shifts).items()}
         return ex.each("exponents", stages.scale_in_one, found.spec, rows)
     if measured is None:
         measured = add_strips(ex, spec, measure(ex, spec, own, found.shifts))

@@ -57,7 +57,7 @@ def row_sums(
     if before is not None and row.shifts_of(0, spec) is None:
         return before._replace(columns=None)
     asks = _BY_ENTRIES if spec.data_driven else _BY_MODULI
-    return add_sums(_measure_tiles(spec, row, largest, asks))
+    return add_sums(spec, _measure_tiles(spec, row, largest, asks))
 
 
 _BY_MODULI: tuple[Ask, ...] = ("squares",)
@@ -90,10 +90,10 @@ def scan_strip(
     asks: tuple[Ask, ...] = _BY_ENTRIES if spec.data_driven else ()
     found = _measure_tiles(spec, row, largest, (*asks, "columns"))
     columns = join([x.columns for x in found if x.columns is not None])
-    return add_sums(found)._replace(columns=columns)
+    return add_sums(spec, found)._replace(columns=columns)
 
 
-def add_sums(parts: Sequence[RowStatistics]) -> RowStatistics:
+def add_sums(spec: Spec, parts: Sequence[RowStatistics]) -> RowStatistics:
     """Add the sums of all strips."""
 
     def total(name: str) -> Any:
@@ -104,12 +104,7 @@ def add_sums(parts: Sequence[RowStatistics]) -> RowStatistics:
     return RowStatistics(parts[0].largest, **sums)
 
 
-def add_strips(spec: Spec, parts: Sequence[RowStatistics]) -> RowStatistics:
-    """Add the sums of all strips of a row of tiles."""
-    return add_sums(parts)
-
-
-def combine_columns(parts: Sequence[RowStatistics]) -> RowStatistics:
+def combine_columns(spec: Spec, parts: Sequence[RowStatistics]) -> RowStatistics:
     """Combine the exponents of columns of all strips above one another."""
     columns: list[Any] = [x.columns for x in parts]
     return parts[0]._replace(columns=reduce(np.maximum, columns))

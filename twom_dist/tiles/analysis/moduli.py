@@ -5,12 +5,11 @@ tasks take and multiply only where those leave any open.
 """
 
 from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
 from ..grid import Grid
-from ..interpreter import Analyser, Line, Shifts, Value, lines, strips
+from ..interpreter import Analyser, Line, Shifts, Value, by_line, lines, strips
 from ..spec import Spec
 from . import pair_stages
 
@@ -24,16 +23,9 @@ def choose_moduli(
     settled = ex.settle(first)
     if isinstance(settled, Spec) and not settled.data_driven:
         return settled
-    cases = {
-        (*x, s): (row, measured[x], settled)
-        for x in lines(ex, spec)
-        for s, row in enumerate(strips(ex, x, shifts))
-    }
-    taken, found = defaultdict(list), []
-    for (side, i, _), x in ex.each(
-        "octaves", pair_stages.look_closer, spec, cases
-    ).items():
-        taken[side, i].append(x)
+    rows, find = strips(ex, lines(ex, spec), shifts), pair_stages.look_closer
+    cases = {x: (row, measured[x[:2]], settled) for x, row in rows.items()}
+    taken, found = by_line(ex.each("octaves", find, spec, cases)), []
     for n, (*ends, pairs) in enumerate(ex.pair_blocks()):
         both = [[[of[x] for x in own] for own in ends] for of in (taken, measured)]
         found.append(bound(ex, n, (spec, settled, pairs), *both))

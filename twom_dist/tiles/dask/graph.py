@@ -262,13 +262,6 @@ class Graph:
     def pick(self, found: Any, n: int) -> Any:
         return Task(None, pick, found, n)
 
-    def gather(self, stage: str, where: Any, function: Any, parts: Any) -> Any:
-        if len(parts) == 1:
-            return parts[0]
-        key = (self._stages[stage], *where, "all")
-        self.tasks[key] = Task(key, function, List(*parts))
-        return TaskRef(key)
-
     def decide(self, shifts: Any, before: Any) -> tuple[Any, Any]:
         return shifts, before
 
