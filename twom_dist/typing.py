@@ -84,8 +84,7 @@ Lazy = TypeVar("Lazy", bound=DaskLike)
 Foreign = TypeVar("Foreign", bound=DLPackLike)
 Labelled = TypeVar("Labelled", bound=DataArrayLike)
 OnDevice = TypeVar("OnDevice", bound=CuPyLike)
-# An array that is not NumPy's, alone.
-Own = TypeVar("Own", bound=DaskLike | DLPackLike | CuPyLike)
+Own = TypeVar("Own", bound=DaskLike | DLPackLike | CuPyLike)  # not NumPy's, alone
 
 
 TensorLike = NumPyLike | Sequence[complex]  # with any number of axes

@@ -68,8 +68,7 @@ def _gpu() -> Chip:
 
         return _describe(runtime.getDevice())
     except (ImportError, RuntimeError):
-        # A client without a GPU builds graphs for workers that have one.
-        return NOT_SEEN
+        return NOT_SEEN  # a client without a GPU builds graphs for workers with one
 
 
 @cache

@@ -110,8 +110,7 @@ class ResidueSystem:
         """True if the parts are g and h of ``(g + h sqrt(-3)) / 2``, of equal parity.
 
         These are the Eisenstein integers ``a + b w``, ``w = (sqrt(-3) - 1) / 2``, with
-        ``g = 2a - b`` and ``h = b``. Conjugation negates h, the second part, as in all
-        other systems.
+        ``g = 2a - b`` and ``h = b``. Conjugation negates h, the second part, as always.
         """
         return "eisenstein" in self.kinds
 

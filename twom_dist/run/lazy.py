@@ -182,8 +182,7 @@ def op_chunks(x: Any, op: Op) -> tuple[Chunks, Chunks]:
 def align_inner(a: Any, b: Any, op_a: Op, op_b: Op) -> tuple[Any, Any]:
     """Rechunk the smaller operand along k where the two are cut differently.
 
-    It uses tasks: a peer-to-peer shuffle needs a cluster, and barriers that would hold
-    up the products.
+    It uses tasks: a peer-to-peer shuffle needs a cluster, and barriers delay products.
     """
     a_k, b_k = op_chunks(a, op_a)[1], op_chunks(b, op_b)[0]
     if a_k == b_k:

@@ -8,8 +8,7 @@
 // Relative errors of formulas of angles: see kernels/statistics.py.
 #define MARGIN (1.0 / ((int64)1 << 48))
 
-// total / sqrt(square k) (1 - MARGIN), square > 0: double operations that round each by
-// itself.
+// total / sqrt(square k) (1 - MARGIN), square > 0, without fused operations.
 __device__ __forceinline__ double find_cosine(int64 square, int64 total, int64 k) {
   double norm = __dsqrt_rn(__dmul_rn(__ll2double_rn(square), __ll2double_rn(k)));
   return __dmul_rn(__ddiv_rn(__ll2double_rn(total), norm), 1 - MARGIN);

@@ -7,8 +7,7 @@
 // sums[slot] += t ^ (t >> 29), t = (w + 1) odd(place), over the bits w of the parts (as
 // doubles); zeroed before. The odd weights tell permutations apart, the shift brings
 // high bits, signs among them, down to where sums of changes do not cancel. `slots` (a
-// power of two) spreads the atomics; the fingerprint is the sum of the slots. Grid as
-// for the norms.
+// power of two) spreads the atomics; their sum is the fingerprint. Grid of the norms.
 extern "C" __global__ void __launch_bounds__(256)
 fingerprint(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
             int64 span, int32 across, int32 slots, uint64* sums) {

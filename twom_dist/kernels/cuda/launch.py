@@ -12,8 +12,7 @@ from . import tuning
 
 Triple = tuple[int, int, int]
 Grid = tuple[Triple, Triple]  # blocks, and threads of a block
-# Shapes and dtypes of arrays that are allocated together.
-Parts = tuple[tuple[tuple[int, ...], Any], ...]
+Parts = tuple[tuple[tuple[int, ...], Any], ...]  # shapes and dtypes, allocated at once
 
 # What the same arguments give, for loops over small products: 103 us of Python became
 # 90 (64 x 64, a device that does nothing; AMD EPYC, 2 cores).

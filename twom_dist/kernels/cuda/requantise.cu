@@ -72,8 +72,7 @@ __device__ __forceinline__ uint2 widen_word(int32 word) {
 
 // out[(z * rows + i) * k + j] = planes[z * plane_stride + i * row_stride + j] for j < k;
 // z = blockIdx.z. 16 divides k, strides and addresses. Blocks of 32 x 8: x over groups
-// of 16 along the rows, y over rows, any number of blocks in y. Must move 3 bytes an
-// element.
+// of 16 along the rows, y over rows, any number in y. Must move 3 bytes an element.
 extern "C" __global__ void __launch_bounds__(256)
 widen(const int8* planes, int64 plane_stride, int64 row_stride, float16* out,
       int64 rows, int64 k) {

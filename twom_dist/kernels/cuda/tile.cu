@@ -5,8 +5,7 @@
 #include "scalars.cuh"
 
 // out[i, j] = alpha x + beta c, either of which may be missing (mode NONE, null). Blocks
-// of 32 x 8: x over columns, y over rows, any number of blocks in y. Must move three
-// elements.
+// of 32 x 8: x over columns, y over rows, any number in y. Must move three elements.
 extern "C" __global__ void __launch_bounds__(256)
 scale_and_add(const REAL* x, int64 x_row_stride, int64 x_column_stride,
               int32 alpha_mode, double alpha_re, double alpha_im, const REAL* c,
@@ -45,8 +44,7 @@ mirror_tile(const REAL* x, int64 m, int64 n, int64 row_stride, int64 column_stri
 
 // The triangle of an n x n tile that is not computed becomes the mirror image of the
 // other one, or zero; the diagonal real where the image is conjugated. Each thread reads
-// an element of the one and writes that of the other. Grid of squares, z over the tiles
-// of a stack.
+// an element of one and writes the other's. Grid of squares, z over the stack.
 extern "C" __global__ void __launch_bounds__(256)
 symmetrise_diagonal_tile(REAL* tile, int64 n, int32 conjugate, int32 upper, int32 full) {
   tile += PARTS * (blockIdx.z * n * n);

@@ -83,8 +83,7 @@ def may_gain(columns: Any, k: int) -> Any:
     """Mark the matrices of stacks for which `choose_shifts` may find shifts.
 
     Or one, by the three numbers that `sum_columns` gives of it: wherever it gains, and
-    where rounding leaves that open, since the k terms of a sum are rounded up, by less
-    than a unit each.
+    where rounding leaves that open: k terms are rounded up, each by less than a unit.
     """
     of_a, of_b, of_both = columns
     gained = 1.0 * of_both - k

@@ -1,7 +1,6 @@
 """Products of ``X X^H`` that follow from others: transposed, and combined.
 
-In squares of 64 x 64, whose lines are read once and written once, each 16 rows of them
-in registers.
+In squares of 64 x 64, whose lines are read and written once, 16 rows in registers.
 """
 
 from functools import cache

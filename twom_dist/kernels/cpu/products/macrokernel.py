@@ -191,8 +191,7 @@ def _plan(
 ) -> tuple[tuple[Array, Array, int, int], list[tuple[int, int]]]:
     """Tabulate the products `own` and what they are reduced by, and share their blocks.
 
-    A job is where the planes of a product stand, and where its residues do. `shape`:
-    (matrices, m, n).
+    A job: where a product's planes stand, and its residues. `shape`: (matrices, m, n).
     """
     given = [(q, system.products[q]) for q in own]
     jobs = np.array([(left[t.left], right[t.right], q) for q, t in given])

@@ -6,8 +6,7 @@ Operands lie as `CpuEncoded` has them. A step loads 16 rows of the right operand
 neighbours along k of each, and multiplies them by four of a row of the left one, which
 fill a vector: 24 sums take 24 instructions, and 11 loads. Where AVX has half of such
 vectors, and half as many, 4 rows by 24 are summed at a time: 12 instructions, 7 loads.
-Without VNNI ``vpmaddwd`` adds two products of 16 bits each; without AVX2, on Arm, plain
-instructions do.
+Without VNNI ``vpmaddwd`` adds two products of 16 bits each; on Arm plain code does.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
