@@ -1,12 +1,25 @@
 """A stand-in for dask's scheduler, as far as placement asks it."""
 
 import asyncio
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from dask.core import get_deps, toposort
 
+from twom_dist.api import plans
+from twom_dist.run import lazy
 from twom_dist.tiles.dask.placement.plugin import PlacementPlugin
+
+
+@contextmanager
+def planned_for(cluster):
+    """Have products of dask arrays planned for workers that are not there."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (lazy, plans):
+            patch.setattr(module, "current_cluster", lambda *_: cluster)
+        yield
 
 
 class FakeTask:
@@ -29,15 +42,17 @@ class FakeTask:
 class FakeScheduler:
     """Workers a, b, ... and the tasks of a lazy array, with their placement.
 
-    `held`: the workers that hold a chunk of the inputs. `removed`: copies of chunks
-    that workers were asked to drop.
+    `held`: the workers that hold a chunk of the inputs; `hosts`: so many share the
+    workers, in turns. `removed`: copies of chunks that workers were asked to drop.
     """
 
-    def __init__(self, array, count, held=None):
+    def __init__(self, array, count, held=None, hosts=1):
         running = SimpleNamespace(name="running")
         self.workers = {
-            w: SimpleNamespace(address=w, status=running, nthreads=2)
-            for w in (chr(ord("a") + i) for i in range(count))
+            w: SimpleNamespace(
+                address=w, host=f"{i % hosts}", nthreads=2, status=running
+            )
+            for i, w in enumerate(map(chr, range(ord("a"), ord("a") + count)))
         }
         self.running = [*self.workers.values()]
         self.periodic_callbacks = dict[str, Any]()

@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from distributed.protocol import serialize
 
+from twom_dist.workers.transport import host_shares
 from twom_dist.workers.transport.handles import Export, opened
+from twom_dist.workers.transport.host_shares import LEAST_SHARED, HostShares
 from twom_dist.workers.transport.lane_server import LaneServer
 from twom_dist.workers.transport.lanes import (
     CHUNK,
@@ -24,7 +27,22 @@ from twom_dist.workers.transport.serialiser import FAMILY, Passage, flatten, rec
 from twom_dist.workers.transport.worker_plugin import TransportPlugin
 
 __all__ = ["CHUNK", "HEADER", "LaneBrokenError", "LaneServer", "Lanes"]
-__all__ += ["Offer", "TransportPlugin", "connect", "receiver"]
+__all__ += [
+    "LEAST_SHARED",
+    "HostShares",
+    "Offer",
+    "TransportPlugin",
+    "connect",
+    "receiver",
+]
+
+
+@contextmanager
+def blocks_shared_by_hosts():
+    """Have blocks of any size go to another host once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(host_shares, "LEAST_SHARED", 1)
+        yield
 
 
 def files_in_memory(process):

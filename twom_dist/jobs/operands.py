@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import product
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from ..plan.chunks import Shape
 from ..problem.integer_valued import find_largest, is_floating
 from ..store import StoredMatrix
 from ..tiles.blocks import cast
-from ..tiles.dask.placement.grids import WorkerGrid
+from ..tiles.dask.placement.grids import WorkerGrid, layer_slots, with_nodes
 from ..tiles.dask.placement.input_homes import READER, choose_readers
 from ..tiles.dask.placement.triangle import TriangleMap, triangle_map
 from ..tiles.dask.task_spec import Task
@@ -221,15 +222,18 @@ def release_inputs(inputs: TilePair | None, client: Any) -> None:
 def _choose_readers(run: Run, client: Any) -> Mapping[tuple[Line, int], str] | None:
     """Choose the workers that read tiles, or leave it to dask."""
     layout, spec, cluster = run.layout, run.layout.spec, run.cluster
-    workers = sorted(x["address"] for x in list_workers(client)) if client else []
+    listed = list_workers(client) if client else []
+    workers = [x["address"] for x in sorted(listed, key=itemgetter("host", "address"))]
     if not flag_setting("placement") or len(workers) < 2:
         return None
     (wave,) = layout.waves
     shape = layout.plan(wave, cluster).worker_grid
+    mt, nt = layout.grid.mt, layout.grid.nt
+    own = layer_slots(len(workers), len(layout.grid.layers), cluster.node)
+    node = min(cluster.node, own) % own
     if shape is None:
-        own = max(1, len(workers) // len(layout.grid.layers))
-        placement: WorkerGrid | TriangleMap = triangle_map(layout.grid.nt, own)
+        placement: WorkerGrid | TriangleMap = triangle_map(nt, own, node)
     else:
-        placement = WorkerGrid(*shape[:2])
+        placement = with_nodes(WorkerGrid(*shape[:2]), node, own, mt, nt)
     grid = share_look(layout.grid, spec, cluster)
-    return choose_readers(grid, spec, placement, workers)
+    return choose_readers(grid, spec, placement, own, workers)

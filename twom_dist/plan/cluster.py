@@ -124,6 +124,8 @@ class Cluster:
     workers: int = 1
     threads: int = 1  # tasks that run at once on each
     memory: MemoryBudget = field(default_factory=MemoryBudget)  # of each
+    # Workers that share a host, as `node_size` counts them; 0: all do.
+    node: int = 0
 
     def __post_init__(self) -> None:
         # A frozen dataclass can only be changed this way.

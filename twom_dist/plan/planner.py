@@ -75,6 +75,7 @@ def make_plan(
             job=job,
             streams=streams,
             bytes_moved=split.moved,
+            bytes_between_hosts=split.between,
             idle_workers=idle,
             worker_grid=worker_grid,
             held_fraction=held_fraction,

@@ -43,6 +43,8 @@ class Plan:
         it: the volume of a 2-D SUMMA, or of a triangle's placement. Entries travel, not
         planes, which for 16 moduli take twice the bytes of complex128: encoding an
         entry again took 16 ps on an H200, and sending it takes 36 at 450 GB/s.
+    bytes_between_hosts : int
+        Those of them that come to another machine, if they go on there to its workers.
     idle_workers : int
         Number of workers that get no tile of C.
     worker_grid : tuple of int or None
@@ -72,6 +74,7 @@ class Plan:
     job: bool
     streams: bool
     bytes_moved: int
+    bytes_between_hosts: int
     idle_workers: int
     worker_grid: tuple[int, int, int] | None
     held_fraction: float | None
@@ -266,6 +269,7 @@ class Plan:
         moved = ["entries of op(A) and op(B)"] * (not self.streams)
         moved += ["residues of C"] * (self.layers > 1)
         what = " and ".join(moved) or "nothing"
+        between = f"{self.bytes_between_hosts / 2**30:.3g} GiB of these, each once"
         wave = f"the first of a job in {self.waves} waves, {_WHY_WAVES}"
         return [
             ("routine", self.routine + (f", {self.uplo}" if self.uplo else "")),
@@ -282,6 +286,7 @@ class Plan:
             *([("inputs", self.describe_reads())] if self.streams else []),
             *([("chunks", cuts)] if self.chunk_reads > 1 else []),
             ("moved", f"{format_bytes(self.bytes_moved)}, {what}"),
+            *([("between machines", between)] if self.cluster.node else []),
             ("peak of a worker", self._show_peak()),
             *(("note", x) for x in self.notes),
         ]

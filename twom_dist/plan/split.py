@@ -5,10 +5,17 @@ on its workers. With L layers each tile of A and B goes to fewer workers, and L 
 layers send the residues of their sums, a byte for each product and entry.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..tiles.dask.placement.grids import LITTLE, choose_grid, summa_bytes
+from ..tiles.dask.placement.grids import (
+    LITTLE,
+    choose_grid,
+    layer_slots,
+    summa_bytes,
+    with_nodes,
+)
 from ..tiles.dask.placement.triangle import TriangleMap, triangle_map
 from ..tiles.grid import Chunks
 from ..tiles.spec import SIDES, Spec
@@ -25,6 +32,7 @@ class Split(NamedTuple):
     # Tiles along k, summed over cells, for each thread of the busiest worker.
     work: float
     moved: int  # bytes, if every input tile starts on a worker that needs it
+    between: int  # of these between hosts, if a tile that has come to one goes on there
 
 
 def choose_splits(
@@ -64,37 +72,54 @@ def _list_splits(
         if layers in seen:
             continue
         seen.add(layers)
-        cells, placement, moved = _place(spec, chunks, slots)
+        own = layer_slots(cluster.workers, layers, cluster.node)
+        node = min(cluster.node, own) % own
+        cells, placement, moved, between = _place(spec, chunks, own, node)
         threads = cluster.threads
         side_by_side = min(threads, max(1.0, cells * tiles))
         parts = 1 if most == 1 else max(1, min(tiles, int(threads // max(1, cells))))
+        work = cells * tiles / side_by_side
         moved = (layers - 1) * residues + (0 if streams else moved)
-        yield Split(layers, parts, placement, cells * tiles / side_by_side, moved)
+        # Layers of one host add up their sums there.
+        apart = -(-layers // max(1, cluster.node // own)) - 1 if cluster.node else 0
+        between = apart * residues + (0 if streams else between)
+        yield Split(layers, parts, placement, work, moved, between)
 
 
 def _place(
-    spec: Spec, chunks: tuple[Chunks, Chunks, Chunks], slots: int
-) -> tuple[float, Placement, int]:
-    """Return the cells of the busiest worker, their placement, and the bytes moved."""
+    spec: Spec, chunks: tuple[Chunks, Chunks, Chunks], slots: int, node: int
+) -> tuple[float, Placement, int, int]:
+    """Return the cells of the busiest worker, their placement, and the bytes moved.
+
+    These between workers, and between nodes of so many; `node`: 0 if there is but one.
+    """
     m, n, k = chunks
     mt, nt = len(m), len(n)
     left, right = (0 if spec.empty else spec.tile_dtype(x).itemsize for x in SIDES)
     a_bytes, b_bytes = sum(m) * sum(k) * left, sum(k) * sum(n) * right
     if spec.routine.triangle:
-        triangle = triangle_map(nt, slots)
+        triangle = triangle_map(nt, slots, node)
         mean = spec.routine.count_cells(mt, nt) / slots
-        copies = sum(needed_rows(triangle, n)) - sum(n)
-        moved = copies * a_bytes * spec.routine.matrices // max(sum(n), 1)
-        return triangle.balance * mean, triangle, moved
+        moved, between = (
+            (sum(needed_rows(triangle, n, size)) - sum(n))
+            * (a_bytes * spec.routine.matrices)
+            // max(sum(n), 1)
+            for size in (1, node or slots)
+        )
+        return triangle.balance * mean, triangle, moved, between
     grid = choose_grid(slots, mt, nt, a_bytes, b_bytes)
+    grid = with_nodes(grid, node, slots, mt, nt)
     moved = summa_bytes(grid, mt, nt, a_bytes, b_bytes)
-    return grid.largest_load(mt, nt), grid, moved
+    between = summa_bytes(grid.nodes, mt, nt, a_bytes, b_bytes) if node else 0
+    return grid.largest_load(mt, nt), grid, moved, between
 
 
-def needed_rows(placed: TriangleMap, n: Chunks) -> list[int]:
-    """List the rows of op(A) that each worker of a triangle needs."""
-    slots = set(placed.slots.values())
-    return [sum(n[i] for i in placed.rows_of(slot)) for slot in slots]
+def needed_rows(placed: TriangleMap, n: Chunks, size: int = 1) -> list[int]:
+    """List the rows of op(A) that workers of a triangle need, each `size` together."""
+    rows: dict[int, set[int]] = defaultdict(set)
+    for slot in set(placed.slots.values()):
+        rows[slot // size] |= placed.rows_of(slot)
+    return [sum(n[i] for i in own) for own in rows.values()]
 
 
 def _residue_bytes(spec: Spec, m: Chunks, n: Chunks) -> int:

@@ -13,6 +13,7 @@ from ..config import choice_setting, flag_setting
 from ..errors import ArgumentError, warn_caller
 from ..plan import Cluster
 from ..plan.cluster import MemoryBudget
+from ..tiles.dask.placement.grids import node_size
 from .answers import (
     ANSWER_SECONDS,
     answers_of,
@@ -75,7 +76,11 @@ def current_cluster(engine: str = "cpu") -> Cluster:
     memory = MemoryBudget(min(limits, default=None))
     if on_devices:
         memory = budget_for_products(client, [x["address"] for x in workers])
-    return Cluster(len(workers), max(x["nthreads"] for x in workers), memory)
+    threads, node = (
+        max(x["nthreads"] for x in workers),
+        node_size(x["host"] for x in workers),
+    )
+    return Cluster(len(workers), threads, memory, node)
 
 
 def _as_connected(client: Any, on_devices: bool) -> Cluster:
@@ -130,6 +135,7 @@ def describe_workers(dask_scheduler: Any) -> list[dict[str, Any]]:
     return [
         {
             "address": ws.address,
+            "host": ws.host,
             "nthreads": ws.nthreads,
             "memory_limit": int(ws.memory_limit or 0),
         }

@@ -19,7 +19,7 @@ from twom_dist.workers.machine import group_limits
 @contextmanager
 def a_cluster(*answers):
     """Have a scheduler answer with the memory of its workers, or not at all."""
-    about = {"address": "tcp://h:1", "nthreads": 1}
+    about = {"address": "tcp://h:1", "host": "h", "nthreads": 1}
     told = [x and [{**about, "memory_limit": y} for y in x] for x in answers]
     stand_in = type("Client", (), {"asynchronous": False})()
     with pytest.MonkeyPatch.context() as patch:

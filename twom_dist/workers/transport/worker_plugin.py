@@ -25,6 +25,7 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from ...kernels.family import convert, family_of
 from ...typing import Array
 from .handles import opened
+from .host_shares import HostShares
 from .lane_server import LaneServer
 from .lanes import LaneBrokenError, Lanes, Offer
 from .serialiser import FAMILY, Passage, find_arrays, flatten, pack, receiver, unpack
@@ -54,6 +55,7 @@ class TransportPlugin(WorkerPlugin):
         self.worker, self.carried = worker, Counter[str]()
         self._lanes: dict[str, Lanes] = {}
         self._not_before: dict[str, float] = {}
+        self._shares = HostShares(worker)
         self._handler = worker.handlers["get_data"]
         if hasattr(os, "memfd_create"):  # Linux
             worker.handlers |= {
@@ -95,9 +97,18 @@ class TransportPlugin(WorkerPlugin):
             return await self._handler(
                 comm, keys=keys, who=who, serializers=serializers, **more
             )
-        passage = await self._find_passage(comm, who)
+        if await self._shares.wait_elsewhere(keys, who):
+            return {"status": "busy"}
+        with self._shares.sending(keys, who):
+            return await self._send(comm, keys, who, LEAST[protocol], **more)
+
+    async def _send(
+        self, comm: Any, keys: Any, who: str, least: int, **more: Any
+    ) -> Any:
+        """Send a worker what it asks for, large arrays past the connection."""
+        passage, serializers = await self._find_passage(comm, who), None
         try:
-            await self._push(keys, passage, who, LEAST[protocol])
+            await self._push(keys, passage, who, least)
             if passage.device or passage.arrived:
                 serializers = [FAMILY, "dask", "pickle"]
             answer = await self._handler(

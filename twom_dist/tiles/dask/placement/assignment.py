@@ -10,7 +10,14 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..graph import PANEL, PRODUCT, REDUCE, SCALING_STAGES, UPDATE
-from .grids import WorkerGrid, assign_slots, balanced_grids
+from .grids import (
+    LITTLE,
+    WorkerGrid,
+    assign_slots,
+    balanced_grids,
+    layer_slots,
+    with_nodes,
+)
 from .input_homes import choose_homes
 from .triangle import TriangleMap, triangle_map
 
@@ -42,10 +49,11 @@ class Placed(NamedTuple):
     received: dict[Any, list[Any]]  # by a task: tiles that its worker does not hold
 
 
-def place_product(states: list[Any], workers: list[str]) -> Placed:
+def place_product(states: list[Any], workers: list[str], node: int = 0) -> Placed:
     """Place the tasks of one product, then its input tiles and what scales them.
 
-    A product that the user has placed already is left as it is.
+    `node`: so many workers in a row share a host; 0: all of them. A product that the
+    user has placed already is left as it is.
     """
     if any(map(is_restricted, states)):
         return Placed({}, {})
@@ -62,7 +70,7 @@ def place_product(states: list[Any], workers: list[str]) -> Placed:
         stage, token = stage_and_token(task.key)
         if not stage or (stage in RESULTS and token != own):
             uses[task] = cells
-    assignment = _choose({_cell(ts) for ts in states}, uses, workers)
+    assignment = _choose({_cell(ts) for ts in states}, uses, workers, node)
     placed: dict[Any, str] = {}
     for ts in states:
         worker = placed[ts] = assignment.workers[assignment.slots[_cell(ts)]]
@@ -133,28 +141,38 @@ def _list_scaling(needed: Iterable[Any]) -> list[Any]:
 class _Assignment(NamedTuple):
     """A layout on the workers: slots of the cells, and a worker for each slot."""
 
-    moved: int
+    moved: int  # bytes to workers
+    entering: int  # bytes to nodes, if each tile goes on from there to its workers
     slots: dict[Place, int]
     needs: dict[Any, set[int]]  # an input tile -> the slots that need it
     workers: list[str]
 
 
 def _choose(
-    places: set[Place], uses: dict[Any, set[Place]], workers: list[str]
+    places: set[Place], uses: dict[Any, set[Place]], workers: list[str], node: int
 ) -> _Assignment:
-    """Choose layout and workers: least load, then fewest bytes that must move."""
+    """Choose layout and workers: least load, then fewest bytes that must move.
+
+    Of layouts that move little, the one of which least enters nodes.
+    """
     mt, nt, layers = (1 + max(indices) for indices in zip(*places, strict=True))
     cells = {place[:2] for place in places}
-    own = max(1, len(workers) // layers)
+    own = layer_slots(len(workers), layers, node)
+    node = min(node, own)
     # All cells on one side of the diagonal, and on it.
     triangle = len(cells) == mt * (mt + 1) // 2
     triangle = triangle and len({(i > j) - (i < j) for i, j in cells} - {0}) == 1
     if mt > 1 and triangle:
-        return _assign(triangle_map(mt, own), own, places, uses, workers)
+        layout = triangle_map(mt, own, node % own)
+        return _assign(layout, own, places, uses, workers, node)
     grids = balanced_grids(own, mt, nt)
     grids.sort(key=lambda grid: abs(grid.pr - grid.pc))
-    assignments = [_assign(grid, own, places, uses, workers) for grid in grids]
-    return min(assignments, key=lambda assignment: assignment.moved)
+    layouts = (with_nodes(grid, node % own, own, mt, nt) for grid in grids)
+    found = [_assign(layout, own, places, uses, workers, node) for layout in layouts]
+    most = LITTLE * min(x.moved for x in found)
+    return min(
+        (x for x in found if x.moved <= most), key=lambda x: (x.entering, x.moved)
+    )
 
 
 def _assign(
@@ -163,28 +181,49 @@ def _assign(
     places: set[Place],
     uses: dict[Any, set[Place]],
     workers: list[str],
+    node: int,
 ) -> _Assignment:
     """Give each slot the worker that holds most of what it needs.
 
-    `own`: slots of a layer; each is laid out alike.
+    Nodes are exchanged as a whole first. `own`: slots of a layer; each is laid out
+    alike.
     """
     slots = {
         (i, j, layer): (layer * own + layout.slot(i, j)) % len(workers)
         for i, j, layer in places
     }
     needs = {tile: {slots[place] for place in uses[tile]} for tile in uses}
+    size = node or len(workers)
+    starts = range(0, len(workers), size)
+    # A worker of many threads may be in several.
+    nodes_of: dict[str, set[int]] = defaultdict(set)
+    for slot, worker in enumerate(workers):
+        nodes_of[worker].add(slot // size)
     # One for each worker, though a layout may have fewer slots.
     gains: list[dict[str, int]] = [defaultdict(int) for _ in workers]
-    total = 0
+    node_gains: list[dict[int, int]] = [defaultdict(int) for _ in starts]
+    moved = entering = 0
     for tile, slots_of_tile in needs.items():
         nbytes = tile.get_nbytes()
-        total += nbytes * len(slots_of_tile)
-        for holder in tile.who_has or ():
+        nodes = {slot // size for slot in slots_of_tile}
+        moved += nbytes * len(slots_of_tile)
+        entering += nbytes * len(nodes)
+        holders = [ws.address for ws in tile.who_has or ()]
+        for holder in holders:
             for slot in slots_of_tile:
-                gains[slot][holder.address] += nbytes
-    own_workers = assign_slots(gains, workers)
-    moved = total - sum(gains[s][w] for s, w in enumerate(own_workers))
-    return _Assignment(moved, slots, needs, own_workers)
+                gains[slot][holder] += nbytes
+        for place in {x for holder in holders for x in nodes_of.get(holder, ())}:
+            for own_node in nodes:
+                node_gains[own_node][place] += nbytes
+    own_workers: list[str] = []
+    for place, first in zip(
+        assign_slots(node_gains, range(len(starts))), starts, strict=True
+    ):
+        there = workers[place * size : (place + 1) * size]
+        own_workers += assign_slots(gains[first : first + size], there)
+        entering -= node_gains[first // size][place]
+    moved -= sum(gains[s][w] for s, w in enumerate(own_workers))
+    return _Assignment(moved, entering, slots, needs, own_workers)
 
 
 def with_ancestors(tiles: list[tuple[Any, str]]) -> Iterator[tuple[Any, str]]:

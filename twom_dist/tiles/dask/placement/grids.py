@@ -4,9 +4,11 @@ With tile (i, j) on worker (i mod pr, j mod pc), every tile of A goes to pc work
 every tile of B to pr: the volume of a 2-D SUMMA.
 """
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from math import lcm
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import gcd, lcm
 from typing import Any, TypeVar
 
 # Times the least work, or the least traffic, that count as little as well.
@@ -18,10 +20,15 @@ W = TypeVar("W", bound=Hashable)
 
 @dataclass(frozen=True)
 class WorkerGrid:
-    """pr x pc slots; C tile (i, j) belongs to slot (i mod pr) pc + (j mod pc)."""
+    """pr x pc slots; C tile (i, j) belongs to the one at (i mod pr, j mod pc).
+
+    They are numbered block by block of r x c, which are those of a node.
+    """
 
     pr: int
     pc: int
+    r: int = 1
+    c: int = 1
 
     @property
     def workers(self) -> int:
@@ -38,7 +45,13 @@ class WorkerGrid:
 
     def slot(self, i: int, j: int) -> int:
         """Slot of a C tile."""
-        return (i % self.pr) * self.pc + j % self.pc
+        (row, x), (column, y) = divmod(i % self.pr, self.r), divmod(j % self.pc, self.c)
+        return (row * self.nodes.pc + column) * self.r * self.c + x * self.c + y
+
+    @cached_property
+    def nodes(self) -> "WorkerGrid":
+        """The grid of nodes."""
+        return WorkerGrid(-(-self.pr // self.r), -(-self.pc // self.c))
 
     def largest_load(self, mt: int, nt: int) -> int:
         """Most C tiles on one slot."""
@@ -59,6 +72,53 @@ def worker_grids(workers: int) -> list[WorkerGrid]:
     """
     rows = range(1, workers + 1)
     return [WorkerGrid(pr, workers // pr) for pr in rows if workers % pr == 0]
+
+
+def node_size(hosts: Iterable[str]) -> int:
+    """Return the slots of a node, of which each host has some; 0: all are on one host.
+
+    Examples
+    --------
+    >>> node_size("aaaaaabbb"), node_size("aaa")
+    (3, 0)
+    """
+    counts = Counter(hosts).values()
+    return gcd(*counts) if len(counts) > 1 else 0
+
+
+def layer_slots(workers: int, layers: int, node: int) -> int:
+    """Return the slots of a layer of workers: whole nodes, or a share of one.
+
+    Examples
+    --------
+    >>> layer_slots(128, 3, 8), layer_slots(16, 5, 8), layer_slots(16, 5, 0)
+    (40, 2, 3)
+    """
+    own = max(1, workers // layers)
+    if own < node:
+        return max(x for x in range(1, own + 1) if node % x == 0)
+    return own - own % node if node else own
+
+
+def with_nodes(grid: WorkerGrid, size: int, slots: int, mt: int, nt: int) -> WorkerGrid:
+    """Renumber slots such that each `size` of them need few rows and columns together.
+
+    `size`: 0 if there is one node. `slots`: those of a layer, some of which may be left
+    out. A grid whose blocks would need more of them is returned as it is.
+
+    Examples
+    --------
+    >>> with_nodes(WorkerGrid(4, 4), 8, 16, 8, 8)
+    WorkerGrid(pr=4, pc=4, r=2, c=4)
+    """
+    sides = ((r, size // r) for r in range(1, size + 1) if size % r == 0)
+    grids = [replace(grid, r=r, c=c) for r, c in sides]
+    fit = [x for x in grids if x.nodes.workers * size <= slots]
+
+    def cost(x: WorkerGrid) -> int:
+        return summa_bytes(x.nodes, mt, nt, mt, nt)
+
+    return min(fit, key=cost, default=grid)
 
 
 def balanced_grids(workers: int, mt: int, nt: int) -> list[WorkerGrid]:

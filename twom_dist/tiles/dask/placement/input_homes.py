@@ -104,14 +104,17 @@ def _take_turns(
 
 
 def choose_readers(
-    grid: Grid, spec: Spec, placement: WorkerGrid | TriangleMap, workers: list[str]
+    grid: Grid,
+    spec: Spec,
+    placement: WorkerGrid | TriangleMap,
+    own: int,
+    workers: list[str],
 ) -> dict[tuple[Line, int], str]:
     """Choose a worker for each tile, by its row and step, that will multiply it.
 
     Each strip is looked at by one task, and has one worker. `placement`: of a layer of
-    workers, as `assignment` will choose it where tiles lie so.
+    `own` workers, as `assignment` will choose it where tiles lie so.
     """
-    own = max(1, len(workers) // len(grid.layers))
     needed_by: dict[tuple[Line, int], set[str]] = defaultdict(set)
     for layer in range(len(grid.layers)):
         for cell in spec.routine.cells(grid.mt, grid.nt, spec.uplo):

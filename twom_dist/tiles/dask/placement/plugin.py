@@ -19,6 +19,7 @@ from ....typing import Cell
 from ...spec import Spec
 from ..graph import PANEL, PRODUCT, REDUCE, SCALING_STAGES
 from .assignment import SUMS, is_restricted, place_product, stage_and_token
+from .grids import node_size
 from .input_homes import READER
 from .replicas import ReplicaCounts
 
@@ -73,17 +74,14 @@ class PlacementPlugin(SchedulerPlugin):
                     products[token].append(scheduler.tasks[key])
                 elif stage in SCALING_STAGES:
                     scaling[token].append(scheduler.tasks[key])
-        running = {x.address: x.nthreads for x in scheduler.running}
+        running = sorted(scheduler.running, key=lambda ws: (ws.host, ws.address))
+        threads = [ws.nthreads for ws in running]
         # A worker of more threads has more slots, and none has many.
-        unit = max(
-            gcd(*running.values()), max(running.values(), default=0) / MOST_SLOTS
-        )
-        workers = [
-            x for x in sorted(running) for _ in range(max(1, round(running[x] / unit)))
-        ]
+        unit = max(gcd(*threads), max(threads, default=0) / MOST_SLOTS)
+        slots = [ws for ws in running for _ in range(max(1, round(ws.nthreads / unit)))]
         if len(running) > 1:
             for states in products.values():
-                self._place(states, workers)
+                self._place(states, slots)
             for token in scaling.keys() - products.keys():
                 self._place_look(scaling[token])
         last = len(tasks)
@@ -92,9 +90,10 @@ class PlacementPlugin(SchedulerPlugin):
                 self._order(states, scaling[token], last, len(tasks))
                 last += len(states)
 
-    def _place(self, states: list[Any], workers: list[str]) -> None:
+    def _place(self, states: list[Any], slots: list[Any]) -> None:
         """Place a product."""
-        placed = place_product(states, workers)
+        node = node_size(ws.host for ws in slots)
+        placed = place_product(states, [ws.address for ws in slots], node)
         for task, worker in placed.workers.items():
             self._restrict(task, worker)
         for task, tiles in placed.received.items():

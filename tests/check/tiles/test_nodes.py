@@ -1,0 +1,123 @@
+"""Workers that share hosts: a tile enters few of them; plans say how much does."""
+
+import random
+from collections import Counter
+from itertools import product
+
+import dask.array as da
+
+import twom_dist as td
+from tests.support.cases import cases
+from tests.support.schedulers import FakeScheduler, planned_for
+from twom_dist.plan import Cluster
+
+EACH = 8  # workers of a host
+
+
+def place(routine, count, hosts, anywhere=False, known=True):
+    """Place a product of `count` tiles a side, and return its plan as well."""
+    workers, node = EACH * hosts, EACH if known and hosts > 1 else 0
+    cluster = Cluster(workers, 1, node=node)
+    a, b = (f((count, count), chunks=1, dtype=complex) for f in (da.ones, da.zeros))
+    given = [a, b] if routine is td.gemm else [a]
+    drawn, held = random.Random(hosts), dict[tuple[object, ...], str]()
+    if anywhere:
+        held = {
+            (x.name, *cell): chr(ord("a") + drawn.randrange(workers))
+            for x in given
+            for cell in product(range(count), repeat=2)
+        }
+    with planned_for(cluster):
+        made = routine(*given, num_moduli=16)
+        plan = td.plan(routine, *given, num_moduli=16)
+    scheduler = FakeScheduler(made, workers, held, hosts if known else 1)
+    scheduler.place()
+    return scheduler, {x.name for x in given}, plan
+
+
+def count_moved(scheduler, names, host_of):
+    """Count the tiles that come to workers, and those that enter each host."""
+    needed = {}
+    for task in scheduler.tasks.values():
+        for tile in task.dependencies if task.key[0] not in names else ():
+            if tile.key[0] in names:
+                needed.setdefault(tile, set()).update(task.worker_restrictions)
+    moved, entering = 0, dict.fromkeys(map(host_of, scheduler.workers), 0)
+    for tile, workers in needed.items():
+        homes = {ws.address for ws in tile.who_has} or tile.worker_restrictions
+        moved += len(workers - homes)
+        for host in set(map(host_of, workers)) - set(map(host_of, homes)):
+            entering[host] += 1
+    return moved, entering
+
+
+def count_layers(scheduler):
+    keys = (key for key in scheduler.tasks if "panel" in key[0])
+    return 1 + max((layer for _, _, _, layer, _ in keys), default=0)
+
+
+def rows_of_a_grid(routine, count, nodes):
+    """Return the rows and columns that a node needs, in the best grid of nodes."""
+    found = []
+    for pr in (x for x in range(1, nodes + 1) if nodes % x == 0):
+        pc = nodes // pr
+        if routine is td.gemm:
+            found.append(-(-count // pr) - (-count // pc))
+        else:
+            rows = {
+                x: {i for i in range(count) if x in (i % pr, None)} for x in range(pr)
+            }
+            columns = {y: {j for j in range(count) if j % pc == y} for y in range(pc)}
+            both = (rows[x] | columns[y] for x in rows for y in columns)
+            found.append(max(map(len, both)))
+    return min(found)
+
+
+@cases("routine", [td.gemm, td.herk])
+@cases("hosts", [2, 4, 16])
+@cases("anywhere", [False, True])
+def test_tiles_enter_a_host_as_in_a_grid_of_hosts(routine, hosts, anywhere):
+    count = 32 if hosts == 16 else 16
+    scheduler, names, plan = place(routine, count, hosts, anywhere)
+    moved, entering = count_moved(scheduler, names, lambda w: scheduler.workers[w].host)
+    layers = count_layers(scheduler)
+    # Several layers on a host have all of its steps.
+    nodes = max(1, hosts // layers)
+    steps = count // layers * max(1, layers // hosts)
+    tiles = rows_of_a_grid(routine, count, nodes) * steps
+    own = count * count * len(names)
+    there = tiles / hosts if anywhere else own / hosts
+    assert max(entering.values()) <= 1.2 * (tiles - there)
+    # Plans count it, and the residues of other layers.
+    apart = min(hosts, layers) - 1
+    residues = apart * count**2 * plan.spec.system.num_products
+    if routine is td.herk:
+        residues = residues * (count + 1) // (2 * count)
+    if not anywhere:
+        planned = plan.bytes_between_hosts - residues
+        assert planned == 16 * sum(entering.values())
+    # What goes to workers grows little.
+    other, names, alone = place(routine, count, hosts, anywhere, known=False)
+    before, _ = count_moved(other, names, lambda w: w)
+    assert moved <= (1.05 if routine is td.gemm else 1.3) * before
+    assert "between machines" in str(plan)
+    assert "between machines" not in str(alone)
+
+
+def test_threads_are_slots_of_their_host():
+    a = da.ones((8, 8), chunks=1)
+    made = td.gemm(a, a, num_moduli=4)
+    scheduler = FakeScheduler(made, 6, hosts=2)
+    for worker, threads in zip(scheduler.running, (1, 1, 2, 1, 1, 2), strict=True):
+        worker.nthreads = threads
+    scheduler.place()
+    homes = Counter(scheduler.homes(made.name).values())
+    assert homes == dict(zip("abcdef", (8, 8, 16, 8, 8, 16), strict=True))
+    (rows, columns), other = (
+        [
+            {cell[side] for cell, w in scheduler.homes(made.name).items() if w in host}
+            for side in (0, 1)
+        ]
+        for host in ("ace", "bdf")
+    )
+    assert len(rows) + len(columns) == len(other[0]) + len(other[1]) == 12
