@@ -64,7 +64,7 @@ def make_plan(
                 held = predict(0)
                 most = min(most, int(KEPT_SHARE * (held.inputs + held.outputs)))
             fitted = _fit_memory(predict, cluster, most, leaving)
-        if any(fitted.sweep):
+        if spec.data_driven and any(fitted.sweep):
             grid = replace(grid, pair_block=fitted.sweep)
         idle, worker_grid, held_fraction = _share(grid, split, cluster.workers)
         plan = Plan(
@@ -128,8 +128,10 @@ def share_look(
         wanted = -(-slots // (len(strips) * len(spec.sides)))
         both = (_group_rows(x, wanted) for x in placement.needs(grid.mt, grid.nt))
         grid = replace(grid, groups=tuple(both))
-    block = spec.sweep if any(spec.sweep) else _share_pairs(grid, spec, slots)
-    return replace(grid, strips=strips, pair_block=block)
+    if spec.data_driven:
+        block = spec.sweep if any(spec.sweep) else _share_pairs(grid, spec, slots)
+        grid = replace(grid, pair_block=block)
+    return replace(grid, strips=strips)
 
 
 def _group_rows(needs: Sequence[Hashable], wanted: int) -> tuple[int, ...]:
