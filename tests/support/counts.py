@@ -49,6 +49,15 @@ def count_plans():
             made = td.plan(*given, n_workers=workers, chunks=1024, **options)
             figures = {x: getattr(made, x) for x in names}
             found[f"plan of {name}, {workers} workers"] = figures
+    on = {"chunks": 8192, "dtype": "complex128", "engine": "cuda"}
+    for n, workers in ((65536, 8), (131072, 64), (262144, 128)):
+        on |= {"n_workers": workers, "memory_limit": "125 GiB"}
+        for name, made in (
+            ("gemm", td.plan(td.gemm, (n, n), (n, n), **on)),
+            ("herk", td.plan(td.herk, (n, n), **on)),
+        ):
+            figures = {x: getattr(made, x) for x in names}
+            found[f"plan of {name} of {n}, {workers} GPUs"] = figures
     return found
 
 

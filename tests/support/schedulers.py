@@ -32,8 +32,10 @@ class FakeTask:
         self.worker_restrictions = set()
         self.host_restrictions = self.resource_restrictions = self.run_spec = None
         self.waiters = list[Any]()
+        self.processing_on, self.priority = None, (0, 1, 1)
         for needed in self.dependencies:
             needed.dependents.append(self)
+            needed.waiters.append(self)
 
     def get_nbytes(self):
         return 1000
@@ -43,7 +45,8 @@ class FakeScheduler:
     """Workers a, b, ... and the tasks of a lazy array, with their placement.
 
     `held`: the workers that hold a chunk of the inputs; `hosts`: so many share the
-    workers, in turns. `removed`: copies of chunks that workers were asked to drop.
+    workers, in turns. `removed`, `fetched`: copies of chunks that workers were asked to
+    drop, and to get.
     """
 
     def __init__(self, array, count, held=None, hosts=1):
@@ -57,7 +60,7 @@ class FakeScheduler:
         self.running = [*self.workers.values()]
         self.periodic_callbacks = dict[str, Any]()
         self.extensions, self.tasks = dict[str, Any](), dict[Any, Any]()
-        self.removed = list[tuple[str, Any]]()
+        self.removed, self.fetched = (list[tuple[str, Any]]() for _ in range(2))
         graph = dict(array.__dask_graph__())
         dependencies, _ = get_deps(graph)
         for key in toposort(graph):
@@ -76,6 +79,8 @@ class FakeScheduler:
 
         async def tell():
             for key in keys:
+                for needed in self.tasks[key].dependencies:
+                    needed.waiters = [x for x in needed.waiters if x.key != key]
                 self.plugin.transition(key, "processing", "memory")
                 await asyncio.sleep(0)
 
@@ -86,6 +91,9 @@ class FakeScheduler:
 
     def request_remove_replicas(self, worker, keys, **_):
         self.removed += [(worker, key) for key in keys]
+
+    def request_acquire_replicas(self, worker, keys, **_):
+        self.fetched += [(worker, key) for key in keys]
 
     def homes(self, name):
         """List the worker of each placed task of a name, by the rest of its key."""

@@ -1,16 +1,22 @@
 """Products that are split along k as a test wants it."""
 
+import pickle
 import random
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from itertools import pairwise
+from itertools import cycle, pairwise
 
+import dask
 import pytest
 
 from twom_dist.plan import planner
+from twom_dist.plan.sweeps import cut_sweeps
 from twom_dist.run import lazy
-from twom_dist.tiles import program
+from twom_dist.tiles import cells, program
+from twom_dist.tiles.dask.placement.grids import WorkerGrid
 from twom_dist.tiles.grid import Partial
+
+SIDES = [(1, 1), (1, 2), (2, 1), (2, 3)]
 
 
 @contextmanager
@@ -18,8 +24,9 @@ def split_along_k(layers, parts, seed=None):
     """Have every plan cut k into so many layers and parts, if it has the tiles.
 
     By a seed parts are added in pairs that are drawn, instead of along the planned
-    tree; tiles are taken in an order that is drawn, as if workers held them so; and
-    rows are looked at in strips and groups that are drawn, across panels and parts.
+    tree; tiles are taken in an order that is drawn, as if workers held them so; rows
+    are looked at in strips and groups that are drawn, across panels and parts; and
+    tiles of C are multiplied in sweeps that are drawn, as on GPUs.
     """
     choose, draw = planner.choose_splits, random.Random(seed)
 
@@ -52,7 +59,10 @@ def split_along_k(layers, parts, seed=None):
         held = placement is not None and spec.looks
         sizes = [x if held else 0 for x in (grid.mt, grid.nt)]
         groups = [tuple(draw.choices(range(3), k=x)) for x in sizes]
-        return replace(grid, strips=strips, groups=tuple(groups), pair_block=block)
+        workers, size = WorkerGrid(*draw.choice(SIDES)), draw.choice(SIDES)
+        sweeps = cut_sweeps(grid, spec, workers, size)
+        grid = replace(grid, strips=strips, groups=tuple(groups), sweeps=sweeps)
+        return replace(grid, pair_block=block)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(planner, "choose_splits", chosen)
@@ -60,4 +70,51 @@ def split_along_k(layers, parts, seed=None):
             patch.setattr(program, "add_up", add_up)
             patch.setattr(lazy, "follow_holders", reorder)
             patch.setattr(planner, "share_look", share_look)
+        yield
+
+
+@contextmanager
+def in_sweeps(workers, size):
+    """Have every plan multiply tiles of C in sweeps, for workers in a grid."""
+    share_look, placement = planner.share_look, WorkerGrid(*workers)
+
+    def share(grid, spec, *given):
+        grid = share_look(grid, spec, *given)
+        return replace(grid, sweeps=cut_sweeps(grid, spec, placement, size))
+
+    with (
+        dask.config.set({"twom-dist.panel-bytes": 1}),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr(planner, "share_look", share)
+        yield
+
+
+def run_again(multiply, panel):
+    """Have each step of a sweep fail in the middle, run again on a copy, and again."""
+    failures = cycle([ValueError, None])
+
+    def fail(*args):
+        if error := next(failures):
+            raise error
+        return panel(*args)
+
+    def run(spec, step, before, *args):
+        for _ in range(2):
+            with suppress(ValueError), pytest.MonkeyPatch.context() as patch:
+                patch.setattr(cells, "multiply_panel", fail)
+                multiply(spec, step, before, *args)
+        before = pickle.loads(pickle.dumps(before))
+        multiply(spec, step, before, *args)
+        return multiply(spec, step, before, *args)
+
+    return run
+
+
+@contextmanager
+def steps_run_again():
+    """Have each step of a sweep, of graphs made here, fail first and run repeatedly."""
+    run = run_again(cells.multiply_sweep, cells.multiply_panel)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cells, "multiply_sweep", run)
         yield

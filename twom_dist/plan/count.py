@@ -4,13 +4,15 @@ One row or cell stands for all of its size, so that planning thousands of tiles 
 long as planning a few.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 from math import comb
 from typing import Any, NamedTuple
 
 from ..tiles import program
+from ..tiles.accumulator import SweepStep
 from ..tiles.grid import Chunks, Grid
 from ..tiles.interpreter import Line
 from ..tiles.routine import PairBlock
@@ -63,10 +65,13 @@ class _Counting:
         sizes = self.grid.m if side == "left" else self.grid.n
         return self._each(_representatives(sizes))
 
-    def cells(self) -> Iterable[Cell]:
-        return self._each(
-            _kinds(self.grid, self._spec.routine.triangle, self._spec.uplo)
-        )
+    def sweeps(self) -> Iterable[Sequence[Sequence[Cell]]]:
+        if self.grid.sweeps:
+            kinds = _sweep_kinds(self.grid)
+        else:
+            routine, uplo = self._spec.routine, self._spec.uplo
+            kinds = [((x,), n) for x, n in _kinds(self.grid, routine.triangle, uplo)]
+        return ([sweep] for sweep in self._each(kinds))
 
     def pair_blocks(self) -> Iterable[PairBlock]:
         grid, routine = self.grid, self._spec.pair_routine
@@ -83,21 +88,21 @@ class _Counting:
         if not (stage == "update" and self._job):
             self.tasks += self._weight
         rows = [x for x in args if isinstance(x, range)]
-        multiplies = stage in ("panel", "product") and rows
+        multiplies = stage in ("panel", "sweep", "product") and rows
         if multiplies and not (self._spec.native or self._spec.empty):
-            self._count_products(where, rows)
+            step = next((x for x in args if isinstance(x, SweepStep)), None)
+            for cell in [where[:2]] if step is None else step.cells:
+                self._count_products(cell, rows[0])
         return self._weight
 
-    def _count_products(self, where: tuple[int, ...], rows: Sequence[range]) -> None:
-        i, j, *_ = where
-        spec, grid = self._spec, self.grid
+    def _count_products(self, cell: Cell, steps: range) -> None:
+        (i, j), spec, grid = cell, self._spec, self.grid
         each = spec.system.num_products
         if spec.hermitian_product and i == j:
             each = spec.system.num_hermitian_products
-        # Each product of the cell has a row of either side.
-        number = self._weight * each * len(rows) // 2
-        k = sum(grid.k[rows[0].start : rows[0].stop])
-        self.gemms += number * len(rows[0])
+        number = self._weight * each * len(spec.routine.pairs(i, j))
+        k = sum(grid.k[steps.start : steps.stop])
+        self.gemms += number * len(steps)
         self.operations += number * 2 * grid.m[i] * grid.n[j] * k
 
     def each(
@@ -163,6 +168,16 @@ def _kinds(grid: Grid, triangle: bool, uplo: str) -> list[tuple[Cell, int]]:
             found.append((_order(second, i, uplo), comb(x, 2)))
         found += [(_order(i, j, uplo), x * y) for j, y in rows[:place]]
     return found
+
+
+@lru_cache(maxsize=64)
+def _sweep_kinds(grid: Grid) -> list[tuple[tuple[Cell, ...], int]]:
+    """List representative sweeps, each with the number of those of the same sizes."""
+    kinds: dict[Any, list[tuple[Cell, ...]]] = defaultdict(list)
+    for sweep in chain.from_iterable(grid.sweeps):
+        sizes = Counter((grid.m[i], grid.n[j], i == j) for i, j in sweep)
+        kinds[frozenset(sizes.items())].append(sweep)
+    return [(alike[0], len(alike)) for alike in kinds.values()]
 
 
 def _order(i: int, j: int, uplo: str) -> Cell:

@@ -19,7 +19,7 @@ from .footprint import Placement, WorkerMemory, predict_memory
 from .record import Plan
 from .show import name_count
 from .split import Split, choose_splits, needed_rows
-from .sweeps import list_sweeps, planes_bytes, tiles_of_panel
+from .sweeps import cut_sweeps, list_sweeps, planes_bytes, tiles_of_panel
 
 # Encoded tiles that a CPU worker of limited memory keeps, as a share of its inputs and
 # results. With all of them 3000 x 1500 times 1500 x 3000 in tiles of 500 took 1.8 times
@@ -64,8 +64,10 @@ def make_plan(
                 held = predict(0)
                 most = min(most, int(KEPT_SHARE * (held.inputs + held.outputs)))
             fitted = _fit_memory(predict, cluster, most, leaving)
-        if spec.data_driven and any(fitted.sweep):
-            grid = replace(grid, pair_block=fitted.sweep)
+        if any(fitted.sweep):
+            sweeps = cut_sweeps(grid, spec, split.placement, fitted.sweep)
+            block = fitted.sweep if spec.data_driven else grid.pair_block
+            grid = replace(grid, pair_block=block, sweeps=sweeps)
         idle, worker_grid, held_fraction = _share(grid, split, cluster.workers)
         plan = Plan(
             spec=replace(spec, cache_bytes=fitted.kept or 0, sweep=fitted.sweep),

@@ -6,7 +6,8 @@ C that are side by side, then dropped. Their sums have to be held meanwhile. SLA
 gemmC goes along k in the same way.
 """
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from math import ceil
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from ..tiles.dask.placement.grids import WorkerGrid
 from ..tiles.dask.placement.triangle import TriangleMap
 from ..tiles.grid import Grid
 from ..tiles.spec import Spec
+from ..typing import Cell
 
 # mnk of a panel: 15 ms at the 146 TF/s that tiles of 8192 reach on an H100
 # (benchmarks/results/gpu.jsonl), beside some 1 ms that dask spends on a task.
@@ -62,6 +64,42 @@ def list_sweeps(
             rows = -(-rows // 2)
         else:
             columns = -(-columns // 2)
+
+
+def cut_sweeps(
+    grid: Grid, spec: Spec, placement: WorkerGrid | TriangleMap, size: tuple[int, int]
+) -> tuple[tuple[tuple[Cell, ...], ...], ...]:
+    """Cut the tiles of C of each worker into sweeps of so many rows and columns.
+
+    None where no chain along k has two panels to go by.
+
+    Examples
+    --------
+    >>> from ..tiles.routine import ROUTINES
+    >>> grid = Grid((1,) * 2, (1,) * 4, (1, 1), cut_inner(2, 1, 1, 1))
+    >>> spec = Spec(ROUTINES["gemm"], "c16", 2, "2m", ())
+    >>> cut_sweeps(grid, spec, WorkerGrid(1, 2), (1, 2))
+    ((((0, 0), (0, 2)), ((1, 0), (1, 2))), (((0, 1), (0, 3)), ((1, 1), (1, 3))))
+    """
+    if spec.empty or max(map(len, grid.parts)) == 1 or size == (1, 1):
+        return ()
+    held: dict[int, list[Cell]] = defaultdict(list)
+    for cell in spec.routine.cells(grid.mt, grid.nt, spec.uplo):
+        held[placement.slot(*cell)].append(cell)
+    return tuple(_cut_worker(cells, size) for _, cells in sorted(held.items()))
+
+
+def _cut_worker(
+    cells: Sequence[Cell], size: tuple[int, int]
+) -> tuple[tuple[Cell, ...], ...]:
+    rows, columns = (
+        {x: n // most for n, x in enumerate(sorted(set(own)))}
+        for own, most in zip(zip(*cells, strict=True), size, strict=True)
+    )
+    sweeps: dict[Cell, list[Cell]] = defaultdict(list)
+    for i, j in cells:
+        sweeps[rows[i], columns[j]].append((i, j))
+    return tuple(tuple(own) for _, own in sorted(sweeps.items()))
 
 
 def planes_bytes(grid: Grid, spec: Spec, sweep: Sweep) -> int:

@@ -189,8 +189,12 @@ class Views:
     def lines(self, side: Side, wanted: bool) -> Iterable[int]:
         return range(len(self._slices[side]))
 
-    def cells(self) -> Iterable[Cell]:
+    def cells(self) -> list[Cell]:
+        """List the tiles of C that are computed."""
         return self._spec.routine.cells(self.grid.mt, self.grid.nt, self._spec.uplo)
+
+    def sweeps(self) -> Iterable[Sequence[Sequence[Cell]]]:
+        return [[[cell] for cell in self.cells()]]
 
     def pair_blocks(self) -> Iterable[PairBlock]:
         grid, routine = self.grid, self._spec.pair_routine
@@ -262,8 +266,9 @@ class Eager(Views):
         program.multiply(self, self._spec, Findings(spec, shifts, measured))
         return self.out
 
-    def cells(self) -> Iterable[Cell]:
-        found = [*super().cells()]
+    def cells(self) -> list[Cell]:
+        """List them in an order that finds encoded tiles again."""
+        found = super().cells()
         if not self._spec.routine.triangle:
             found.sort(key=lambda cell: (cell[0] // self._flat, cell[1], cell[0]))
         return found

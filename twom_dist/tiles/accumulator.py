@@ -1,10 +1,13 @@
-"""Accumulators of C tiles, passed from one task along k to the next."""
+"""Accumulators of C tiles, and of sweeps, passed from one task along k to the next."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ..kernels.protocol import Fill
-from ..typing import Array
+from ..typing import Array, Cell, Side
+from .spec import SIDES, Spec
 
 
 @dataclass(frozen=True)
@@ -18,3 +21,38 @@ class Accumulator:
     def __sizeof__(self) -> int:
         beside = 0 if self.scaled is None else int(self.scaled.nbytes)
         return int(self.values.nbytes) + beside + sys.getsizeof(self.fill)
+
+
+@dataclass(frozen=True)
+class SweepStep:
+    """One panel of a sweep: its cells, and the rows of tiles that they take."""
+
+    cells: tuple[Cell, ...]
+    lines: tuple[tuple[Side, int], ...]  # rows of op(A), and of op(B)^T
+    done: int  # panels before this one
+
+    def operands(self, spec: Spec, cell: Cell, given: Sequence[Any]) -> list[Any]:
+        """List the rows of one cell, each with its exponents, out of those of all."""
+        places = [
+            2 * self.lines.index(line)
+            for pair in spec.routine.pairs(*cell)
+            for line in zip(SIDES, pair, strict=True)
+        ]
+        return [x for place in places for x in given[place : place + 2]]
+
+
+class SweepSums:
+    """The sums of a sweep, later its tiles: each task along k puts its own in place.
+
+    With sums of its own a task would need room for two of each. A task may run again,
+    or begin on a copy, wherever the one before was: what holds its panel is left alone.
+    """
+
+    def __init__(self, count: int) -> None:
+        # The panels in each, and the sums or the tile.
+        self.cells: list[tuple[int, Any]] = [(0, None)] * count
+
+    def __sizeof__(self) -> int:
+        # Tiles count where they are taken.
+        found = (x for _, own in self.cells if isinstance(own, tuple) for x in own)
+        return sum(map(sys.getsizeof, found))

@@ -20,7 +20,7 @@ from ..kernels.double_double import add_pairs
 from ..kernels.family import namespace
 from ..typing import Array, Uplo
 from . import tasks
-from .accumulator import Accumulator
+from .accumulator import Accumulator, SweepStep, SweepSums
 from .blocks import unlike_chunks
 from .integers import no_exponents
 from .rows import Row
@@ -46,6 +46,39 @@ def multiply_panel(
     `operands`: rows of op(A) and of op(B)^T in turn, each followed by its exponents.
     """
     return _multiply(_as_products(operands, spec), spec, diagonal, before)
+
+
+def multiply_sweep(
+    spec: Spec,
+    step: SweepStep,
+    before: Any,
+    c: Sequence[Array | None] | None,
+    *operands: Any,
+) -> SweepSums:
+    """Multiply one panel of all cells of a sweep, and decode them after the last one.
+
+    `operands`: the rows of the step in turn, each followed by its exponents; `c`: tiles
+    of C where the cells are decoded.
+    """
+    # What the first step takes is of the worker's sweep before, which it waits for.
+    sums = before if step.done else SweepSums(len(step.cells))
+    for n, (i, j) in enumerate(step.cells):
+        done, own = sums.cells[n]
+        if done > step.done:
+            continue
+        diagonal = spec.routine.triangle and i == j
+        rows = step.operands(spec, (i, j), operands)
+        if c is None:
+            own = multiply_panel(spec, diagonal, own, *rows)
+        else:
+            own = finish_cell(spec, diagonal, own, c[n], *rows)
+        sums.cells[n] = step.done + 1, own
+    return sums
+
+
+def take_cell(spec: Spec, sums: SweepSums, n: int) -> Any:
+    """Take the sums of a cell, or its tile, out of those of its sweep."""
+    return sums.cells[n][1]
 
 
 def finish_cell(

@@ -6,7 +6,7 @@ from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from ..typing import Side
+from ..typing import Cell, Side
 
 Chunks = tuple[int, ...]
 Panel = tuple[int, int]  # a half-open range of k tiles, multiplied by one task
@@ -31,6 +31,9 @@ class Grid:
     pair_block: tuple[int, int] = (1, 1)  # rows and columns whose pairs a task bounds
     # Where the tiles along k stand in the matrices; by default as they come
     order: tuple[int, ...] = ()
+    # For each worker its sweeps, one after the other: tiles of C that it multiplies
+    # side by side; empty where each tile is multiplied alone
+    sweeps: tuple[tuple[tuple[Cell, ...], ...], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.strips:

@@ -37,10 +37,14 @@ class Analyser(Protocol):
     grid: Grid
 
     def lines(self, side: Side, wanted: bool) -> Iterable[int]:
-        """List the rows of tiles of a side: all, or those of `cells`."""
+        """List the rows of tiles of a side: all, or those of `sweeps`."""
 
-    def cells(self) -> Iterable[Cell]:
-        """List the tiles of C that are wanted and computed, in a suitable order."""
+    def sweeps(self) -> Iterable[Sequence[Sequence[Cell]]]:
+        """List the tiles of C that are wanted and computed, in a suitable order.
+
+        For each worker its sweeps, one after the other. Where tiles do not go along k
+        side by side, each is a sweep, and on its own.
+        """
 
     def pair_blocks(self) -> Iterable[PairBlock]:
         """Group all pairs of rows of tiles: a task bounds the products of a group."""

@@ -10,6 +10,7 @@ import numpy as np
 import twom_dist as td
 from tests.support.cases import cases
 from tests.support.expect import first_number, raises
+from tests.support.splits import in_sweeps
 from tests.support.stages import count_stages
 from tests.support.strategies import random_matrix
 from twom_dist.errors import MemoryLimitError, PlanError
@@ -67,14 +68,18 @@ CALLS = {
 }
 
 
-@cases("panel_bytes", [1, 20_000, "1 GiB"])
+@cases("panel_bytes", [0, 1, 20_000, "1 GiB"])
 @cases("call", CALLS)
 def test_the_plan_of_dask_arrays_is_that_of_their_product(call, panel_bytes):
     """Its tasks are told what the plan says, and are as many."""
     routine, arrays, options = CALLS[call]
     if len(arrays) > 2:
         options = {"beta": 1}
-    with dask.config.set({"twom-dist.panel-bytes": panel_bytes}):
+    with (
+        dask.config.set({"twom-dist.panel-bytes": panel_bytes})
+        if panel_bytes
+        else in_sweeps((1, 2), (2, 3))
+    ):
         plan = td.plan(getattr(td, routine), *arrays, **options)
         product = getattr(td, routine)(*arrays, **options)
     tasks = [x for x in dict(product.__dask_graph__()).values() if hasattr(x, "args")]

@@ -76,7 +76,7 @@ def test_names_of_classes_are_there_once():
 
 def test_the_program_of_a_product_is_one_page_and_alone_calls_its_stages():
     program = read(ROOT / "twom_dist" / "tiles" / "program.py")
-    assert len(program.splitlines()) <= 200
+    assert len(program.splitlines()) <= 260
     imports = [(name, target) for name, _, target in our_imports()]
     for stages, caller in (
         ("stages", "program"),

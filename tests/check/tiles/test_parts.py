@@ -9,7 +9,7 @@ from dask.callbacks import Callback
 import twom_dist as td
 from tests.support.cases import cases
 from tests.support.expect import same_bits
-from tests.support.splits import split_along_k
+from tests.support.splits import in_sweeps, split_along_k, steps_run_again
 from tests.support.stages import count_stages
 from tests.support.strategies import ENGINE_NAMES, random_matrix
 from twom_dist.tiles.grid import cut_inner
@@ -61,6 +61,19 @@ def test_no_task_writes_to_what_it_is_given(k, engine):
     assert same_bits(found, td.gemm(a, a, **options))
     assert len(given) == 3
     assert all(same_bits(*both) for both in given)
+
+
+@cases("routine", [td.gemm, td.syr2k])
+@cases("layers", [1, 2])
+def test_a_step_of_a_sweep_may_run_again(routine, layers):
+    """Though it puts its sums in place of those before."""
+    a, b, c = (random_matrix(N, N, seed=x) for x in range(3))
+    lazily = [da.from_array(t, chunks=7) for t in (a, b)]
+    options = {"num_moduli": 3, "beta": 2}
+    with steps_run_again(), in_sweeps((1, 2), (2, 3)), split_along_k(layers, 1):
+        lazy = routine(*lazily, c, **options)
+    assert count_stages(lazy)["twom-sweep"]
+    assert same_bits(computed(lazy), routine(a, b, c, **options))
 
 
 @pytest.mark.filterwarnings("ignore::twom_dist.errors.AccuracyWarning")

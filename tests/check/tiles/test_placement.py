@@ -11,6 +11,7 @@ import twom_dist as td
 from tests.support.cases import cases
 from tests.support.schedulers import FakeScheduler
 from tests.support.shares import list_needed
+from tests.support.splits import in_sweeps
 
 INDICES = [*product_of(range(4), repeat=2)]
 
@@ -72,6 +73,7 @@ def test_copies_go_with_the_last_product_that_takes_them():
         for cell in cells
     }
     left = Counter(copy for copies in needed.values() for copy in copies)
+    scheduler.finish(scheduler.tasks.keys() - {*cells})
     for cell in cells:
         scheduler.removed.clear()
         scheduler.finish([cell])
@@ -92,12 +94,74 @@ def test_a_copy_is_dropped_but_never_the_only_one(holders, taken_on, is_dropped)
     scheduler.place()
     tile = scheduler.tasks[B.name, 0, 0]
     tile.who_has = [scheduler.workers[w] for w in holders]
-    tile.waiters = [
-        SimpleNamespace(processing_on=scheduler.workers[w]) for w in taken_on
+    tile.waiters += [
+        SimpleNamespace(
+            key=w, processing_on=scheduler.workers[w], worker_restrictions=None
+        )
+        for w in taken_on
     ]
     cells = scheduler.homes(product.name)
     scheduler.finish((product.name, *c) for c, worker in cells.items() if worker == "a")
     assert scheduler.removed == [("a", tile.key)] * is_dropped
+
+
+def swept_on(workers, planned, size):
+    """Make a product in sweeps, planned for some workers, on as many or on others."""
+    A, B = da.ones((4, 4), chunks=1), da.zeros((4, 4), chunks=1)
+    with in_sweeps(planned, size):
+        product = td.gemm(A, B, num_moduli=4)
+    held = {(x.name, *i): "abcd"[sum(i) % workers] for x in (A, B) for i in INDICES}
+    scheduler = FakeScheduler(product, workers, held)
+    scheduler.place()
+    return product.name, product.name.replace("product", "sweep"), scheduler
+
+
+@cases(
+    ("workers", "planned", "size", "most"),
+    [
+        (4, (2, 2), (2, 1), 2),
+        # Two of the workers can be as fast as all of them.
+        (3, (2, 2), (2, 1), 4),
+        # No grid of four has the sweeps of three.
+        (4, (1, 3), (2, 2), 2),
+    ],
+)
+def test_a_sweep_has_one_worker(workers, planned, size, most):
+    product, name, scheduler = swept_on(workers, planned, size)
+    homes, steps = scheduler.homes(product), scheduler.homes(name)
+    assert len(homes) == 16
+    assert max(Counter(steps.values()).values()) == 4 * most
+    for (i, j), worker in homes.items():
+        (before,) = scheduler.tasks[product, i, j].dependencies
+        assert {steps[x] for x in steps if x[:2] == before.key[1:3]} == {worker}
+
+
+def test_tiles_come_one_step_ahead_and_go_with_the_step():
+    product, name, scheduler = swept_on(4, (2, 2), (2, 2))
+    scheduler.finish(x for x in scheduler.tasks if x[0] not in (name, product))
+    for (*at, step), worker in sorted(scheduler.homes(name).items()):
+        own, ahead = (
+            [
+                x
+                for x in scheduler.tasks[key].dependencies
+                if "_like" in x.key[0] and scheduler.workers[worker] not in x.who_has
+            ]
+            for key in ((name, *at, step), (name, *at, min(step + 1, 3)))
+        )
+        scheduler.tasks[name, *at, step].processing_on = scheduler.workers[worker]
+        scheduler.plugin.transition((name, *at, step), "waiting", "processing")
+        expected = [(worker, x.key) for x in ahead] if step < 3 else []
+        assert sorted(scheduler.fetched) == sorted(expected)
+        assert bool(expected) == (step < 3)
+        homes = [x.who_has for x in own]
+        for tile in own:
+            tile.who_has = [*scheduler.workers.values()]
+        scheduler.finish([(name, *at, step)])
+        assert sorted(scheduler.removed) == sorted((worker, x.key) for x in own)
+        for tile, home in zip(own, homes, strict=True):
+            tile.who_has = home
+        scheduler.removed.clear()
+        scheduler.fetched.clear()
 
 
 def figures(slots, count, workers):

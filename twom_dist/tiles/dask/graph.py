@@ -13,10 +13,11 @@ Keys are ``twom-<stage>-<token>`` with
 * ``twom-read``: a stage and its key: the first reading of tiles that tasks make, or
   only their fingerprints;
 * ``twom-panel`` (i, j, layer, step): panels along k, by their first tile;
+  ``twom-sweep``: of all cells of a sweep, by its first; ``twom-part``: a cell's sums;
 * ``twom-reduce`` (i, j, layer, step, count): sums of so many parts of k, added to the
   one that begins there;
 * ``twom-product`` (i, j): the last panel of all of k, or the sums of all parts, and the
-  epilogue: a tile of C;
+  epilogue: a tile of C, maybe out of those of its sweep;
 * ``twom-update`` (i, j): a tile of an update's result: an alias of a computed one, its
   mirror image, or zeros.
 """
@@ -51,8 +52,11 @@ from .task_spec import Alias, List, Task, TaskRef
 READ = "twom-read"
 PRODUCT = "twom-product"
 PANEL = "twom-panel"
+SWEEP = "twom-sweep"
+PART = "twom-part"
 REDUCE = "twom-reduce"
 UPDATE = "twom-update"
+PRODUCT_STAGES = (PRODUCT, PANEL, SWEEP, PART, REDUCE)
 _LOOK = ("largest", "columns", "shifts", "sums", "octaves", "pairs", "spec")
 SCALING_STAGES = tuple(f"twom-{stage}" for stage in (*_LOOK, "exponents", "diag"))
 
@@ -143,7 +147,7 @@ class Graph:
     ) -> None:
         self.name, token = name, name.rpartition("-")[2]
         # One string a stage: a string remembers its hash, and keys are hashed often.
-        stages = (READ, PRODUCT, PANEL, REDUCE, UPDATE, *SCALING_STAGES)
+        stages = (READ, *PRODUCT_STAGES, UPDATE, *SCALING_STAGES)
         self._stages = {x.removeprefix("twom-"): f"{x}-{token}" for x in stages}
         self.operands, self.grid, self.spec = operands, grid, spec
         self._order = grid.order or range(grid.kt)
@@ -169,8 +173,12 @@ class Graph:
             }
         )
 
-    def cells(self) -> Iterable[Cell]:
-        return self._cells
+    def sweeps(self) -> Iterable[Sequence[Sequence[Cell]]]:
+        if not self.grid.sweeps:
+            return [[[cell] for cell in self._cells]]
+        wanted, found = {*self._cells}, self.grid.sweeps
+        kept = ([[x for x in sweep if x in wanted] for sweep in own] for own in found)
+        return [[*filter(None, own)] for own in kept]
 
     def pair_blocks(self) -> Iterable[PairBlock]:
         grid, routine = self.grid, self.spec.pair_routine

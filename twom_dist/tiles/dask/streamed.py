@@ -54,7 +54,7 @@ class StreamedGraph(Graph):
     def call(self, stage: str, where: Any, function: Any, *args: Any) -> Any:
         """Add the task of a stage; the first to read a row takes fingerprints."""
         fresh = [x for x in args if isinstance(x, _Wanted) and not self._known(x)]
-        if stage in ("panel", "product"):
+        if stage in ("panel", "sweep", "product"):
             # No analysis has recorded checksums yet: each cell would trust its source.
             for x in fresh:
                 if not self._known(x):

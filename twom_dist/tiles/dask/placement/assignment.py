@@ -5,26 +5,20 @@ them.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from ..graph import PANEL, PRODUCT, REDUCE, SCALING_STAGES, UPDATE
-from .grids import (
-    LITTLE,
-    WorkerGrid,
-    assign_slots,
-    balanced_grids,
-    layer_slots,
-    with_nodes,
-)
+from ....typing import Cell
+from ..graph import PANEL, PART, PRODUCT, REDUCE, SCALING_STAGES, SWEEP, UPDATE
+from .grids import LITTLE, assign_slots, balanced_grids, layer_slots, with_nodes
 from .input_homes import choose_homes
-from .triangle import TriangleMap, triangle_map
+from .triangle import triangle_map
 
 # Stages whose tiles may be inputs of another product; and what these are decoded from.
 RESULTS = (PRODUCT, UPDATE)
-SUMS = (PANEL, REDUCE)
-# A cell, and a layer of workers along k.
+SUMS = (PANEL, SWEEP, PART, REDUCE)
+# A cell, the first of its sweep, and a layer of workers along k.
 Place = tuple[int, int, int]
 
 
@@ -57,10 +51,11 @@ def place_product(states: list[Any], workers: list[str], node: int = 0) -> Place
     """
     if any(map(is_restricted, states)):
         return Placed({}, {})
+    heads = _list_heads(states)
     # All that its tasks take, and for which cells and layers.
     needed: dict[Any, set[Place]] = defaultdict(set)
     for ts in states:
-        place = _cell(ts)
+        place = _place(ts, heads)
         for task in ts.dependencies:
             needed[task].add(place)
     own = stage_and_token(states[0].key)[1]
@@ -70,10 +65,11 @@ def place_product(states: list[Any], workers: list[str], node: int = 0) -> Place
         stage, token = stage_and_token(task.key)
         if not stage or (stage in RESULTS and token != own):
             uses[task] = cells
-    assignment = _choose({_cell(ts) for ts in states}, uses, workers, node)
+    places = {_place(ts, heads) for ts in states}
+    assignment = _choose(places, heads, uses, workers, node)
     placed: dict[Any, str] = {}
     for ts in states:
-        worker = placed[ts] = assignment.workers[assignment.slots[_cell(ts)]]
+        worker = placed[ts] = assignment.workers[assignment.slots[_place(ts, heads)]]
         for dependent in ts.dependents:
             # The same tile, or its mirror image.
             updates = stage_and_token(dependent.key)[0] == UPDATE
@@ -111,14 +107,27 @@ def is_restricted(ts: Any) -> bool:
     )
 
 
-def _cell(ts: Any) -> Place:
-    """Return the cell of a task, and the layer of workers along k where it belongs."""
+def _list_heads(states: Iterable[Any]) -> dict[Cell, Cell]:
+    """Return the first cell of each cell's sweep, or itself if it has none."""
+    heads: dict[Cell, Cell] = {}
+    for ts in states:
+        stage, cell = stage_and_token(ts.key)[0], ts.key[1:3]
+        heads.setdefault(cell, cell)
+        if stage in (PART, PRODUCT):
+            for x in ts.dependencies:
+                if stage_and_token(x.key)[0] == SWEEP:
+                    heads[cell] = x.key[1:3]
+    return heads
+
+
+def _place(ts: Any, heads: Mapping[Cell, Cell]) -> Place:
+    """Return the first cell of a task's sweep, and its layer of workers along k."""
     i, j, *rest = ts.key[1:]
     if not rest:
         # A tile of C is decoded where the sums of all of k are.
         sums = (x.key[3] for x in ts.dependencies if stage_and_token(x.key)[0] in SUMS)
         rest = [next(sums, 0)]
-    return i, j, rest[0]
+    return *heads[i, j], rest[0]
 
 
 def _list_scaling(needed: Iterable[Any]) -> list[Any]:
@@ -149,26 +158,38 @@ class _Assignment(NamedTuple):
 
 
 def _choose(
-    places: set[Place], uses: dict[Any, set[Place]], workers: list[str], node: int
+    places: set[Place],
+    heads: Mapping[Cell, Cell],
+    uses: dict[Any, set[Place]],
+    workers: list[str],
+    node: int,
 ) -> _Assignment:
     """Choose layout and workers: least load, then fewest bytes that must move.
 
     Of layouts that move little, the one of which least enters nodes.
     """
-    mt, nt, layers = (1 + max(indices) for indices in zip(*places, strict=True))
-    cells = {place[:2] for place in places}
+    mt, nt = (1 + max(indices) for indices in zip(*heads, strict=True))
+    cells, layers = heads.keys(), 1 + max(layer for _, _, layer in places)
     own = layer_slots(len(workers), layers, node)
     node = min(node, own)
     # All cells on one side of the diagonal, and on it.
     triangle = len(cells) == mt * (mt + 1) // 2
     triangle = triangle and len({(i > j) - (i < j) for i, j in cells} - {0}) == 1
     if mt > 1 and triangle:
-        layout = triangle_map(mt, own, node % own)
-        return _assign(layout, own, places, uses, workers, node)
-    grids = balanced_grids(own, mt, nt)
-    grids.sort(key=lambda grid: abs(grid.pr - grid.pc))
-    layouts = (with_nodes(grid, node % own, own, mt, nt) for grid in grids)
-    found = [_assign(layout, own, places, uses, workers, node) for layout in layouts]
+        layouts = [triangle_map(mt, own, node % own).slot]
+    else:
+        grids = balanced_grids(own, mt, nt)
+        grids.sort(key=lambda grid: abs(grid.pr - grid.pc))
+        layouts = [with_nodes(x, node % own, own, mt, nt).slot for x in grids]
+    # The cells of a sweep are on one worker, by the layout that the plan has seen.
+    fit = [
+        slot for slot in layouts if all(slot(*x) == slot(*y) for x, y in heads.items())
+    ]
+    if not fit:
+        # Other workers than were planned for.
+        dealt = {head: n for n, head in enumerate(sorted({*heads.values()}))}
+        fit = [lambda i, j: dealt[i, j] % own]
+    found = [_assign(slot, own, places, uses, workers, node) for slot in fit]
     most = LITTLE * min(x.moved for x in found)
     return min(
         (x for x in found if x.moved <= most), key=lambda x: (x.entering, x.moved)
@@ -176,7 +197,7 @@ def _choose(
 
 
 def _assign(
-    layout: WorkerGrid | TriangleMap,
+    layout: Callable[[int, int], int],
     own: int,
     places: set[Place],
     uses: dict[Any, set[Place]],
@@ -189,7 +210,7 @@ def _assign(
     alike.
     """
     slots = {
-        (i, j, layer): (layer * own + layout.slot(i, j)) % len(workers)
+        (i, j, layer): (layer * own + layout(i, j)) % len(workers)
         for i, j, layer in places
     }
     needs = {tile: {slots[place] for place in uses[tile]} for tile in uses}

@@ -1,4 +1,4 @@
-"""A scheduler plugin that places and orders product tasks to move and hold little.
+"""A scheduler plugin that places product tasks so that workers move and hold little.
 
 Layer annotations vanish in array optimisation (dask/dask#7036), so the restrictions
 are set where the graph arrives. They are loose: a worker that dies or pauses loses its
@@ -8,26 +8,23 @@ never a result.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from math import gcd, inf
-from typing import Any, NamedTuple
+from typing import Any
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 from tornado.ioloop import PeriodicCallback
 
-from ....typing import Cell
-from ...spec import Spec
-from ..graph import PANEL, PRODUCT, REDUCE, SCALING_STAGES
+from ..graph import PANEL, PRODUCT, PRODUCT_STAGES, SCALING_STAGES, SWEEP
 from .assignment import SUMS, is_restricted, place_product, stage_and_token
 from .grids import node_size
 from .input_homes import READER
-from .replicas import ReplicaCounts
 
 PLUGIN_NAME = "twom-placement"
 # States of tasks of an earlier graph that is computed again.
 _BEGUN = ("processing", "memory")
-# What the logs of workers say of tiles that are dropped.
-DROPPED = "twom-dropped"
+# What the logs of workers say of tiles that come before their task, and are dropped.
+COPIES = "twom-copies"
 # How often workers that run short are looked for, and the tasks of each of its threads
 # that a worker keeps: one that runs and one that follows.
 REBALANCE_SECONDS = 0.1
@@ -48,7 +45,8 @@ class PlacementPlugin(SchedulerPlugin):
         """Keep the scheduler: `transition` is not given it."""
         self.scheduler = scheduler
         self.placed: set[Any] = set()
-        self.replicas = ReplicaCounts()
+        # By a task: its worker, and the tiles that have to come there.
+        self.received: dict[Any, tuple[str, list[Any]]] = {}
         callback = PeriodicCallback(self.rebalance, 1000 * REBALANCE_SECONDS)
         scheduler.periodic_callbacks[PLUGIN_NAME] = callback
         scheduler.start_periodic_callbacks()
@@ -61,7 +59,7 @@ class PlacementPlugin(SchedulerPlugin):
         annotations: Mapping[str, Mapping[Any, str]] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Place and order the products among the tasks that have just arrived."""
+        """Place the products among the tasks that have just arrived."""
         for key, worker in (annotations or {}).get(READER, {}).items():
             # A worker may have gone since it was chosen.
             if key in scheduler.tasks and worker in scheduler.workers:
@@ -70,7 +68,7 @@ class PlacementPlugin(SchedulerPlugin):
         for key in tasks:
             stage, token = stage_and_token(key)
             if stage and key in scheduler.tasks:
-                if stage in (PRODUCT, PANEL, REDUCE):
+                if stage in PRODUCT_STAGES:
                     products[token].append(scheduler.tasks[key])
                 elif stage in SCALING_STAGES:
                     scaling[token].append(scheduler.tasks[key])
@@ -84,25 +82,30 @@ class PlacementPlugin(SchedulerPlugin):
                 self._place(states, slots)
             for token in scaling.keys() - products.keys():
                 self._place_look(scaling[token])
-        last = len(tasks)
         for token, states in products.items():
-            if any(sweep_of(states[0])):
-                self._order(states, scaling[token], last, len(tasks))
-                last += len(states)
+            # The first step of every worker may wait for what scales.
+            goes_along_k = any(stage_and_token(x.key)[0] == SWEEP for x in states)
+            for task in scaling[token] if goes_along_k else ():
+                if task.state not in _BEGUN:
+                    *before, place = task.priority
+                    task.priority = (*before, place - len(tasks))
 
     def _place(self, states: list[Any], slots: list[Any]) -> None:
         """Place a product."""
         node = node_size(ws.host for ws in slots)
         placed = place_product(states, [ws.address for ws in slots], node)
+        copies = defaultdict[str, set[Any]](set)
+        for worker, tiles in self.received.values():
+            copies[worker].update(tiles)
         for task, worker in placed.workers.items():
             self._restrict(task, worker)
         for task, tiles in placed.received.items():
             if task.state not in _BEGUN:
                 worker = placed.workers[task]
-                known = self.replicas.of(worker)
                 # A copy fetched for another product is not owned by this worker either.
+                known = copies[worker]
                 own = {*tiles, *(x for x in task.dependencies if x.key in known)}
-                self.replicas.watch(task.key, worker, [tile.key for tile in own])
+                self.received[task.key] = worker, [tile.key for tile in own]
 
     def _place_look(self, states: list[Any]) -> None:
         """Keep tasks that look at tiles of one worker there: tiles are large."""
@@ -119,20 +122,6 @@ class PlacementPlugin(SchedulerPlugin):
         task.loose_restrictions = True
         self.placed.add(task.key)
 
-    def _order(
-        self, states: list[Any], scaling: list[Any], last: int, count: int
-    ) -> None:
-        """Order the tasks of a product behind `last`; what scales comes before all."""
-        steps = []
-        for task in states:
-            stage, (i, j, *rest) = stage_and_token(task.key)[0], task.key[1:]
-            worker = next(iter(task.worker_restrictions or ("",)))
-            steps.append(Step(task, worker, stage, (i, j), rest[1] if rest else 0))
-        for place, task in enumerate(order_along_k(steps, sweep_of(states[0]))):
-            task.priority = (*task.priority[:-1], last + place)
-        for task in (x for x in scaling if x.state not in _BEGUN):
-            task.priority = (*task.priority[:-1], task.priority[-1] - count)
-
     def transition(
         self, key: Any, start: str, finish: str, *args: Any, **kwargs: Any
     ) -> None:
@@ -143,16 +132,18 @@ class PlacementPlugin(SchedulerPlugin):
         """
         if key not in self.placed:
             return
-        if finish == "memory":
-            worker, tiles = self.replicas.done(key)
-            if tiles:
+        if finish == "processing":
+            self._fetch_ahead(self.scheduler.tasks[key])
+        if finish in ("memory", "forgotten"):
+            worker, tiles = self.received.pop(key, ("", []))
+            # A worker may still run a task that is forgotten: the memory manager drops
+            # what it has received.
+            if tiles and finish == "memory":
                 # After the messages of this event, which may hand out a task with them.
                 loop = asyncio.get_running_loop()
-                loop.call_soon(self._drop_replicas, worker, tiles)
+                loop.call_soon(self._drop_copies, worker, tiles)
         if finish == "forgotten":
             self.placed.discard(key)
-            # A worker may still run it: the memory manager drops what it has received.
-            self.replicas.done(key)
         stealing = self.scheduler.extensions.get("stealing")
         if finish == "processing" and stealing is not None:
             task = self.scheduler.tasks[key]
@@ -160,7 +151,28 @@ class PlacementPlugin(SchedulerPlugin):
             for unknown in stealing.unknown_durations.values():
                 unknown.discard(task)
 
-    def _drop_replicas(self, worker: str, tiles: list[Any]) -> None:
+    def _fetch_ahead(self, task: Any) -> None:
+        """Have a worker fetch tiles for the next step of sweeps as it begins one.
+
+        dask would fetch them once that step is done, and have the worker wait for them.
+        """
+        if stage_and_token(task.key)[0] != SWEEP:
+            return
+        state, after = task.processing_on, [*task.dependents]
+        # The next sweep waits for a tile of this one.
+        tiles_of_c = (x for x in after if stage_and_token(x.key)[0] == PRODUCT)
+        after += [y for x in tiles_of_c for y in x.dependents]
+        for step in after:
+            worker, tiles = self.received.get(step.key, ("", []))
+            if worker != state.address or step.key[0] != task.key[0]:
+                continue
+            found = [self.scheduler.tasks.get(tile) for tile in tiles]
+            keys = [x.key for x in found if x and x.who_has and state not in x.who_has]
+            if keys:
+                fetch = self.scheduler.request_acquire_replicas
+                fetch(worker, keys, stimulus_id=COPIES)
+
+    def _drop_copies(self, worker: str, tiles: list[Any]) -> None:
         """Have a worker drop tiles that a product no longer needs there.
 
         Those that another task there needs stay: the worker would stop without them.
@@ -174,10 +186,13 @@ class PlacementPlugin(SchedulerPlugin):
             and task.who_has
             and state in task.who_has
             and len(task.who_has) > 1
-            and not any(waiter.processing_on is state for waiter in task.waiters or ())
+            and not any(
+                waiter.processing_on is state or waiter.worker_restrictions == {worker}
+                for waiter in task.waiters or ()
+            )
         ]
         if keys:
-            self.scheduler.request_remove_replicas(worker, keys, stimulus_id=DROPPED)
+            self.scheduler.request_remove_replicas(worker, keys, stimulus_id=COPIES)
 
     def remove_worker(self, scheduler: Any, worker: str, **kwargs: Any) -> None:
         """Lift the restrictions of tasks that were placed on a worker that has gone.
@@ -260,69 +275,26 @@ class PlacementPlugin(SchedulerPlugin):
                 x
                 for x in tasks
                 if x.key in self.placed
-                and stage_and_token(x.key)[0] in (PRODUCT, PANEL)
+                and stage_and_token(x.key)[0] in (PRODUCT, PANEL, SWEEP)
                 and not any(stage_and_token(y.key)[0] in SUMS for y in x.dependencies)
             )
         return sorted(movable, key=lambda x: x.priority)
 
     def _list_chain(self, task: Any) -> list[Any]:
-        """List a task and those that continue it, on the same worker, to its tile."""
-        chain = [task]
+        """List a task and those that continue it, on the same worker, to its tiles."""
+        chain, stage, token = [task], *stage_and_token(task.key)
         for own in chain:
             chain += [
                 x
                 for x in own.dependents
                 if x.key in self.placed
                 and x.worker_restrictions == task.worker_restrictions
-                and stage_and_token(x.key)[1] == stage_and_token(task.key)[1] != ""
-                and {*x.key[1:3]} == {*task.key[1:3]}
+                and stage_and_token(x.key)[1] == token != ""
+                # Not the sweep that waits for this one.
+                and (
+                    {*x.key[1:3]} == {*task.key[1:3]}
+                    or (stage == SWEEP != stage_and_token(x.key)[0])
+                )
                 and x not in chain
             ]
         return chain
-
-
-class Step(NamedTuple):
-    """A task of a product: its worker, its tile of C, and its panel along k."""
-
-    task: Any
-    worker: str
-    stage: str
-    cell: Cell
-    first: int  # tile along k of a panel; 0 of other stages
-
-
-def sweep_of(task: Any) -> tuple[int, int]:
-    """Return the sweep of a task's product; (0, 0) if their order is left to dask."""
-    given = getattr(task.run_spec, "args", ())
-    # While the data decide about moduli, only the rows of tiles know their spec.
-    given = (*given, *(y for x in given for y in getattr(x, "args", ())))
-    return next((x.sweep for x in given if isinstance(x, Spec)), (0, 0))
-
-
-def order_along_k(steps: Iterable[Step], sweep: tuple[int, int]) -> list[Any]:
-    """Order the tasks of a product.
-
-    Examples
-    --------
-    >>> steps = [Step((i, k), "w", PANEL, (i, 0), k) for i in range(3) for k in (0, 1)]
-    >>> order_along_k(steps, (2, 1))
-    [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (2, 1)]
-    """
-    steps = [*steps]
-    held: dict[str, tuple[set[int], set[int]]] = defaultdict(lambda: (set(), set()))
-    for step in steps:
-        for own, index in zip(held[step.worker], step.cell, strict=True):
-            own.add(index)
-    places = {
-        worker: [{x: n for n, x in enumerate(sorted(own))} for own in both]
-        for worker, both in held.items()
-    }
-
-    def rank(step: Step) -> tuple[Any, ...]:
-        at = [own[x] for own, x in zip(places[step.worker], step.cell, strict=True)]
-        own_sweep = tuple(x // size for x, size in zip(at, sweep, strict=True))
-        # Panels, sums of parts, tiles of C.
-        late = 0 if step.stage == PANEL else 2 if step.stage == PRODUCT else 1
-        return own_sweep, late, step.first, at
-
-    return [step.task for step in sorted(steps, key=rank)]
