@@ -88,7 +88,7 @@ def test_names_follow_from_what_defines_the_product():
     assert len({name, *others}) == 6
 
 
-@cases(("cores", "figures"), [(2, (168, 203, 55, 120)), (16, (352, 387, 104, 204))])
+@cases(("cores", "figures"), [(2, (93, 123, 55, 120)), (16, (196, 229, 83, 168))])
 def test_tasks_of_a_slice_are_those_of_the_docs(cores, figures):
     """In docs/scaling-out.md: it looks at everything unless moduli are given."""
     a, b = (da.random.random((600, 600), chunks=100) for _ in range(2))
