@@ -41,8 +41,7 @@ class Plan:
     bytes_moved : int
         Bytes that move between workers if each input tile starts on a worker that needs
         it: the volume of a 2-D SUMMA, or of a triangle's placement. Entries travel, not
-        planes, which for 16 moduli take twice the bytes of complex128: encoding an
-        entry again took 16 ps on an H200, and sending it takes 36 at 450 GB/s.
+        planes, which take twice the bytes for 16 moduli.
     bytes_between_hosts : int
         Those of them that come to another machine, if they go on there to its workers.
     idle_workers : int
@@ -328,7 +327,12 @@ class Plan:
         return f"{peak}; {least} if tiles of C leave as they are made"
 
     def describe_reads(self) -> str:
-        """Say how often tasks read, or make, the inputs that they multiply."""
+        """Say how often tasks read, or make, the inputs that they multiply.
+
+        Returns
+        -------
+        str
+        """
         (mt, nt, _), triangle = self.tiles, self.spec.routine.triangle
         times = f"{nt} times" if triangle or mt == nt else f"A {nt} times, B {mt} times"
         times = "once" if mt == nt == 1 else times
