@@ -33,23 +33,12 @@ def count_operations(m: int, n: int, k: int, dtype: Any, routine: str = "gemm") 
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a job.
+    """The progress of a job; an update counts the tiles of one triangle."""
 
-    Attributes
-    ----------
-    done, tiles : int
-        Tiles computed and written so far, by this run or one that it continues, and
-        all tiles; an update counts those of one triangle.
-    operations : int
-        Effective floating-point operations of the tiles that this run has done.
-    seconds : float
-        Since the first product was submitted, after the look at the inputs.
-    """
-
-    done: int
+    done: int  # tiles written so far, by this run or one that it continues
     tiles: int
-    operations: int
-    seconds: float
+    operations: int  # effective floating-point operations of this run's tiles
+    seconds: float  # since the first product began, after the look at the inputs
 
     @property
     def gflops(self) -> float:
@@ -174,9 +163,7 @@ class Status:
 
     path: str  # the output
     state: str  # "finished", "running" or "stopped"
-    done: int = (
-        0  # tiles on disk, of `tiles` in all; both 0 once the output is finished
-    )
+    done: int = 0  # tiles on disk, of `tiles` in all; both 0 once it is finished
     tiles: int = 0
     host: str = ""
     phase: str = ""

@@ -13,20 +13,3 @@ from .planner import check_fit, make_plan, share_look
 from .record import Plan
 from .tiling import Layout, lay_out
 from .waves import Wave
-
-__all__ = [
-    "LARGEST_TILE",
-    "SMALLEST_TILE",
-    "TILES_PER_WORKER",
-    "Cluster",
-    "Layout",
-    "Plan",
-    "Wave",
-    "check_fit",
-    "cut_evenly",
-    "find_chunks",
-    "lay_out",
-    "make_plan",
-    "share_look",
-    "tile_sizes",
-]

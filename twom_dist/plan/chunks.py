@@ -195,8 +195,6 @@ def _align(tile: int, chunk: int, largest: int) -> int:
 
     Of a larger chunk it takes an even part, so that no tile has parts of two.
 
-    Examples
-    --------
     >>> _align(1000, 256, 1024), _align(1000, 300, 1024), _align(512, 1000, 512)
     (1024, 900, 500)
     """
@@ -212,8 +210,6 @@ def _align(tile: int, chunk: int, largest: int) -> int:
 def count_chunk_reads(length: int, tile: int, chunk: int) -> float:
     """Return the tiles that have a part of a chunk, on average, along a dimension.
 
-    Examples
-    --------
     >>> count_chunk_reads(4000, 500, 1000), count_chunk_reads(4000, 512, 1000)
     (2.0, 2.75)
     """

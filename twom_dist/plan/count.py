@@ -131,8 +131,6 @@ class _Counting:
 def _representatives(sizes: Chunks) -> list[tuple[int, int]]:
     """List representative rows of tiles, each with the number of rows it stands for.
 
-    Examples
-    --------
     >>> _representatives((4, 4, 4, 2))
     [(0, 2), (1, 1), (3, 1)]
     """
@@ -150,8 +148,6 @@ def _representatives(sizes: Chunks) -> list[tuple[int, int]]:
 def _kinds(grid: Grid, triangle: bool, uplo: str) -> list[tuple[Cell, int]]:
     """List representative cells, each with the number of cells it stands for.
 
-    Examples
-    --------
     >>> _kinds(Grid((4, 4), (4, 4), (1,), ()), True, "full")
     [((0, 0), 2), ((1, 0), 1)]
     """

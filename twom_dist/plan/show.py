@@ -15,8 +15,6 @@ _UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 def as_text(rows: Rows) -> str:
     """Align the cells of rows, one row a line.
 
-    Examples
-    --------
     >>> print(as_text([("method", "2m"), ("tasks", "12")]))
     method  2m
     tasks   12
@@ -33,8 +31,6 @@ def as_text(rows: Rows) -> str:
 def name_count(number: int, noun: str, several: str = "") -> str:
     """Name a number of things; `several`: the plural, unless it just adds an s.
 
-    Examples
-    --------
     >>> name_count(1, "task"), name_count(2, "task")
     ('1 task', '2 tasks')
     >>> name_count(2, "modulus", "moduli")
@@ -52,8 +48,6 @@ def round_up(x: float, digits: int) -> float:
 def show_seconds(seconds: float) -> str:
     """Show a time by its largest unit and the next smaller one.
 
-    Examples
-    --------
     >>> show_seconds(59.4), show_seconds(602), show_seconds(100_000)
     ('59s', '10m 2s', '1d 3h')
     """
@@ -68,8 +62,6 @@ def show_seconds(seconds: float) -> str:
 def as_html(title: str, rows: Rows) -> str:
     """Make a table of rows whose first cells are headings; all text is escaped.
 
-    Examples
-    --------
     >>> "<td" in as_html("Plan", [("tasks", "<12>")])
     True
     """

@@ -34,8 +34,6 @@ class Sweep(NamedTuple):
 def tiles_of_panel(mb: int, nb: int, kb: int) -> int:
     """Return the tiles along k that make a task long enough.
 
-    Examples
-    --------
     >>> tiles_of_panel(8192, 8192, 8192), tiles_of_panel(4096, 4096, 4096)
     (1, 4)
     """
@@ -73,8 +71,6 @@ def cut_sweeps(
 
     None where no chain along k has two panels to go by.
 
-    Examples
-    --------
     >>> from ..tiles.routine import ROUTINES
     >>> grid = Grid((1,) * 2, (1,) * 4, (1, 1), cut_inner(2, 1, 1, 1))
     >>> spec = Spec(ROUTINES["gemm"], "c16", 2, "2m", ())

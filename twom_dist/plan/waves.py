@@ -49,8 +49,6 @@ def cut_triangle(count: int, width: int, *, upper: bool) -> Iterator[Wave]:
     A tile (i, j) needs rows i and j: squares on the diagonal are `width` wide, and
     rectangles beside it half as wide and half as high.
 
-    Examples
-    --------
     >>> [wave.size for wave in cut_triangle(5, 4, upper=False)]
     [10, 1, 2, 2]
     """

@@ -114,10 +114,7 @@ def _read_limit(limit: MemoryLimit, memory_bytes: int) -> int | None:
 class RunningCluster:
     """Worker processes on this machine, which run until they are closed.
 
-    Attributes
-    ----------
-    client : distributed.Client
-        The current client, which a ``with`` block receives.
+    `client`: the current client, which a ``with`` block receives.
     """
 
     def __init__(self, client: Any, running: ExitStack, dashboard: bool) -> None:

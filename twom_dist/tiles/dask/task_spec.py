@@ -18,5 +18,3 @@ except ImportError:  # dask before 2026 has them under a private name
         TaskRef,
         convert_legacy_graph,
     )
-
-__all__ = ["Alias", "DataNode", "List", "Task", "TaskRef", "convert_legacy_graph"]

@@ -55,8 +55,6 @@ class BlockDesign:
 def bits(mask: int) -> Iterator[int]:
     """Yield the positions of the ones of an integer.
 
-    Examples
-    --------
     >>> list(bits(0b10110))
     [1, 2, 4]
     """
@@ -98,8 +96,6 @@ def plane_design(blocks: int) -> BlockDesign | None:
     shifts of a perfect difference set. The affine plane is what is left without one
     line and its points. Any two points share exactly one line.
 
-    Examples
-    --------
     >>> [held.bit_count() for held in plane_design(6).blocks]
     [2, 2, 2, 2, 2, 2]
     >>> plane_design(5) is None

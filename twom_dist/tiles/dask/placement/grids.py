@@ -65,8 +65,6 @@ class WorkerGrid:
 def worker_grids(workers: int) -> list[WorkerGrid]:
     """List every pr x pc = workers.
 
-    Examples
-    --------
     >>> [(g.pr, g.pc) for g in worker_grids(4)]
     [(1, 4), (2, 2), (4, 1)]
     """
@@ -77,8 +75,6 @@ def worker_grids(workers: int) -> list[WorkerGrid]:
 def node_size(hosts: Iterable[str]) -> int:
     """Return the slots of a node, of which each host has some; 0: all are on one host.
 
-    Examples
-    --------
     >>> node_size("aaaaaabbb"), node_size("aaa")
     (3, 0)
     """
@@ -89,8 +85,6 @@ def node_size(hosts: Iterable[str]) -> int:
 def layer_slots(workers: int, layers: int, node: int) -> int:
     """Return the slots of a layer of workers: whole nodes, or a share of one.
 
-    Examples
-    --------
     >>> layer_slots(128, 3, 8), layer_slots(16, 5, 8), layer_slots(16, 5, 0)
     (40, 2, 3)
     """
@@ -106,8 +100,6 @@ def with_nodes(grid: WorkerGrid, size: int, slots: int, mt: int, nt: int) -> Wor
     `size`: 0 if there is one node. `slots`: those of a layer, some of which may be left
     out. A grid whose blocks would need more of them is returned as it is.
 
-    Examples
-    --------
     >>> with_nodes(WorkerGrid(4, 4), 8, 16, 8, 8)
     WorkerGrid(pr=4, pc=4, r=2, c=4)
     """
@@ -126,8 +118,6 @@ def balanced_grids(workers: int, mt: int, nt: int) -> list[WorkerGrid]:
 
     No slot needs more inputs than in the best of the grids that use all workers.
 
-    Examples
-    --------
     >>> [(g.pr, g.pc) for g in balanced_grids(7, 6, 6)]  # 7 = 1 x 7 alone
     [(1, 6), (2, 3), (3, 2), (6, 1)]
     """

@@ -92,8 +92,6 @@ def triangle_map(count: int, workers: int, node: int = 0) -> TriangleMap:
 
     `node`: so many slots in a row share a host; 0: all of them.
 
-    Examples
-    --------
     >>> found = triangle_map(8, 6)
     >>> len(found.rows_of(0)), found.slot(7, 2) == found.slot(2, 7)
     (4, True)
@@ -135,8 +133,6 @@ def place_triangle(count: int, workers: int, node: int = 0) -> dict[Cell, int]:
     fullest no more rows, than on the best cyclic grid; with nodes of few rows, the
     fullest has more, and the busiest little.
 
-    Notes
-    -----
     Lines of planes serve c (c + 1) and c (c + 1) + 1 workers, c a prime power up to 13.
     Cost: up to 64 greedy designs, 8 of them filled with the cells of up to 64 rows;
     beyond, a few operations for each cell. Measured on one core of an x86 server: 0.2 s
