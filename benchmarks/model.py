@@ -2,8 +2,9 @@
 
 The tasks of a worker run one after another at the rates of its machine. Each worker has
 its own link. Tiles move while others are worked on, except the inputs of the first
-task. Meanwhile one scheduler handles one task after another. The model omits files,
-waves, the overhead of a task on its worker, and shared links.
+task. Meanwhile one scheduler handles one task after another. With ``--node 8`` so many
+workers share a machine, into which ``--network`` brings what moves between machines.
+The model omits files, waves, the overhead of a task on its worker, and shared links.
 
     python benchmarks/model.py --machine h200 --size 131072 --tile 8192 --link 5e10
     python benchmarks/model.py --fits
@@ -12,7 +13,7 @@ waves, the overhead of a task on its worker, and shared links.
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, inf
 
 import dask
 import numpy as np
@@ -22,6 +23,7 @@ from benchmarks.harness import parse
 from twom_dist.errors import MemoryLimitError
 from twom_dist.moduli import residue_system
 from twom_dist.plan import Plan
+from twom_dist.run.sources import plan_inputs
 from twom_dist.tiles.dask.placement.triangle import triangle_map
 
 # Between two processes of one machine, for arrays of 64 MiB through dask's TCP.
@@ -158,7 +160,10 @@ def part_of_triangle(plan: Plan) -> Part:
 
 
 def predict(
-    plan: Plan, machine: Machine, link: float = LINK_BYTES_PER_SECOND
+    plan: Plan,
+    machine: Machine,
+    link: float = LINK_BYTES_PER_SECOND,
+    network: float = inf,
 ) -> Prediction:
     """Predict a plan with int8 products whose inputs lie on the workers.
 
@@ -184,6 +189,9 @@ def predict(
     products, passes = ideal * part.share, pass_bytes / machine.pass_bytes_per_second
     moving = itemsize * part.received / link
     first = min(moving, itemsize * part.first / link)
+    if plan.cluster.node:
+        nodes = plan.n_workers // plan.cluster.node
+        moving = max(moving, plan.bytes_between_hosts / nodes / network)
     return Prediction(
         ideal,
         products,
@@ -193,11 +201,13 @@ def predict(
     )
 
 
-def make_plan(routine: str, n: int, tile: int, workers: int, machine: Machine) -> Plan:
+def make_plan(
+    routine: str, n: int, tile: int, workers: int, machine: Machine, node: int = 0
+) -> Plan:
     """Plan a square complex128 product or update whose inputs lie on the workers."""
     operands = [(n, n)] * (1 if routine in ("herk", "syrk") else 2)
     with dask.config.set({"twom-dist.inputs": "hold"}):
-        return td.plan(
+        alone = td.plan(
             getattr(td, routine),
             *operands,
             chunks=tile,
@@ -205,13 +215,18 @@ def make_plan(routine: str, n: int, tile: int, workers: int, machine: Machine) -
             memory_limit=machine.memory_limit,
             engine=machine.engine,
         )
+        if workers <= node or not node:
+            return alone
+        spec, grid = alone.spec, alone.grid
+        cluster = replace(alone.cluster, node=node)
+        return plan_inputs(spec, (grid.m, grid.n, grid.k), cluster, lambda: False)
 
 
 def fitting(
-    routine: str, n: int, tile: int, workers: int, machine: Machine
+    routine: str, n: int, tile: int, workers: int, machine: Machine, node: int = 0
 ) -> Plan | None:
     try:
-        plan = make_plan(routine, n, tile, workers, machine)
+        plan = make_plan(routine, n, tile, workers, machine, node)
     except MemoryLimitError:
         return None
     return plan if plan.fits(leaving=False) else None
@@ -224,11 +239,11 @@ def show_table(args: Namespace) -> None:
     print("workers  seconds  efficiency  GiB a worker  dominant")
     for workers in args.n_workers:
         given = args.routine, args.size, args.tile, workers
-        plan = fitting(*given, machine)
+        plan = fitting(*given, machine, args.node)
         if plan is None:
             print(f"{workers:>7}  does not fit")
             continue
-        found = predict(plan, machine, args.link)
+        found = predict(plan, machine, args.link, args.network)
         used = found.ideal / (workers * found.seconds)
         print(
             f"{workers:>7}  {found.seconds:>7.3g}  {used:>10.1%}  "
@@ -262,6 +277,8 @@ def main(given: Sequence[str] | None = None) -> None:
         n_workers=[1, 8, 64, 512],
         machine="cpu",
         link=LINK_BYTES_PER_SECOND,
+        node=0,
+        network=5e10,
         fits=False,
     )
     (show_fits if args.fits else show_table)(args)
