@@ -18,21 +18,17 @@ TILES_PER_WORKER = 4
 # Side of a tile on a GPU: a task takes some 35 ms for k = 32768 at the 127 TF/s that
 # tiles of 4096 reach on an H200 (benchmarks/results/gpu.jsonl); dask spends 1 on it.
 DEVICE_TILE = 4096
-# Smaller tiles make tasks too short for dask's overhead on each.
-SMALLEST_TILE = 256
-# Most tiles of all matrices, if they are smaller than those that are chosen: dask's
-# scheduler takes 12 minutes for so many tasks
-# (benchmarks/results/scheduler-cpu-zen4.jsonl).
+SMALLEST_TILE = 256  # smaller tiles make tasks too short for dask's overhead on each
+# Most tiles of all matrices, if they are smaller than those that are chosen: of dask's
+# scheduler 12 minutes (benchmarks/results/scheduler-cpu-zen4.jsonl).
 MANY_TILES = 2**20
-# Most tiles of those that are chosen: a week of dask's scheduler.
-_MOST_TILES = 2**30
-# Longest side of a chunk that is made a tile where memory permits.
-LONGEST_CHUNK = 4 * LARGEST_TILE
-# Parts of a chunk that are tried, one after the other, for an even one.
-_MOST_PARTS = 10_000
+_MOST_TILES = 2**30  # of those that are chosen: a week of dask's scheduler
+LONGEST_CHUNK = 4 * LARGEST_TILE  # longest side of a chunk that may become a tile
+_MOST_PARTS = 10_000  # of a chunk that are tried, one after the other, for an even one
 
 Shape = tuple[int, int, int]
 _NUMBERS = {2: "two", 3: "three"}
+_EACH_TAKES = ", and dask takes some 0.7 ms for each"
 
 
 def choose_tile(count_cells: Callable[[int], int], k: int, workers: int) -> int:
@@ -66,12 +62,9 @@ def tile_sizes(
         chunks = (chunks,) * len(sizes)
     if not isinstance(chunks, Sequence) or len(chunks) != len(sizes):
         *names, last = sizes
-        raise PlanError(
-            f"chunks={chunks!r} is neither a tile size nor {_NUMBERS[len(sizes)]} of "
-            f"them, for {', '.join(names)} and {last}",
-            "",
-            "chunks",
-        )
+        wanted = f"{_NUMBERS[len(sizes)]} of them, for {', '.join(names)} and {last}"
+        problem = f"chunks={chunks!r} is neither a tile size nor {wanted}"
+        raise PlanError(problem, "", "chunks")
     return [_expand(c, s) for c, s in zip(chunks, sizes.values(), strict=True)]
 
 
@@ -112,12 +105,8 @@ def check_shape(shape: Shape) -> None:
     for length in shape:
         cut_evenly(length, LARGEST_TILE)
     if (count := _count_all(shape, LARGEST_TILE)) > _MOST_TILES:
-        raise PlanError(
-            f"the matrices have {count:,} tiles of {LARGEST_TILE}, and dask takes some "
-            "0.7 ms for each",
-            "Multiply smaller parts of them",
-            "many-tiles",
-        )
+        problem = f"the matrices have {count:,} tiles of {LARGEST_TILE}{_EACH_TAKES}"
+        raise PlanError(problem, "Multiply smaller parts of them", "many-tiles")
 
 
 def _count_all(shape: Shape, tile: int) -> int:
@@ -132,12 +121,9 @@ def check_tile(tile: Any, shape: Shape) -> int:
         raise PlanError(f"chunks={tile!r} is not a positive integer", "", "tile")
     count = _count_all(shape, side)
     if side < SMALLEST_TILE and count > MANY_TILES:
-        raise PlanError(
-            f"chunks={side} cuts the matrices into {count:,} tiles, and dask takes "
-            "some 0.7 ms for each",
-            f"Use tiles of {SMALLEST_TILE}, or leave chunks out",
-            "many-tiles",
-        )
+        problem = f"chunks={side} cuts the matrices into {count:,} tiles{_EACH_TAKES}"
+        remedy = f"Use tiles of {SMALLEST_TILE}, or leave chunks out"
+        raise PlanError(problem, remedy, "many-tiles")
     return side
 
 
@@ -146,9 +132,8 @@ def list_tile_shapes(
 ) -> list[Shape]:
     """List the even shapes (mb, nb, kb) of tiles that are tried, the largest first.
 
-    A tile that can hold a whole chunk of a file cuts none: a chunk is read whole for
-    every tile that has a part of it. `square`: mb = nb, for an update, whose triangle
-    no grid of workers shares evenly.
+    A tile that can hold a whole chunk of a file cuts none: each tile with a part of it
+    reads it whole. `square`: mb = nb, for an update, which no grid shares evenly.
     """
     grid = min(worker_grids(cluster.workers), key=lambda g: abs(g.pr - g.pc))
     slots = (1, 1, 1) if square else (grid.pr, grid.pc, 1)
@@ -193,7 +178,7 @@ def find_chunks(spec: Spec, a: Any, b: Any) -> Shape:
 def _align(tile: int, chunk: int, largest: int) -> int:
     """Round a tile up to a multiple of a chunk, or down, if one fits.
 
-    Of a larger chunk it takes an even part, so that no tile has parts of two.
+    Of a larger chunk it takes an even part: no tile has parts of two.
 
     >>> _align(1000, 256, 1024), _align(1000, 300, 1024), _align(512, 1000, 512)
     (1024, 900, 500)

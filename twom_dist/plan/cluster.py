@@ -9,8 +9,7 @@ from ..errors import PlanError
 from ..kernels.limits import CACHE_BYTES
 from ..typing import as_integer
 
-# Tasks of a worker that share its GPU: one launches, or reads, while another waits.
-DEVICE_THREADS = 2
+DEVICE_THREADS = 2  # on a worker's GPU: one launches, or reads, while another waits
 
 # No cluster has more; figures beyond would overflow a float.
 _MOST = 2**20
@@ -23,28 +22,23 @@ PAUSE, SPILL, TARGET = 0.8, 0.7, 0.6
 # Share of a worker's limit for the process and the tiles of a product of dask arrays:
 # above it dask pauses the worker. Without workers the rest of a machine is for others.
 PRODUCT_SHARE = PAUSE
-# Share of a small machine that tiles get at least: the process is there already.
-_LEAST_SHARE = 1 / 8
+_LEAST_SHARE = 1 / 8  # of a small machine, for tiles: the process is there already
 # Share of a device's free memory, or of its pool: CuPy's pool rounds allocations up,
 # and there are gaps between blocks. By reasoning; not measured.
 DEVICE_SHARE = 0.8
-# Share of a pool that outputs of tasks take at most: plans take the share above, of
-# which the inside of tasks has at least a tenth.
+# Share of a pool for outputs of tasks: their inside has a tenth of the share above.
 OUTPUT_SHARE = 0.72
-# All waves but the smallest possible one keep to this share; the smallest may use
-# memory at which dask starts to spill.
+# Waves keep to this share, except the smallest possible one, for which dask may spill.
 WAVE_SHARE = 0.9
 # Share of the bytes for tiles that encoded tiles kept for reuse may take, and that the
 # input tiles of concurrent tasks may. Both give way to tiles that must be held.
 CACHE_SHARE = 0.3125
-# Input tiles that a task may hold if the setting does not say.
-PANEL_BYTES = 2**31
+PANEL_BYTES = 2**31  # input tiles that a task may hold if the setting does not say
 # A worker of CPython 3.11 on x86-64 that has loaded NumPy, Numba, ONNX Runtime, zarr
 # and h5py and computed a small product takes 258 MiB; in the middle of a short job, up
 # to 265 in addition to the planned tiles. In one of 484 waves, in eight minutes, it
 # grew to 315 (benchmarks/results/out-of-core-cpu-zen4.jsonl, planned with 280). Just
-# installed, with more of the libraries' files in memory, it takes 298, and 337 while it
-# compiles kernels.
+# installed, with more of the libraries' files in memory, it takes 298; compiling, 337.
 INTERPRETER_BYTES = 352 * 2**20
 
 _MIB = 2**20
@@ -54,16 +48,13 @@ _MIB = 2**20
 class MemoryBudget:
     """Budget that the memory of one worker leaves for a product.
 
-    It is for a product of dask arrays on workers, or without them on this machine, for
-    a job on files, or for any of these on GPUs.
+    `kind`: of dask arrays on workers, or on this machine; of files; of any on GPUs.
     """
 
-    # Bytes of the worker, or free bytes of its device; None means unlimited.
-    limit: int | None = None
+    limit: int | None = None  # of the worker, or free on its device; None: unlimited
     kind: Literal["product", "machine", "job", "device"] = "product"
     taken_bytes: int = INTERPRETER_BYTES  # by a worker's process, besides its tiles
-    # Share of the limit at which a worker of a job starts no further task.
-    pause: float = PAUSE
+    pause: float = PAUSE  # share at which a worker of a job starts no further task
     stretched: bool = False  # for the smallest possible wave of a job
 
     @property
@@ -124,8 +115,7 @@ class Cluster:
     workers: int = 1
     threads: int = 1  # tasks that run at once on each
     memory: MemoryBudget = field(default_factory=MemoryBudget)  # of each
-    # Workers that share a host, as `node_size` counts them; 0: all do.
-    node: int = 0
+    node: int = 0  # workers that share a host, by `node_size`; 0: all do
 
     def __post_init__(self) -> None:
         # A frozen dataclass can only be changed this way.
@@ -141,7 +131,6 @@ def _read(name: str, value: Any, most: int) -> int:
     """Return a count as an int, or refuse it under the name that plans use for it."""
     count = as_integer(value)
     if count is None or not 1 <= count <= most:
-        raise PlanError(
-            f"{name}={value!r} is not an integer from 1 to {most}", "", "cluster"
-        )
+        problem = f"{name}={value!r} is not an integer from 1 to {most}"
+        raise PlanError(problem, "", "cluster")
     return count

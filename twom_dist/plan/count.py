@@ -1,7 +1,6 @@
 """Tasks and int8 products of a product, counted by a run of the program.
 
-One row or cell stands for all of its size, so that planning thousands of tiles takes as
-long as planning a few.
+One row or cell stands for all of its size: thousands of tiles take as long as a few.
 """
 
 from collections import Counter, defaultdict
@@ -29,10 +28,9 @@ class Counts(NamedTuple):
 
 
 def count(grid: Grid, spec: Spec, job: bool, streams: bool) -> Counts:
-    """Count tasks and products.
+    """Count tasks and products; `job` and `streams` are those of `Plan`.
 
-    `job`: whether tasks write their tiles, mirrored ones as well; `streams`: whether
-    tasks make the inputs again, which are fingerprinted unless they are files.
+    Inputs that tasks make again are fingerprinted unless they are files.
     """
     ex = _Counting(grid, spec, job, checked=streams and not job)
     program.product(ex, spec)
@@ -51,8 +49,7 @@ class _Counting:
             lines = grid.nt if spec.same_operand else grid.mt + grid.nt
             unseen = spec.native or spec.exact
             self.tasks = lines * len(grid.panels if unseen else grid.strips * 2)
-        # Number of instances for which the program's current line stands.
-        self._weight = 1
+        self._weight = 1  # instances for which the program's current line stands
 
     def _each(self, items: Iterable[tuple[Any, int]]) -> Iterator[Any]:
         outside = self._weight

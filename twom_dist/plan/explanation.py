@@ -33,9 +33,8 @@ class Explanation:
         Bound on ``|C - C_exact|_ij`` for alpha = 1, beta = 0, without under- and
         overflow, relative to `relative_to`; 0 for an exact product in doubles.
     relative_to : str
-        ``"(|A| |B|)_ij"`` or ``"||a_i|| ||b_j||"``, with a factor between both if there
-        is a diagonal; with equilibration, the norms of the equilibrated matrices. Of an
-        exact product ``"|C|_ij"``.
+        ``"(|A| |B|)_ij"`` or ``"||a_i|| ||b_j||"``, of the equilibrated matrices, with
+        a factor between both if there is a diagonal; of exact products ``"|C|_ij"``.
     rho : float
         Bound of ``||a_i|| ||b_j|| / (|A| |B|)_ij`` for all pairs of rows of op(A) and
         columns of op(B) that meet; 0 if the matrices have not been examined.
@@ -170,7 +169,7 @@ def _range(exponents: Any) -> tuple[int, int]:
 def explain_spec(spec: Spec, data_driven: bool, asked: str) -> Explanation:
     """Explain what a spec says, before anybody has looked at the matrices.
 
-    `data_driven`: whether these choose the moduli; `asked`: names what was asked for.
+    `data_driven`: whether these choose the moduli.
     """
     system = None if spec.native else spec.system
     bound, relative_to = bound_error(spec, data_driven)
@@ -194,8 +193,7 @@ def explain_spec(spec: Spec, data_driven: bool, asked: str) -> Explanation:
     )
 
 
-# What errors of exact products are relative to.
-_EXACT = "|C|_ij"
+_EXACT = "|C|_ij"  # what errors of exact products are relative to
 
 
 class ErrorBound(NamedTuple):

@@ -15,9 +15,7 @@ from .sweeps import Sweep
 
 Placement = WorkerGrid | TriangleMap
 
-# Panels of a sweep whose tiles are on a worker: they are fetched while those of the
-# panel before are multiplied.
-PANELS_THERE = 2
+PANELS_THERE = 2  # of a sweep on a worker: one is fetched while another is multiplied
 
 
 @dataclass(frozen=True)
@@ -53,12 +51,11 @@ class Share:
 def _triangle_shares(grid: Grid, spec: Spec, placement: TriangleMap) -> Iterable[Share]:
     """List the shares of a triangle.
 
-    A mirrored tile counts where the tile lies that it mirrors: that tile is the only
-    input of its task, so dask runs the task there. Tiles of zeros do not count: nothing
-    touches their pages.
+    A mirrored tile counts where its task runs: where the other lies. Tiles of zeros do
+    not count: nothing touches their pages.
     """
     period = placement.period
-    # For the rows that are placed alike, the sums of their sizes and of the squares.
+    # Of the rows that are placed alike.
     sums = [sum(grid.n[row::period]) for row in range(period)]
     squares = [sum(n * n for n in grid.n[row::period]) for row in range(period)]
     computed: Counter[int] = Counter()
@@ -93,10 +90,9 @@ def predict_memory(
     """Predict the bytes on the fullest worker while it runs `threads` tasks at once.
 
     `cache_bytes`: bytes of encoded tiles that it may keep; `job`: whether tasks write
-    their tiles, and make no others of an update's other triangle; `streams`: whether
-    tasks read tiles as they multiply them, so that no other inputs are held; `sweep`:
-    cells that are multiplied side by side along k, so that tiles of other workers are
-    dropped after each panel.
+    tiles, and make none of an update's other triangle; `streams`: whether they read
+    tiles as they multiply, and no other inputs are held; `sweep`: cells that go along k
+    side by side, so that tiles of other workers are dropped after each panel.
     """
     if isinstance(placement, TriangleMap):
         shares = [*_triangle_shares(grid, spec, placement)]

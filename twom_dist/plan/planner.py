@@ -22,9 +22,8 @@ from .split import Split, choose_splits, needed_rows
 from .sweeps import cut_sweeps, list_sweeps, planes_bytes, tiles_of_panel
 
 # Encoded tiles that a CPU worker of limited memory keeps, as a share of its inputs and
-# results. With all of them 3000 x 1500 times 1500 x 3000 in tiles of 500 took 1.8 times
-# the memory of ``@`` on two workers, and with these 1.4 times, in the same time
-# (benchmarks/results/tall-cpu-xeon.jsonl).
+# results: 3000 x 1500 times 1500 x 3000 in tiles of 500 took 1.4 times the memory of @,
+# with all of them 1.8, in the same time (benchmarks/results/tall-cpu-xeon.jsonl).
 KEPT_SHARE = 0.6
 
 
@@ -40,9 +39,7 @@ def make_plan(
     """Plan a product of known tiles: as it fits, else as it takes least memory.
 
     `chunks`: sizes of the tiles along m, n and k, equal along m and n for updates;
-    `job`: whether tasks write tiles to files, mirrored ones as well; `streams`: whether
-    tasks read the inputs themselves, tile by tile; `leaving`: whether tiles of C leave
-    as they are made.
+    `job`, `streams`: as in `Plan`; `leaving`: whether tiles of C leave once made.
     """
     plans = []
     for split in choose_splits(spec, chunks, cluster, streams=streams):
@@ -214,8 +211,7 @@ def _fit_memory(
 ) -> _Fitted:
     """Predict the bytes on the fullest worker, and those of encoded tiles it keeps.
 
-    Encoded tiles take only memory that is free otherwise, and at most `most`: they can
-    be made again.
+    Encoded tiles, which can be made again, take at most `most` of what is free then.
     """
     usable, memory = cluster.memory.tile_bytes, predict(most)
 
@@ -265,11 +261,9 @@ def check_fit(plan: Plan, *, leaving: bool = False) -> Plan:
     )
     least = budget.least_limit(memory.total) // 2**20
     on_machine = budget.kind == "machine"
-    ways = [
-        f"{'Take a machine of' if on_machine else 'Give each'} at least {least} MiB"
-    ]
-    # Smaller tiles leave what a product of dask arrays holds as it is; all else shrinks
-    # with their sides at least.
+    who = "Take a machine of" if on_machine else "Give each"
+    ways = [f"{who} at least {least} MiB"]
+    # What a product of dask arrays holds stays; all else shrinks with the tiles' sides.
     held = 0 if plan.streams or plan.job else memory.inputs
     held += 0 if leaving or plan.job else memory.outputs
     side = max(plan.tile_shape)

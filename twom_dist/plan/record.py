@@ -55,11 +55,9 @@ class Plan:
     cramped : bool
         Whether encoded tiles get less memory than they would like.
     stack : tuple of int
-        Axes in front of the matrices; all other figures but those of the cluster are
-        those of one product.
+        Axes in front of the matrices; other figures are of one product, or the cluster.
     waves : int
-        Parts of a job on files that are computed one after the other; all other figures
-        are those of the first.
+        Parts of a job on files that follow one another; other figures are of the first.
     chunk_reads : float
         Times that tiles of a job read each chunk that they cut; 1 where they cut none.
     notes : tuple of str
@@ -127,11 +125,7 @@ class Plan:
 
     @property
     def method(self) -> str:
-        """Name of the method.
-
-        "2m", "hybrid", "blas", or "real" for real products; "3m", "4m" and "eisenstein"
-        are for comparison.
-        """
+        """Name of the method, as routines take it; "real" if matrices are real."""
         return self.spec.method
 
     @property
@@ -141,10 +135,7 @@ class Plan:
 
     @property
     def num_moduli(self) -> int:
-        """Number of moduli; an expected one if the matrices determine it.
-
-        0 for the native product.
-        """
+        """Number of moduli, expected if entries choose; 0 for the native product."""
         return len(self.spec.moduli)
 
     @property

@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from decimal import ROUND_CEILING, Context
 from html import escape
 
-# Each row is a tuple of cells, the first of which are short.
-Rows = Sequence[tuple[str, ...]]
+Rows = Sequence[tuple[str, ...]]  # of cells, the first of which are short
 
-# No colours: the notebook's own fit its dark and its light theme.
-_LEFT = 'style="text-align: left"'
+_LEFT = 'style="text-align: left"'  # no colours: the notebook's fit its own theme
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 

@@ -29,8 +29,7 @@ class Split(NamedTuple):
     layers: int
     parts: int  # of a layer's share, side by side on the threads of a worker
     placement: Placement  # the workers of a layer
-    # Tiles along k, summed over cells, for each thread of the busiest worker.
-    work: float
+    work: float  # tiles along k, of all cells, for each thread of the busiest worker
     moved: int  # bytes, if every input tile starts on a worker that needs it
     between: int  # of these between hosts, if a tile that has come to one goes on there
 
@@ -45,8 +44,7 @@ def choose_splits(
     """List the possible splits, the best one first, then by work and traffic.
 
     `streams`: whether tasks read the inputs themselves, so that only residues move. Of
-    those with little work and traffic the one with the fewest layers is the best: it
-    has fewer tasks, and holds fewer residues.
+    those with little work and traffic the best has fewest layers, tasks and residues.
     """
     found = [*_list_splits(spec, chunks, cluster, streams)]
     work = LITTLE * min(x.work for x in found)
@@ -91,7 +89,7 @@ def _place(
 ) -> tuple[float, Placement, int, int]:
     """Return the cells of the busiest worker, their placement, and the bytes moved.
 
-    These between workers, and between nodes of so many; `node`: 0 if there is but one.
+    Between workers, and between nodes of so many; `node`: 0 if there is but one.
     """
     m, n, k = chunks
     mt, nt = len(m), len(n)

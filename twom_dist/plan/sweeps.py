@@ -1,9 +1,8 @@
 """Sweeps of a GPU: tiles of C that are multiplied side by side, panel by panel of k.
 
-A tile of C takes a panel after the one before, so that the next one's inputs arrive
-while other tiles are multiplied; and a tile of A or B is encoded once for all tiles of
-C that are side by side, then dropped. Their sums have to be held meanwhile. SLATE's
-gemmC goes along k in the same way.
+The inputs of a tile's next panel arrive while other tiles are multiplied; and a tile of
+A or B is encoded once for all tiles of C that are side by side, then dropped. Their
+sums have to be held meanwhile. SLATE's gemmC goes along k in the same way.
 """
 
 from collections import defaultdict

@@ -29,14 +29,11 @@ from .planner import check_fit, make_plan
 from .record import Plan
 from .waves import Wave, cut_rectangle, cut_triangle
 
-# mnk up to which one tile is enough: some 0.2 s of work.
-SMALL_PRODUCT = 1024**3
+SMALL_PRODUCT = 1024**3  # mnk up to which one tile is enough: some 0.2 s of work
 # Smaller tiles are read again sooner than dask passes them on: those of 64 x 64 x 20000
 # in tiles of 64 took 0.7 s held and 0.3 s read again, .npy in memory, on two cores.
 HELD_BYTES = 2**22
-# Number of shapes of waves tried besides those that bisection finds; planning one takes
-# some 8 ms.
-_TRIED = 50
+_TRIED = 50  # shapes of waves besides those that bisection finds; each takes some 8 ms
 
 
 @dataclass(frozen=True)
@@ -46,8 +43,7 @@ class Layout:
     spec: Spec  # keeps as many encoded tiles as the waves allow
     grid: Grid  # only the last tiles of a dimension may be smaller than the others
     waves: tuple[Wave, ...]
-    # Whether tasks read inputs themselves, instead of holding those of a wave.
-    streams: bool = False
+    streams: bool = False  # whether tasks read inputs, and none of a wave are held
 
     @property
     def shape(self) -> Shape:
@@ -122,10 +118,9 @@ def lay_out(
     """Cut a product into tiles, and group them in waves that the workers can hold.
 
     `tile`: side of a tile, or (mb, nb, kb); by default, if possible, small enough for a
-    few tiles on every thread, and for one in each wave. `chunks`: chunks of the files
-    along m, n and k. Of a layout that reads the inputs for each tile and one that holds
-    them, the one that reads less is taken, and the first for a single tile of C, since
-    both read alike; where none fits, the error says what one would need.
+    few tiles on every thread, and for one in each wave. `chunks`: those of files. Of a
+    layout that reads the inputs for each tile and one that holds them, the one that
+    reads less is taken, or the first; if none fits, the error says what one would need.
     """
     spec = replace(spec, lazy=True)
     check_shape(shape)
@@ -166,8 +161,8 @@ def _choose(
 ) -> Layout:
     """Choose the largest tiles that fit, and of which every thread gets some.
 
-    Tiles that are held are a few for each thread, in each wave. The smallest tiles of C
-    are tried with less and less of k.
+    Tiles that are held are a few for each thread, in each wave. The smallest of C are
+    tried with less and less of k.
     """
     slots = cluster.workers * cluster.threads
     (m, n, k), triangle = shape, spec.routine.triangle
@@ -262,9 +257,8 @@ def _choose_wave(
     """Choose rows and columns of waves that read little; (1, 1) if none fits.
 
     A is read once for every column of waves, B once for every row of them. For each
-    number of rows, bisection finds the most columns that fit. Larger waves may fit,
-    too, since fitting is not monotonic: a few that read less are tried, the whole
-    result first.
+    number of rows, bisection finds the most columns that fit. Fitting is not monotonic:
+    a few larger waves that read less are tried as well, the whole result first.
     """
     m, n, _ = shape
     rows, columns = (

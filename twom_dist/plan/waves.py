@@ -9,10 +9,7 @@ from ..typing import Cell
 
 @dataclass(frozen=True)
 class Wave:
-    """C tiles that are computed before the next ones start.
-
-    Of a square it may be one triangle, with the diagonal.
-    """
+    """C tiles that are computed before the next ones; or one triangle of a square."""
 
     rows: slice
     columns: slice
@@ -46,8 +43,7 @@ def cut_rectangle(mt: int, nt: int, rows: int, columns: int) -> Iterator[Wave]:
 def cut_triangle(count: int, width: int, *, upper: bool) -> Iterator[Wave]:
     """Cut the triangle of count x count tiles into waves of `width` rows of op(A).
 
-    A tile (i, j) needs rows i and j: squares on the diagonal are `width` wide, and
-    rectangles beside it half as wide and half as high.
+    Tile (i, j) needs rows i and j: squares are `width` wide, rectangles half as much.
 
     >>> [wave.size for wave in cut_triangle(5, 4, upper=False)]
     [10, 1, 2, 2]

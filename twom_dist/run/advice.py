@@ -8,8 +8,7 @@ from ..auto.choose import prefers_native, tell_choice
 from ..problem.problem import Problem
 
 _LEAST_PRODUCT = 2**30  # smaller products take a second or so, natively or not
-# An update is taken for one with the wrong op if the other result has a side smaller by
-# this, since few ask for a matrix of so low a rank.
+# An op seems wrong if the other's side is smaller by this: few want so low a rank.
 _RANK_FACTOR = 8
 
 

@@ -29,9 +29,8 @@ def product_array(
 ) -> Any:
     """Make the lazy result, of A's class, of matrices chunked as the grid says.
 
-    `cells`: tiles of the result that are wanted; the array has no others. `found`:
-    findings of an earlier look. `sources`: of A and B, whose chunks the tasks make
-    themselves.
+    `cells`: tiles that are wanted; the array has no others. `found`: findings of an
+    earlier look. `sources`: of A and B, whose chunks the tasks make themselves.
     """
     a, b, c = operands[:3]
     if hasattr(a, "expr"):
@@ -152,8 +151,7 @@ class TileLayer(MaterializedLayer):
     ) -> tuple["TileLayer", bool]:
         """Return the layer with new keys; tell whether tasks wait for `bind_to`.
 
-        `keys`: those that change, here and in other layers. The tasks that take none of
-        them are those that wait.
+        `keys`: those that change, also in other layers; tasks that take none wait.
         """
         name = clone_key(self.name, seed)
         token = name.rpartition("-")[2]

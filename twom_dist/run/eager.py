@@ -21,8 +21,7 @@ from ..tiles.rows import Row, shifts_of_both
 from ..tiles.spec import Spec, is_straight, load_engine
 from ..typing import Array, Cell, Side
 
-# Entries of op(A) that are made at a time where all of it is looked at: 64 MiB.
-_MADE_ENTRIES = 2**22
+_MADE_ENTRIES = 2**22  # of op(A), 64 MiB, at a time where all of it is looked at
 
 
 def compute(problem: Problem, analysis: Analysis | None = None) -> Any:
@@ -138,8 +137,7 @@ def _multiply(
 ) -> Array:
     spec, largest = problem.spec, (limits.mb, limits.nb, limits.kb)
     m, n, k = map(cut, problem.shape, largest)
-    # A single tile is encoded once, so caching helps only if the right planes are made
-    # from the left ones.
+    # A single tile is encoded once, unless right planes are made from the left ones.
     alone = len(m) == len(n) == 1
     kept = 0 if alone and not spec.same_operand else limits.cache_bytes
     if kept != spec.cache_bytes:
@@ -247,8 +245,7 @@ class Eager(Views):
     ) -> None:
         super().__init__(rows, grid, spec)
         self._c, self._flat, self.out = c, flat, out
-        # Where a stage may write its tile.
-        self._place: Array | None = None
+        self._place: Array | None = None  # where a stage may write its tile
         if out is None and (grid.mt, grid.nt) != (1, 1):
             shape = spec.tile_shape(*grid.shape[:2])
             self.out = empty(namespace(rows[0].tiles[0]), shape, spec.dtype)

@@ -26,6 +26,8 @@ from .collection import product_array
 from .locality import follow_holders
 from .sources import Inputs, plan_inputs
 
+_COMPUTE_SIZES = "Call the method compute_chunk_sizes() of the arrays first"
+
 
 def compute(problem: Problem) -> Any:
     """Return the result as a lazy dask array."""
@@ -68,11 +70,10 @@ def plan_aligned(
     unknown = has_unknown((m, n))
     if unknown:
         if spec.empty or (spec.routine.triangle and spec.uplo != "full"):
-            raise PlanError(
-                "tiles of zeros would be of unknown size, as chunks of the inputs are",
-                "Call the method compute_chunk_sizes() of the arrays first",
-                "unknown-chunks",
+            problem = (
+                "tiles of zeros would be of unknown size, as chunks of the inputs are"
             )
+            raise PlanError(problem, _COMPUTE_SIZES, "unknown-chunks")
         # As large as the largest chunk along k.
         m, n = (tuple(max(k) if is_unknown(x) else x for x in own) for own in (m, n))
 
@@ -153,11 +154,10 @@ def as_dask(x: Any, dtype: np.dtype[Any], chunks: Any) -> Any:
         import dask.array as da
 
         if has_unknown(x for x in chunks if isinstance(x, tuple)):
-            raise PlanError(
-                "an array in memory would have to be cut like chunks of unknown size",
-                "Call the method compute_chunk_sizes() of the dask arrays first",
-                "unknown-chunks",
+            problem = (
+                "an array in memory would have to be cut like chunks of unknown size"
             )
+            raise PlanError(problem, _COMPUTE_SIZES, "unknown-chunks")
         if isinstance(x, Header):
             # The shape of a plan, which is never computed.
             for size in x.shape:
@@ -203,11 +203,8 @@ def align_result(c: Any, chunks: tuple[Chunks, Chunks], name: str = "C") -> Any:
         both = zip(c.chunks, chunks, strict=True)
         if all(len(x) == len(y) and same_sizes(x, y) for x, y in both):
             return c
-        raise PlanError(
-            f"{name} would have to be rechunked, and some chunks are of unknown size",
-            "Call the method compute_chunk_sizes() of the arrays first",
-            "unknown-chunks",
-        )
+        problem = f"{name} would have to be rechunked, with chunks of unknown size"
+        raise PlanError(problem, _COMPUTE_SIZES, "unknown-chunks")
     return c.rechunk(chunks, method="tasks")
 
 

@@ -21,7 +21,7 @@ from ..kernels.family import empty_block, family_of, namespace
 from ..plan import LARGEST_TILE, Cluster
 from ..problem.matrices import is_dask
 from ..problem.problem import Problem
-from ..tiles.blocks import check_kind
+from ..tiles.blocks import TRUE_CHUNKS, check_kind
 from ..tiles.dask.calls import run_scope
 from ..tiles.grid import split_evenly
 from ..tiles.spec import SIDES, Spec, as_rows, is_straight, load_engine
@@ -29,8 +29,7 @@ from ..workers.client import current_cluster, ensure_plugins
 from . import lazy, stacks
 
 STAGE = "twom-stack"  # the prefix that dashboards group the tasks by
-# Input chunks that a thread may have room for: those of a task, what they are converted
-# to, and those that dask reads ahead.
+# Chunks that a thread has room for: a task's, their conversions, and those read ahead.
 _BLOCKS_OF_THREAD = 4
 
 Chunks = tuple[int, ...]
@@ -71,15 +70,12 @@ def _adds_pieces(spec: Spec) -> bool:
 
 
 def _column_bytes(problem: Problem) -> int:
-    """Return the bytes, as stored, of a column of op(A) and of a row of op(B).
-
-    At least 1, since matrices may have no rows.
-    """
+    """Return the bytes, as stored, of a column of op(A) and of a row of op(B), or 1."""
     m, n, _ = problem.shape
     found: int = m * problem.a.dtype.itemsize
     if problem.spec.routine.matrices > 1:
         found += n * problem.b.dtype.itemsize
-    return max(1, found)
+    return max(1, found)  # matrices may have no rows
 
 
 def _one_by_one(problem: Problem) -> Any:
@@ -171,9 +167,8 @@ def _finish(total: Any, c: Any = None, *, spec: Spec) -> Any:
         if not spec.routine.triangle:
             return tile
         conjugate = spec.routine.hermitian
-        return engine.symmetrise_diagonal_tile(
-            tile, conjugate=conjugate, uplo=spec.uplo
-        )
+        close = engine.symmetrise_diagonal_tile
+        return close(tile, conjugate=conjugate, uplo=spec.uplo)
 
 
 def _multiply(
@@ -314,9 +309,6 @@ def _check_shapes(blocks: list[Any], template: Problem) -> int:
         del wanted[count:2]
         if found == [(*stack, *x) for x in wanted[: len(found)]]:
             return int(k)
-    raise KernelError(
-        f"blocks have the shapes {', '.join(str(x.shape) for x in blocks)}, but their "
-        "dask arrays promise others",
-        "Give map_blocks or from_delayed the true chunks",
-        "block-shape",
-    )
+    shapes = ", ".join(str(x.shape) for x in blocks)
+    problem = f"blocks have the shapes {shapes}, but their dask arrays promise others"
+    raise KernelError(problem, TRUE_CHUNKS, "block-shape")

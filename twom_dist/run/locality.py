@@ -19,8 +19,7 @@ T = TypeVar("T", bound=Hashable)
 def follow_holders(grid: Grid, spec: Spec, a: Any, b: Any) -> Grid:
     """Return the same, with tiles along k in an order that moves little.
 
-    Workers are asked for only where they share k and hold tiles. An asynchronous client
-    could not wait for the answer.
+    Workers are asked only where they share k and hold tiles, if the client can wait.
     """
     client = current_client()
     if len(grid.layers) == 1 or client is None or client.asynchronous:

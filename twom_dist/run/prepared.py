@@ -35,8 +35,7 @@ from . import eager
 from .compute import compute
 from .stacks import PreparedStack
 
-# Products larger than this take so long that the wait is little beside them.
-_GUESSED_BELOW = 4096
+_GUESSED_BELOW = 4096  # beside larger products the wait is short
 _MOST = 256  # shapes in use at a time are few; the least recently used one is forgotten
 # Settings that plans of such products read.
 _SETTINGS = "workspace-bytes", "winograd-levels", "largest-tile"
@@ -106,9 +105,8 @@ class Prepared:
         if decision.system is None:
             return eager.compute(pose(), analysis)
         if decision.system is not last:
-            settled = replace(
-                self._spec.with_moduli(decision.system), equilibrate=False
-            )
+            settled = self._spec.with_moduli(decision.system)
+            settled = replace(settled, equilibrate=False)
             multiply = eager.prepare_fused(replace(pose(), spec=settled))
             self._last = decision.system, multiply
             found.clear()
@@ -171,10 +169,7 @@ def compute_arrays(call: Call, key: Hashable = None) -> Any:
 
 
 def find_key(call: Call) -> Hashable:
-    """Return all that a prepared product depends on; None where there can be none.
-
-    Only NumPy and CuPy arrays have one, which need no conversion.
-    """
+    """Return all that a product of NumPy or CuPy arrays depends on, or None."""
     terms, A, B, C, out, _ = call
     choice, kind, family = terms.choice, type(A), family_of(A)
     if kind is not np.ndarray and (family == "numpy" or kind.__name__ != "ndarray"):

@@ -27,8 +27,8 @@ from ..typing import Array, Cell
 # than these bytes, and so many for each task, of which dask says 4 to 6 KiB.
 _MOST_SHARE, _FEW_BYTES, _TASK_BYTES = 0.1, 2**16, 2**13
 
-# A task of more chunks than this is not run for each of them: a rechunked array may
-# read a stored chunk for each of four; a centred one would sum all rows each time.
+# A task of more chunks is not run for each of them: a rechunked array may read a stored
+# chunk for each of four; a centred one would sum all rows each time.
 _MOST_CHUNKS = 4
 
 
@@ -81,8 +81,8 @@ def make_source(array: Any) -> ChunkSource | None:
 def _settle_broadcast(layers: Mapping[str, Any], graph: dict[Any, Any]) -> set[Any]:
     """Return the tasks that may be run for any number of chunks: weights, for example.
 
-    A few tasks make a block that is repeated along an axis, along which it has one
-    entry. What is cut out of an array in memory is cut out now, and sent without it.
+    A few tasks make a block of one entry along the axis that it is repeated along. What
+    is cut out of an array in memory is cut out now, and sent without it.
     """
     names = {x for layer in layers.values() for x in _list_broadcast(layer)}
     free: set[Any] = set()
@@ -113,8 +113,7 @@ def _collect(
 ) -> dict[Any, Any] | None:
     """Collect the tasks that make a chunk, and count for how many each is used.
 
-    None if one of them is used for too many, unless it is `free`, or is not in the
-    graph: a cluster has it.
+    None if one is used for too many, unless it is `free`, or if only a cluster has it.
     """
     own: dict[Any, Any] = {}
     wanted = [key]

@@ -29,9 +29,8 @@ from . import eager
 # Rows, columns and k of matrices that are computed together: larger ones gain nothing,
 # and tiles, strips and Winograd's algorithm work on one matrix.
 LARGEST = 512
-# k of integers, which nothing looks at: 64 matrices of 16 x 8192 pairs take 14 ms
-# together and 30 one by one (one core of an AMD Zen 5; not recorded).
-# A sum of int8 products stays below 2^27.
+# k of integers, which nothing looks at: 64 matrices of 16 x 8192 pairs take 14 ms, and
+# 30 one by one (a core of Zen 5; not recorded). Sums of int8 products are below 2^27.
 LARGEST_EXACT = 8192
 
 
@@ -112,9 +111,8 @@ class PreparedStack:
                 engine.run_stack, count=prod(self._stack), system=system, shape=sizes
             )
             limits = engine.tile_limits(system, sizes)
-            spec = replace(
-                spec, cache_bytes=limits.cache_bytes if spec.same_operand else 0
-            )
+            kept = limits.cache_bytes if spec.same_operand else 0
+            spec = replace(spec, cache_bytes=kept)
             self.steady = limits.steady
             if not (spec.exact or (spec.routine.triangle and not spec.same_operand)):
                 gemm_fused = limits.gemm_fused

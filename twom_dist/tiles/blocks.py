@@ -14,6 +14,7 @@ from ..typing import Array, Side
 from .integers import widen
 from .spec import Spec, is_straight, load_engine
 
+TRUE_CHUNKS = "Give map_blocks or from_delayed the true chunks"
 _EXACT_IN_DOUBLE = 2**53  # a double rounds larger integers
 
 
@@ -25,20 +26,17 @@ def check_kind(block: Array, family: Family, dtype: Any) -> Array:
     plain = type(block).__name__ == "ndarray" and family_of(block) == family
     if not plain or block.dtype != dtype:
         kind = f"{type(block).__module__}.{type(block).__qualname__}"
-        raise KernelError(
-            f"a block is a {kind} of dtype {getattr(block, 'dtype', '?')}, but its "
-            f"dask array promises a {family}.ndarray of {dtype}",
-            "Give map_blocks or from_delayed the true dtype and meta, or convert the "
-            "blocks",
-            "block-kind",
+        found = f"a block is a {kind} of dtype {getattr(block, 'dtype', '?')}"
+        problem = f"{found}, but its dask array promises a {family}.ndarray of {dtype}"
+        remedy = (
+            "Give map_blocks or from_delayed the true dtype and meta, or convert it"
         )
+        raise KernelError(problem, remedy, "block-kind")
     if family == "cupy":
         current = namespace(block).cuda.Device().id
         if block.device.id != current:
-            problem = (
-                f"a block lies on device {block.device.id}, but the worker's current "
-                f"device is {current}"
-            )
+            found = f"a block lies on device {block.device.id}"
+            problem = f"{found}, but the worker's current device is {current}"
             raise KernelError(problem, "Give each worker one device", "block-device")
     return block
 
@@ -61,11 +59,9 @@ def check_block(
     block = check_kind(block, load_engine(spec).family, dtype or spec.dtype)
     sizes = zip(shape, block.shape, strict=False)
     if block.ndim != len(shape) or any(x == x and x != y for x, y in sizes):
-        raise KernelError(
-            f"a block has shape {block.shape}, but its dask array promises {shape}",
-            "Give map_blocks or from_delayed the true chunks",
-            "block-shape",
-        )
+        found = f"a block has shape {block.shape}"
+        problem = f"{found}, but its dask array promises {shape}"
+        raise KernelError(problem, TRUE_CHUNKS, "block-shape")
     return block
 
 
