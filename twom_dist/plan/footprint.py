@@ -55,7 +55,7 @@ def _triangle_shares(grid: Grid, spec: Spec, placement: TriangleMap) -> Iterable
     not count: nothing touches their pages.
     """
     period = placement.period
-    # Of the rows that are placed alike.
+    # For the rows that are placed alike.
     sums = [sum(grid.n[row::period]) for row in range(period)]
     squares = [sum(n * n for n in grid.n[row::period]) for row in range(period)]
     computed: Counter[int] = Counter()

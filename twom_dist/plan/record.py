@@ -323,6 +323,7 @@ class Plan:
         Returns
         -------
         str
+            In words.
         """
         (mt, nt, _), triangle = self.tiles, self.spec.routine.triangle
         times = f"{nt} times" if triangle or mt == nt else f"A {nt} times, B {mt} times"

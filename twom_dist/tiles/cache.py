@@ -37,9 +37,8 @@ class EncodedCache:
     ) -> Encoded:
         """Return the encoded form of block under key, making it if need be.
 
-        `exponents`: an array on a device, which joins the key by identity.
-
-        A new entry is kept if it fits into `budget` bytes; older ones make room for it.
+        `exponents`: an array on a device, which joins the key by identity. A new entry
+        is kept if it fits into `budget` bytes; older ones make room for it.
         """
         owners = (block,) if exponents is None else (block, exponents)
         full_key = (*map(id, owners), key)

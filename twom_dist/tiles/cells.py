@@ -57,8 +57,7 @@ def multiply_sweep(
 ) -> SweepSums:
     """Multiply one panel of all cells of a sweep, and decode them after the last one.
 
-    `operands`: the rows of the step in turn, each followed by its exponents; `c`: tiles
-    of C where the cells are decoded.
+    `operands`: rows, each before its exponents; `c`: tiles of C if cells are decoded.
     """
     # What the first step takes is of the worker's sweep before, which it waits for.
     sums = before if step.done else SweepSums(len(step.cells))
@@ -119,10 +118,7 @@ def finish_sums(
     *scales: Array | None,
     out: Array | None = None,
 ) -> Array:
-    """Decode the sums of all of k: a tile of C.
-
-    `scales`: exponents of rows of op(A) and of op(B)^T in turn.
-    """
+    """Decode the sums of all of k by exponents of op(A) and op(B)^T: a tile of C."""
     pairs = [*zip(scales[::2], scales[1::2], strict=True)]
     if spec.exact:
         zeros = namespace(total[0].values).zeros

@@ -55,21 +55,18 @@ def check_diagonal(routine: Routine, diag: Any, k: int, dtype: np.dtype[Any]) ->
         remedy = "Call its method compute_chunk_sizes() first"
         raise PlanError(problem, remedy, "unknown-chunks")
     if diag.shape != (k,):
-        raise PlanError(
-            f"diag has shape {tuple(diag.shape)}, but stands between matrices with "
-            f"k={k}",
-            f"Give one number for each column of op(A): {k} of them",
-            "diag-shape",
+        problem = (
+            f"diag has shape {tuple(diag.shape)}, but stands between matrices with"
         )
+        remedy = f"Give one number for each column of op(A): {k} of them"
+        raise PlanError(f"{problem} k={k}", remedy, "diag-shape")
     if diag.dtype.kind != "c":
         return np.finfo(dtype).dtype.str
     if routine.hermitian:
-        raise ArgumentError(
-            f"diag is {diag.dtype}, and with a complex one the result of "
-            f"{routine.name} would not be Hermitian",
-            "Give diag.real, or call td.gemm or td.syrk",
-            "diag-complex",
-        )
+        unlike = f"the result of {routine.name} would not be Hermitian"
+        problem = f"diag is {diag.dtype}, and with a complex one {unlike}"
+        remedy = "Give diag.real, or call td.gemm or td.syrk"
+        raise ArgumentError(problem, remedy, "diag-complex")
     return dtype.str
 
 

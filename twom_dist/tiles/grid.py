@@ -23,14 +23,12 @@ class Grid:
     # Parts of k, side by side: those of a layer lie on one worker, each layer on
     # workers of its own. Residues of parts are added, in whatever order.
     layers: tuple[tuple[Part, ...], ...]
-    # Tiles along k of a row that one task looks at; by default the panels
-    strips: tuple[Panel, ...] = ()
-    # For each row of tiles of op(A), and of op(B)^T, the number of the group that one
-    # task looks at together; by default each is alone
+    strips: tuple[Panel, ...] = ()  # that a task looks at; by default the panels
+    # The group, of each row of tiles of op(A) and of op(B)^T, that a task looks at; by
+    # default each is alone
     groups: tuple[tuple[int, ...], ...] = ((), ())
     pair_block: tuple[int, int] = (1, 1)  # rows and columns whose pairs a task bounds
-    # Where the tiles along k stand in the matrices; by default as they come
-    order: tuple[int, ...] = ()
+    order: tuple[int, ...] = ()  # places of tiles along k, by default as they come
     # For each worker its sweeps, one after the other: tiles of C that it multiplies
     # side by side; empty where each tile is multiplied alone
     sweeps: tuple[tuple[tuple[Cell, ...], ...], ...] = ()
@@ -169,8 +167,7 @@ def add_up(
 ) -> Partial:
     """Add sums pair by pair, where the first of both lies: every tree is right.
 
-    `add` is given (layer, first, parts) of a sum, which nothing else has, and what is
-    added.
+    `add` is given (layer, first, parts) of a sum, its own, and what is added.
     """
     if len(parts) == 1:
         return parts[0]

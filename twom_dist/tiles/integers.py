@@ -37,8 +37,7 @@ def largest_magnitude(dtype: Any) -> int:
 def working_dtype(stored: Any, largest: int | None = None) -> np.dtype[Any]:
     """Return the floating-point dtype that integers, or pairs, are widened to.
 
-    `largest`: their largest magnitude, by default that of the dtype; single precision
-    holds integers up to 2^24.
+    `largest`: their largest magnitude; single precision holds integers up to 2^24.
     """
     found = np.dtype(stored)
     if largest is None:
@@ -50,9 +49,8 @@ def working_dtype(stored: Any, largest: int | None = None) -> np.dtype[Any]:
 def gather(stack: Array) -> Array:
     """Copy matrices whose rows and columns lie scattered, or return a stack as it is.
 
-    Matrix by matrix every line of memory would be fetched again; here those that lie
-    side by side are read once. Samples (time, antenna, channel) to (channel, antenna,
-    time), 8192 x 16 x 64 pairs of int8: 4 ms, NumPy's copy 23 (a core of AMD Zen 5).
+    Matrix by matrix each line of memory would be fetched again. Samples (time, antenna,
+    channel), 8192 x 16 x 64 pairs of int8: 4 ms, NumPy's copy 23 (a core of Zen 5).
     """
     scattered = stack.itemsize not in stack.strides[-2:]
     if not (isinstance(stack, np.ndarray) and stack.ndim > 2 and scattered):

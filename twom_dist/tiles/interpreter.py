@@ -1,7 +1,6 @@
 """The interface between `program` and its interpreters, and the findings of a look.
 
-`run.eager` calls each stage, `tiles.dask.graph` makes a task of it, and `plan.count`
-counts it.
+`run.eager` calls each stage, `tiles.dask.graph` makes a task, and `plan.count` counts.
 """
 
 from collections import defaultdict
@@ -15,8 +14,7 @@ from .spec import Spec
 
 Value = Any  # an array, a record of arrays, a reference to its task, or a count
 Line = tuple[Side, int]  # a row of tiles of op(A), or of op(B)^T, by its index
-# A strip of a row of tiles.
-Place = tuple[Side, int, int]
+Place = tuple[Side, int, int]  # a strip of a row of tiles
 Where = TypeVar("Where", bound=tuple[Any, ...])
 # For each tile along k the e of ``op(A) 2^-e`` and ``2^e op(B)``, if there is any.
 Shifts = Sequence[Value] | None
@@ -42,8 +40,7 @@ class Analyser(Protocol):
     def sweeps(self) -> Iterable[Sequence[Sequence[Cell]]]:
         """List the tiles of C that are wanted and computed, in a suitable order.
 
-        For each worker its sweeps, one after the other. Where tiles do not go along k
-        side by side, each is a sweep, and on its own.
+        For each worker its sweeps, one after the other; each may be a single tile.
         """
 
     def pair_blocks(self) -> Iterable[PairBlock]:

@@ -75,9 +75,7 @@ class Routine:
         size: Cell,
         groups: Sequence[Sequence[int]] = ((), ()),
     ) -> list[PairBlock]:
-        """Group all pairs of rows of op(A) and columns of op(B) in blocks.
-
-        Blocks of a rectangle have rows, and columns, of as few `groups` as possible.
+        """Group all pairs of rows and columns in blocks, of few `groups` if possible.
 
         >>> for block in ROUTINES["gemm"].pair_blocks(1, 3, (1, 2)):
         ...     print(*block)

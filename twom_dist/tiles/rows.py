@@ -17,10 +17,7 @@ class Source(Protocol):
 
 
 class Stream(Sequence[Array]):
-    """Tiles that are read when they are asked for; only the last one is kept.
-
-    Two are equal if they read the same tiles.
-    """
+    """Tiles that are read when they are asked for; only the last one is kept."""
 
     def __init__(self, source: Source, places: Sequence[tuple[int, int]]) -> None:
         self._source, self._places = source, places
@@ -44,10 +41,10 @@ class Stream(Sequence[Array]):
         return self._source.read(*self._places[step])
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Stream) and (self._source, self._places) == (
-            other._source,
-            other._places,
-        )
+        """Tell whether both read the same tiles."""
+        if not isinstance(other, Stream):
+            return False
+        return (self._source, self._places) == (other._source, other._places)
 
     __hash__ = None  # type: ignore[assignment]
 

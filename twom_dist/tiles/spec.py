@@ -31,15 +31,11 @@ class Spec:
     alpha: complex = 1
     beta: complex = 0
     uplo: Uplo = "full"  # of an update
-    # {1, 2}: numbers of the dtype that make an entry of the result: 2 for an
-    # unevaluated sum. Tiles of C are (2, m, n) then.
+    # Numbers that make an entry of C: 2 for an unevaluated sum, in tiles (2, m, n).
     components: int = 1
     engine: str = "cpu"  # name for `get_engine`
-    # Whether op(A) and op(B) are equilibrated along k, where that pays, before their
-    # rows and columns are scaled.
-    equilibrate: bool = False
-    # Whether the entries choose the moduli; until then `moduli` are the expected ones.
-    # False once they are settled, and if the caller chose them.
+    equilibrate: bool = False  # whether op(A) and op(B) are along k, where that pays
+    # Whether the entries are yet to choose the moduli; `moduli` are the expected ones.
     data_driven: bool = False
     # Bound of rho, for all pairs of rows and columns; 0 before. Of moduli that the
     # entries are yet to choose: what the given ones have to suffice for.
@@ -52,14 +48,12 @@ class Spec:
     # (int, int): rows and columns of tiles of C that a worker multiplies side by side,
     # panel by panel of k; (0, 0) leaves their order to dask.
     sweep: tuple[int, int] = (0, 0)
-    # Whether a scheduler has the blocks, which users may refill between two runs.
-    lazy: bool = False
+    lazy: bool = False  # whether a scheduler has the blocks, which users may refill
     exact: bool = False  # whether entries are integers, encoded as they are
     operand: str = ""  # dtype of A and B as engines take them; empty if of the result
     # Dtypes of the tiles of A and B until they are encoded, if engines take others
     stored: tuple[str, ...] = ()
-    # Dtype of the diagonal between both, real or that of the operands; empty without.
-    diag: str = ""
+    diag: str = ""  # dtype of the diagonal between both, real or the operands', or ""
 
     @property
     def native(self) -> bool:

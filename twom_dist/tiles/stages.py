@@ -1,9 +1,7 @@
 """The stages of `program` up to scales; those of the product are in `cells`.
 
-Stages are functions of a spec, rows of tiles and earlier results.
-
-Arrays in memory and every dask scheduler share them. They never write to their inputs:
-dask may hold these, send them or compute from them again.
+They are functions of a spec, rows of tiles and earlier results, of arrays in memory and
+of tasks alike, and never write to inputs: dask may hold, send or use these again.
 """
 
 from collections.abc import Sequence
@@ -27,10 +25,7 @@ from .spec import Spec, load_engine
 def largest_exponents(
     spec: Spec, row: Row, before: RowStatistics | None = None
 ) -> Array:
-    """Find the largest exponent of each row.
-
-    `before`: measurements of the stored tiles, which hold if nothing is shifted.
-    """
+    """Find the largest exponent of each row; `before` holds if nothing is shifted."""
     if before is not None and row.shifts_of(0, spec) is None:
         return before.largest
     found = _measure_tiles(spec, row, None, ())
@@ -116,10 +111,7 @@ def choose_shifts(
     left: Sequence[RowStatistics],
     *right: Sequence[RowStatistics],
 ) -> Sequence[Array] | None:
-    """Choose the shifts of each tile along k; None where they gain nothing.
-
-    `sizes`: those of the tiles; `right`: the same as `left` if B is A.
-    """
+    """Choose the shifts of each tile along k; None where they gain nothing."""
     a, *b = (join([convert(x.columns, "numpy") for x in y]) for y in (left, *right))
     shifts = equilibration.choose_shifts(a, b[0] if b else a, spec.dtype)
     return None if shifts is None else np.split(shifts, np.cumsum(sizes)[:-1])

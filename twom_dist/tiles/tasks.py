@@ -33,8 +33,7 @@ def _accumulator(
 def on_worker() -> bool:
     """Tell whether this runs on a worker whose process has no client.
 
-    Nobody refills the blocks of such a worker in place, while a user may refill arrays
-    that an in-process worker was given.
+    Nobody refills its blocks, as a user may those of an in-process worker.
     """
     worker, client = (sys.modules.get(f"distributed.{t}") for t in ("worker", "client"))
     if worker is None or not hasattr(worker.thread_state, "execution_state"):
@@ -45,8 +44,7 @@ def on_worker() -> bool:
 def encode_tile(row: Row, step: int, exponents: Array, spec: Spec) -> Encoded:
     """Encode a tile, or find it in this process's cache.
 
-    If B is A, the planes of a right operand are those of the left one in another order,
-    so it is not encoded again.
+    If B is A, a right operand's planes are those of the left one in another order.
     """
     engine, side = load_engine(spec), row.side
     if side == "right" and spec.twin_order is not None:
@@ -99,8 +97,7 @@ def multiply_panel(
 ) -> Accumulator:
     """Multiply one panel along k and add it to what came before.
 
-    `hermitian`: op(B)^T is the conjugate of op(A), which halves the products;
-    `triangle`: what `decode_tile` will be asked for.
+    `hermitian`: op(B)^T is conj(op(A)), which halves the products; `triangle`: of C.
     """
     if spec.native:
         return _multiply_native(left, right, spec, before)
@@ -189,10 +186,7 @@ def decode_tile(
     triangle: Uplo = "full",
     out: Array | None = None,
 ) -> Array:
-    """Turn an accumulator into ``alpha op(A) op(B) + beta C``, or a triangle of it.
-
-    `out`: an array that the result may be written to.
-    """
+    """Turn an accumulator into ``alpha op(A) op(B) + beta C``, or a triangle of it."""
     if spec.stands_in:
         return stand_in.finish(accumulator, spec, beta, c)
     if spec.native:

@@ -23,12 +23,8 @@ from ...typing import Array
 
 
 def add_angles(left: Any, right: Any, root: Callable[[Any], Any] = np.sqrt) -> Any:
-    """Bound ``cos(t + t')`` from below: it grows with both cosines.
-
-    `root`: that of numbers, or of arrays.
-    """
-    # Each sine from above.
-    x = root((1 - left) * (1 + left)) * (1 + MARGIN)
+    """Bound ``cos(t + t')`` from below: it grows with both cosines."""
+    x = root((1 - left) * (1 + left)) * (1 + MARGIN)  # each sine from above
     y = root((1 - right) * (1 + right)) * (1 + MARGIN)
     return left * right - x * y - MARGIN
 

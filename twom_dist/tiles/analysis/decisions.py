@@ -43,9 +43,7 @@ class Decision(NamedTuple):
 
     system: ResidueSystem | None  # None is the native product
     rho: float
-    # As of `Spec`; empty where measured rounding errors may allow this system, and the
-    # next one is needed if they do not.
-    decided_by: str
+    decided_by: str  # as of `Spec`; empty: this or the next system, by rounding errors
 
 
 def decide_by_angles(spec: Spec, ratio: float) -> Decision | None:
@@ -90,10 +88,7 @@ def fewest_of(spec: Spec) -> list[tuple[ResidueSystem, float]]:
 
 
 def suffice(spec: Spec, rho: Any, largest: Any) -> Any:
-    """Tell whether the fewest moduli suffice for rho and a sum of squared errors.
-
-    Of one product, or of arrays of them.
-    """
+    """Tell whether the fewest moduli suffice for rho, and sums of squared errors."""
     (fewest, _), *_ = fewest_of(spec)
     rounding = np.sqrt(largest * (1 + 2.0**-48)) * 2.0 ** -norm_bits(spec.k)
     bound = quantisation_bound(fewest, spec.k, rounding)

@@ -6,7 +6,7 @@ large even where they meet small rows of B. By Cauchy-Schwarz
 
     sum_l |a_l| |b_l| <= sqrt(sum_l |a_l|^2) sqrt(sum_l |b_l|^2)
 
-and the left side is what the norms become where ``|a_l| = |b_l|``. The products are the
+and the left side is what the norms become where ``|a_l| = |b_l|``. Products stay the
 same, exactly: no entry leaves the normal numbers.
 """
 
@@ -59,13 +59,11 @@ def _halve(x: Any) -> Any:
 def _gains(a: Array, b: Array, both: Array) -> bool:
     """Tell whether the norms of the columns' largest entries gain a factor of `GAIN`.
 
-    Entries are relative to their rows, which are scaled anyway: a row times a power of
-    two changes nothing.
+    Entries are relative to their rows: a row times a power of two changes nothing.
     """
     bits = min(_BITS, 62 - len(a).bit_length())
 
     def add_up(exponents: Array) -> tuple[int, int]:
-        """Return the sum of 2^(x - top + bits), and top."""
         top = int(exponents.max())
         terms = np.int64(1) << np.maximum(exponents - top + bits, 0)
         return int(terms.sum()), top

@@ -51,10 +51,7 @@ def decide(
     spec: Spec,
     shifts: Sequence[Array] | None = None,
 ) -> decisions.Decision:
-    """Decide about the moduli: by the few numbers, or by what they leave open.
-
-    `operands`: the matrices of the analysis.
-    """
+    """Decide about the moduli: by the few numbers, or by what they leave open."""
     cosines = analysis.cosines[:, 0].tolist()
     found = decisions.decide_by_angles(spec, bound_ratio(cosines[0], cosines[-1]))
     if found is not None:
@@ -80,10 +77,7 @@ def decide(
 
 
 def certain_systems(analysis: Analysis, spec: Spec) -> list[ResidueSystem | None]:
-    """Return the system of each matrix of a stack; None where its pairs stay open.
-
-    `spec`: whose moduli the entries choose.
-    """
+    """Return the system of each matrix of a stack; None where its pairs stay open."""
     systems, cosines = decisions.fewest_of(spec), analysis.cosines
     found: list[ResidueSystem | None] = [None] * cosines.shape[1]
     if not systems:

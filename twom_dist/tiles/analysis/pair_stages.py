@@ -28,10 +28,7 @@ from .ratios import bound_by_octaves, bound_by_terms
 def settle_by_rows(
     spec: Spec, left: Sequence[RowStatistics], *right: Sequence[RowStatistics]
 ) -> Spec:
-    """Choose the moduli by the sums and octaves of all rows, where these suffice.
-
-    `right`: those of op(B), unless they are those of op(A).
-    """
+    """Choose the moduli by sums and octaves of all rows, of op(A) alone if B is A."""
     sides = left, *right
     rows = ((x.on_host() for x in tiles) for tiles in sides)
     cosines = [float(smallest_cosines([*x], spec.k).min()) for x in rows]
@@ -50,10 +47,7 @@ def settle_by_rows(
 def look_closer(
     spec: Spec, row: Row, measured: RowStatistics, settled: Spec
 ) -> Sequence[Array]:
-    """Compute what `settled` needs: squared rounding errors of rows, or octaves.
-
-    Octaves of a stream are taken when they are multiplied.
-    """
+    """Compute what `settled` needs: squared rounding errors of rows, or octaves."""
     if not settled.data_driven:
         return []
     engine = load_engine(spec)
@@ -70,7 +64,7 @@ def look_closer(
     take = partial(_take_octaves, spec, row, largest)
     if not isinstance(row.tiles, Stream):
         return [*map(take, row.steps)]
-    return Steps(row.tiles, take)
+    return Steps(row.tiles, take)  # they are taken when they are multiplied
 
 
 def _take_octaves(spec: Spec, row: Row, largest: Array, step: int) -> Array:
@@ -87,8 +81,7 @@ def multiply_octaves(
 ) -> list[Array]:
     """Find the least sums of octaves of pairs; or pass on sums of errors.
 
-    `left`, `right`: of each row of tiles and each strip, octaves of its tiles or sums
-    of errors; `pairs`: which of them meet.
+    `left`, `right`: of each row of tiles and each strip, either; `pairs`: which meet.
     """
     if not settled.data_driven:
         return []

@@ -6,8 +6,7 @@ relative to ``(|A| |B|)_ij``, which may be much smaller: by a factor of
     rho = max_ij ||a_i|| ||b_j|| / (|A| |B|)_ij
 
 so that ``|dC_ij| <= sqrt(k) u (|A| |B|)_ij`` takes ``2 log2 rho`` bits of M more than
-the same bound relative to the norms. Entries that are 0 for lack of common nonzeros
-have no error, and do not count.
+relative to the norms. Entries without common nonzeros have no error, and do not count.
 
 *By histograms.* For x, y >= 0 of length k the rearrangement inequality gives ``<x, y>
 >= sum_r x_(r) y_(k+1-r)``, x_(r) being the r-th smallest. Let q(r) be the least of
@@ -56,8 +55,7 @@ _WEIGHTS = np.array(
     [ldexp(_ROOTS[x % _STEPS], -(x // _STEPS)) for x in range(2 * _LEVELS)] + [0.0]
 )
 _MARGIN = 1 + 2.0**-40  # above the errors of these, and of their sums
-# Ranks of all matrices, and rows of pairs, that are compared together.
-_RANKS, _ROWS = 1 << 20, 64
+_RANKS, _ROWS = 1 << 20, 64  # of all matrices, and of pairs, that are compared together
 
 
 def norm_steps(squares: Array, k: int) -> Array:
@@ -77,8 +75,7 @@ def find_envelopes(measured: RowStatistics, k: int) -> Array:
     """Count, for each level, the entries down to it that every row of a matrix has.
 
     Of (rows,) of a matrix, or (count, rows) of those of a stack. Returns (count,
-    levels) int64, k everywhere without a finite nonzero row. Those of parts of the rows
-    combine by minimum.
+    levels) int64, k everywhere without a finite nonzero row. Parts combine by minimum.
     """
     _, squares, _, _, counts = measured.on_host()
     count = 1 if squares.ndim == 1 else len(squares)
