@@ -10,16 +10,13 @@ Keys are ``twom-<stage>-<token>`` with
   (n,), and where workers share k (n, layer): the moduli;
 * ``twom-exponents`` (side, i): the scaling;
 * ``twom-diag`` (step,): entries of the diagonal between op(A) and op(B);
-* ``twom-read``: a stage and its key: the first reading of tiles that tasks make, or
-  only their fingerprints;
+* ``twom-read``: a stage and its key: a first reading of tiles, or of fingerprints only;
 * ``twom-panel`` (i, j, layer, step): panels along k, by their first tile;
   ``twom-sweep``: of all cells of a sweep, by its first; ``twom-part``: a cell's sums;
-* ``twom-reduce`` (i, j, layer, step, count): sums of so many parts of k, added to the
-  one that begins there;
+* ``twom-reduce`` (i, j, layer, step, count): sums of so many parts of k, from there on;
 * ``twom-product`` (i, j): the last panel of all of k, or the sums of all parts, and the
   epilogue: a tile of C, maybe out of those of its sweep;
-* ``twom-update`` (i, j): a tile of an update's result: an alias of a computed one, its
-  mirror image, or zeros.
+* ``twom-update`` (i, j): a tile of an update: computed, its mirror image, or zeros.
 """
 
 from collections import defaultdict
@@ -49,7 +46,6 @@ from .calls import (
 )
 from .task_spec import Alias, List, Task, TaskRef
 
-READ = "twom-read"
 PRODUCT = "twom-product"
 PANEL = "twom-panel"
 SWEEP = "twom-sweep"
@@ -66,8 +62,7 @@ Key = tuple[Any, ...]
 def result_name(spec: Spec, *parts: Any) -> str:
     """Name the result deterministically from all that its bits and tasks depend on.
 
-    The bytes that workers keep of encoded tiles change neither, so that what has been
-    persisted is found again when other workers have come.
+    The bytes of encoded tiles that other workers keep change neither.
     """
     stage = UPDATE if spec.routine.triangle else PRODUCT
     return f"{stage}-{tokenize(replace(spec, cache_bytes=0), *parts)}"
@@ -85,16 +80,15 @@ class TileTask(Task):
 
 
 class Operands(NamedTuple):
-    """The matrices of a product; b is a for herk and syrk.
+    """The matrices of a product: dask arrays, chunked as a grid says.
 
-    Dask arrays, chunked as a grid says. To tasks, their names, or sources, which tasks
-    read themselves. `diag`: the diagonal between a and b, or all of its entries.
+    To tasks, their names, or sources, which tasks read themselves.
     """
 
     a: Any
-    b: Any
+    b: Any  # a for herk and syrk
     c: Any = None
-    diag: Any = None
+    diag: Any = None  # the diagonal between a and b, or all of its entries
 
     @classmethod
     def of(cls, problem: Any, a: Any, b: Any, c: Any = None) -> "Operands":
@@ -147,13 +141,12 @@ class Graph:
     ) -> None:
         self.name, token = name, name.rpartition("-")[2]
         # One string a stage: a string remembers its hash, and keys are hashed often.
-        stages = (READ, *PRODUCT_STAGES, UPDATE, *SCALING_STAGES)
+        stages = ("twom-read", *PRODUCT_STAGES, UPDATE, *SCALING_STAGES)
         self._stages = {x.removeprefix("twom-"): f"{x}-{token}" for x in stages}
         self.operands, self.grid, self.spec = operands, grid, spec
         self._order = grid.order or range(grid.kt)
         computed = spec.routine.cells(grid.mt, grid.nt, spec.uplo)
-        # By default the other triangle of an update is wanted as well.
-        self._others = cells is None
+        self._others = cells is None  # an update's other triangle is wanted by default
         self._cells = computed if cells is None else [*cells]
         self.tasks: dict[Key, Task] = {}
         self._rows: dict[Any, Task] = {}
@@ -163,15 +156,14 @@ class Graph:
             return range(self.grid.mt if side == "left" else self.grid.nt)
         pairs = self.spec.routine.pairs
         both = self.spec.same_operand
-        return sorted(
-            {
-                x
-                for cell in self._cells
-                for pair in pairs(*cell)
-                for own, x in zip(SIDES, pair, strict=True)
-                if both or own == side
-            }
-        )
+        found = {
+            x
+            for cell in self._cells
+            for pair in pairs(*cell)
+            for own, x in zip(SIDES, pair, strict=True)
+            if both or own == side
+        }
+        return sorted(found)
 
     def sweeps(self) -> Iterable[Sequence[Sequence[Cell]]]:
         if not self.grid.sweeps:

@@ -19,8 +19,7 @@ from .calls import as_list, run
 from .graph import Graph, as_given, together
 from .task_spec import List, Task, TaskRef
 
-# Fingerprints by the place of the chunk.
-Checksums = dict[Cell, int]
+Checksums = dict[Cell, int]  # fingerprints by the place of the chunk
 
 
 class Chunks(Source, Protocol):
@@ -48,11 +47,9 @@ class StreamedGraph(Graph):
         self._prints: dict[tuple[Any, Cell], dict[Line, TaskRef]] = {}
 
     def row(self, line: Line, steps: range, shifts: Sequence[Any] | None) -> Any:
-        """Put off the choice between a first reading and another."""
         return _Wanted(line, steps, shifts)
 
     def call(self, stage: str, where: Any, function: Any, *args: Any) -> Any:
-        """Add the task of a stage; the first to read a row takes fingerprints."""
         fresh = [x for x in args if isinstance(x, _Wanted) and not self._known(x)]
         if stage in ("panel", "sweep", "product"):
             # No analysis has recorded checksums yet: each cell would trust its source.
@@ -118,9 +115,6 @@ class StreamedGraph(Graph):
         return self._rows[key]
 
 
-# --- what the tasks call ----------------------------------------------------------
-
-
 class _Streamed(Stream):
     """Tiles that are checked, and compared with those of an earlier reading."""
 
@@ -150,12 +144,9 @@ class _Streamed(Stream):
 def _compare(earlier: Checksums, prints: Mapping[Cell, int]) -> None:
     for place, found in prints.items():
         if earlier.get(place, found) != found:
-            raise StoreError(
-                f"chunk {place} of an input is not the same when it is made again",
-                "Persist the input, or let the product hold it (the setting "
-                "twom-dist.inputs: hold)",
-                "input-changed",
-            )
+            problem = f"chunk {place} of an input is not the same when it is made again"
+            way = "let the product hold it (the setting twom-dist.inputs: hold)"
+            raise StoreError(problem, f"Persist the input, or {way}", "input-changed")
 
 
 def remake(

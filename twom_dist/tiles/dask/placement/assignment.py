@@ -1,7 +1,6 @@
 """Assign workers to product tasks, to input tiles and to the tasks that scale them.
 
-Tiles of a rectangle go to a grid of workers, tiles of a triangle where `triangle` puts
-them.
+Tiles of a rectangle go to a grid of workers, those of a triangle as `triangle` says.
 """
 
 from collections import defaultdict
@@ -18,8 +17,7 @@ from .triangle import triangle_map
 # Stages whose tiles may be inputs of another product; and what these are decoded from.
 RESULTS = (PRODUCT, UPDATE)
 SUMS = (PANEL, SWEEP, PART, REDUCE)
-# A cell, the first of its sweep, and a layer of workers along k.
-Place = tuple[int, int, int]
+Place = tuple[int, int, int]  # a sweep's first cell, and a layer of workers along k
 
 
 def stage_and_token(key: Any) -> tuple[str, str]:
@@ -46,8 +44,7 @@ class Placed(NamedTuple):
 def place_product(states: list[Any], workers: list[str], node: int = 0) -> Placed:
     """Place the tasks of one product, then its input tiles and what scales them.
 
-    `node`: so many workers in a row share a host; 0: all of them. A product that the
-    user has placed already is left as it is.
+    `node`: so many workers in a row share a host; 0: all. What users placed stays.
     """
     if any(map(is_restricted, states)):
         return Placed({}, {})
@@ -102,9 +99,8 @@ def place_product(states: list[Any], workers: list[str], node: int = 0) -> Place
 
 def is_restricted(ts: Any) -> bool:
     """Return whether the workers of a task are restricted already."""
-    return bool(
-        ts.worker_restrictions or ts.host_restrictions or ts.resource_restrictions
-    )
+    own = ts.worker_restrictions, ts.host_restrictions, ts.resource_restrictions
+    return any(own)
 
 
 def _list_heads(states: Iterable[Any]) -> dict[Cell, Cell]:
@@ -164,10 +160,7 @@ def _choose(
     workers: list[str],
     node: int,
 ) -> _Assignment:
-    """Choose layout and workers: least load, then fewest bytes that must move.
-
-    Of layouts that move little, the one of which least enters nodes.
-    """
+    """Choose layout and workers: least load, little that moves, least enters nodes."""
     mt, nt = (1 + max(indices) for indices in zip(*heads, strict=True))
     cells, layers = heads.keys(), 1 + max(layer for _, _, layer in places)
     own = layer_slots(len(workers), layers, node)
@@ -191,9 +184,8 @@ def _choose(
         fit = [lambda i, j: dealt[i, j] % own]
     found = [_assign(slot, own, places, uses, workers, node) for slot in fit]
     most = LITTLE * min(x.moved for x in found)
-    return min(
-        (x for x in found if x.moved <= most), key=lambda x: (x.entering, x.moved)
-    )
+    little = [x for x in found if x.moved <= most]
+    return min(little, key=lambda x: (x.entering, x.moved))
 
 
 def _assign(
@@ -206,8 +198,7 @@ def _assign(
 ) -> _Assignment:
     """Give each slot the worker that holds most of what it needs.
 
-    Nodes are exchanged as a whole first. `own`: slots of a layer; each is laid out
-    alike.
+    Nodes are exchanged as a whole first. `own`: slots of a layer, all laid out alike.
     """
     slots = {
         (i, j, layer): (layer * own + layout(i, j)) % len(workers)
@@ -237,9 +228,8 @@ def _assign(
             for own_node in nodes:
                 node_gains[own_node][place] += nbytes
     own_workers: list[str] = []
-    for place, first in zip(
-        assign_slots(node_gains, range(len(starts))), starts, strict=True
-    ):
+    order = assign_slots(node_gains, range(len(starts)))
+    for place, first in zip(order, starts, strict=True):
         there = workers[place * size : (place + 1) * size]
         own_workers += assign_slots(gains[first : first + size], there)
         entering -= node_gains[first // size][place]
@@ -250,8 +240,7 @@ def _assign(
 def with_ancestors(tiles: list[tuple[Any, str]]) -> Iterator[tuple[Any, str]]:
     """Yield tiles with their workers, and their ancestors that one worker alone needs.
 
-    A task is followed once all of its dependents are on one worker, so that each edge
-    of the graph is looked at once.
+    Once all dependents of a task are on one worker it is followed: each edge once.
     """
     waiting: dict[Any, int] = {}
     homes: dict[Any, set[str]] = defaultdict(set)

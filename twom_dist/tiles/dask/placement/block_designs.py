@@ -1,9 +1,8 @@
 """Block designs: sets of points, the blocks, such that any two points share a block.
 
 A worker that holds the rows in one block can compute every tile of A A^H between them,
-so that a design with a block for each worker places a whole triangle. The lines of
-finite planes are the best designs [1]_; a greedy search, after [2]_, serves every
-number of blocks.
+and a design with a block for each worker places a whole triangle. The lines of finite
+planes are the best designs [1]_; a greedy search, after [2]_, serves any other number.
 
 References
 ----------
@@ -20,8 +19,7 @@ from dataclasses import dataclass
 from math import isqrt
 from random import Random
 
-# By the order c of a plane, c + 1 numbers: each number but 0, mod c^2 + c + 1, is the
-# difference of one pair of them [3]_.
+# By the order c of a plane: each number but 0, mod c^2 + c + 1, is one difference [3]_.
 DIFFERENCES = {
     2: (1, 2, 4),
     3: (0, 1, 3, 9),
@@ -44,10 +42,8 @@ class BlockDesign:
 
     def spread(self, rows: int) -> "BlockDesign":
         """BlockDesign rows, each in the place of point row mod `points`."""
-        groups = [
-            sum(1 << row for row in range(point, rows, self.points))
-            for point in range(self.points)
-        ]
+        places = (range(point, rows, self.points) for point in range(self.points))
+        groups = [sum(1 << row for row in own) for own in places]
         blocks = (sum(groups[p] for p in bits(block)) for block in self.blocks)
         return BlockDesign(rows, tuple(blocks))
 

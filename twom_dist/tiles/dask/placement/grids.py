@@ -1,7 +1,7 @@
 """Placement of C tiles on a 2-D grid of workers: pure functions.
 
-With tile (i, j) on worker (i mod pr, j mod pc), every tile of A goes to pc workers and
-every tile of B to pr: the volume of a 2-D SUMMA.
+With tile (i, j) on worker (i mod pr, j mod pc), each tile of A goes to pc workers, one
+of B to pr: the volume of a 2-D SUMMA.
 """
 
 from collections import Counter
@@ -11,8 +11,7 @@ from functools import cached_property
 from math import gcd, lcm
 from typing import Any, TypeVar
 
-# Times the least work, or the least traffic, that count as little as well.
-LITTLE = 1.1
+LITTLE = 1.1  # times the least work, or traffic, that count as little as well
 
 T = TypeVar("T", bound=Hashable)
 W = TypeVar("W", bound=Hashable)

@@ -16,8 +16,7 @@ from .grids import WorkerGrid, find_chain
 from .triangle import TriangleMap
 
 T = TypeVar("T", bound=Hashable)
-# Annotation of such tasks: the address of the worker.
-READER = "twom-reader"
+READER = "twom-reader"  # annotation of such tasks: the address of the worker
 
 
 def choose_homes(
@@ -92,7 +91,7 @@ def _take_turns(
 ) -> list[Collection[T]]:
     """Order groups such that those with the same workers do not follow each other.
 
-    Otherwise the last of them would find only workers that have their share already.
+    The last of them would find only workers that have their share already.
     """
     taken: Counter[tuple[str, ...]] = Counter()
     turns = []

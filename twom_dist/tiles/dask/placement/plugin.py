@@ -197,8 +197,7 @@ class PlacementPlugin(SchedulerPlugin):
     def remove_worker(self, scheduler: Any, worker: str, **kwargs: Any) -> None:
         """Lift the restrictions of tasks that were placed on a worker that has gone.
 
-        If it was the only worker, the scheduler would keep its tasks waiting for it,
-        even though their restrictions are loose.
+        The scheduler would keep tasks waiting for the only worker, if it was that one.
         """
         for key in self.placed:
             task = scheduler.tasks.get(key)

@@ -19,15 +19,13 @@ from .grids import LITTLE, find_chain, worker_grids
 # Rows that the search sees (each stands for several if there are more), sizes of
 # designs that it tries, attempts for each size, and designs that it fills with cells.
 ROWS, SIZES, SEEDS, KEPT = 64, 32, 2, 8
-# Rows that are placed one by one, while further rows repeat their placement; and the
-# most workers for which designs are searched.
+# Rows that are placed one by one, which further rows repeat; and the most workers for
+# which designs are searched.
 PLACED, SEARCHED = 256, 512
-# Largest over mean load that counts as even: a smaller one can cost a third more rows
-# (15 instead of 11, of 56 on 31 workers).
+# Largest over mean load that counts as even: less can cost 15 rows for 11, of 56 on 31.
 EVEN = 1.02
 
-# A cell's choice of slots, a bit for each, and its work.
-_Kind = tuple[int, int]
+_Kind = tuple[int, int]  # a cell's choice of slots, a bit for each, and its work
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,15 +34,13 @@ class TriangleMap:
 
     count: int  # rows of tiles
     workers: int
-    # Slot of every cell (i, j) with i >= j, for the first `period` rows. Row r is
-    # placed as row r mod `period`.
+    # Slot of cell (i, j), i >= j, for `period` rows; row r is as row r mod `period`.
     slots: Mapping[Cell, int]
 
     @cached_property
     def period(self) -> int:
         """Rows that are placed one by one."""
-        # p rows have p (p + 1) / 2 cells.
-        return isqrt(2 * len(self.slots))
+        return isqrt(2 * len(self.slots))  # p rows have p (p + 1) / 2 cells
 
     def slot(self, i: int, j: int) -> int:
         """Slot of a tile, or of its mirror image."""
@@ -96,12 +92,9 @@ def triangle_map(count: int, workers: int, node: int = 0) -> TriangleMap:
     >>> len(found.rows_of(0)), found.slot(7, 2) == found.slot(2, 7)
     (4, True)
     """
-    maps = [
-        TriangleMap(
-            count, workers, MappingProxyType(place_triangle(period, workers, node))
-        )
-        for period in _find_periods(count, workers)
-    ]
+    periods = _find_periods(count, workers)
+    placed = (MappingProxyType(place_triangle(x, workers, node)) for x in periods)
+    maps = [TriangleMap(count, workers, slots) for slots in placed]
     # Repeated rows cut it coarsely, so twice the excess over the mean counts as even.
     return min(maps, key=lambda found: (max(found.balance, 2 * EVEN - 1), found.copies))
 
@@ -130,8 +123,7 @@ def place_triangle(count: int, workers: int, node: int = 0) -> dict[Cell, int]:
     """Choose the slot of every cell (i, j) with i >= j: even loads, then few rows.
 
     The slots are the same in every process. The busiest has no more work, and the
-    fullest no more rows, than on the best cyclic grid; with nodes of few rows, the
-    fullest has more, and the busiest little.
+    fullest no more rows, than on the best cyclic grid; with nodes, it may have more.
 
     Lines of planes serve c (c + 1) and c (c + 1) + 1 workers, c a prime power up to 13.
     Cost: up to 64 greedy designs, 8 of them filled with the cells of up to 64 rows;
@@ -257,12 +249,8 @@ def _fill(design: BlockDesign, cells: Iterable[Cell]) -> dict[Cell, int]:
             slots[slot][kind].append(cell)
             load[slot] += work
     _level(slots, load)
-    return {
-        cell: slot
-        for slot, kinds in enumerate(slots)
-        for cells in kinds.values()
-        for cell in cells
-    }
+    lists = ((slot, own) for slot, kinds in enumerate(slots) for own in kinds.values())
+    return {cell: slot for slot, own in lists for cell in own}
 
 
 def _level(slots: list[dict[_Kind, list[Cell]]], load: list[int]) -> None:
