@@ -1,8 +1,7 @@
 """Questions to the scheduler and the workers of a client; none is waited for for ever.
 
 A scheduler that has stopped or gone never answers, nor does a worker whose event loop
-hangs, and dask waits for both. Products are built without a scheduler that is not there
-at once; only jobs wait for it.
+hangs, and dask waits for both. Only jobs wait for a scheduler that is not there now.
 """
 
 import asyncio
@@ -16,10 +15,8 @@ from weakref import WeakKeyDictionary
 from ..errors import EngineUnavailableError
 from ..plan.cluster import MemoryBudget
 
-# For a scheduler to show that it is there, which takes milliseconds if it is.
-THERE_SECONDS = 0.25
-# For one that is there, and for workers: both may have to import this package.
-ANSWER_SECONDS = 5
+THERE_SECONDS = 0.25  # for a scheduler to show that it is there: milliseconds if it is
+ANSWER_SECONDS = 5  # for one that is, and for workers, which may import this package
 AGAIN_SECONDS = 0.1  # for workers that left a question unanswered
 
 
@@ -31,8 +28,7 @@ class Answers:
     pending: Future[Any] | None = None  # a question that is not answered yet
     # Addresses of workers that have this package, and whether each has its own GPU.
     equipped: dict[str, bool] = field(default_factory=dict)
-    # Addresses of workers that did not answer whether they have it.
-    silent: set[str] = field(default_factory=set)
+    silent: set[str] = field(default_factory=set)  # those that did not answer that
     # The workers whose devices were measured, and the budget of the smallest.
     devices: tuple[frozenset[str], MemoryBudget] = frozenset(), MemoryBudget()
     warned: bool = False  # whether it was said that products of NumPy leave GPUs idle
@@ -112,8 +108,7 @@ def ask_workers(
 ) -> dict[str, Any]:
     """Run a function on workers; return what it returns or raises, by address.
 
-    Each is asked by itself, since dask would wait for all. Those that are silent for
-    `seconds` are left out.
+    Each is asked by itself: dask would wait for those that are silent, and left out.
     """
     asked = [*workers]
     if not asked or is_silent(client):
@@ -151,10 +146,7 @@ def check_equipped(client: Any, workers: Iterable[str]) -> None:
 
 
 def has_own_gpu() -> bool:
-    """Tell whether dask-cuda started this process, without opening its device.
-
-    Only a process that has this package can find this function.
-    """
+    """Tell whether dask-cuda started this process, without opening its device."""
     return "dask_cuda" in sys.modules
 
 

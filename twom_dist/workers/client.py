@@ -61,8 +61,7 @@ def current_cluster(engine: str = "cpu") -> Cluster:
     The smallest memory limit counts, among workers that have one. With the engine
     "cuda" it is that of their devices, since dask limits the memory of hosts.
     """
-    # Read where a product does not fit, and refused before that.
-    flag_setting("refuse-memory")
+    flag_setting("refuse-memory")  # read if a product does not fit; refused here
     client, on_devices = current_client(), engine == "cuda"
     if client is None:
         memory = MemoryBudget(machine_memory(), "machine")
@@ -76,11 +75,8 @@ def current_cluster(engine: str = "cpu") -> Cluster:
     memory = MemoryBudget(min(limits, default=None))
     if on_devices:
         memory = budget_for_products(client, [x["address"] for x in workers])
-    threads, node = (
-        max(x["nthreads"] for x in workers),
-        node_size(x["host"] for x in workers),
-    )
-    return Cluster(len(workers), threads, memory, node)
+    threads = max(x["nthreads"] for x in workers)
+    return Cluster(len(workers), threads, memory, node_size(x["host"] for x in workers))
 
 
 def _as_connected(client: Any, on_devices: bool) -> Cluster:
@@ -95,21 +91,15 @@ def _as_connected(client: Any, on_devices: bool) -> Cluster:
 
 
 def _as_scaled(cluster: Any, on_devices: bool) -> Cluster:
-    """Describe the workers that an adaptive cluster is to start, by its settings.
-
-    Of how many it may start it says nothing if that is without a bound.
-    """
+    """Describe the workers that an adaptive cluster is to start: one if unbounded."""
     most = getattr(getattr(cluster, "_adaptive", None), "maximum", 1)
     options = (getattr(cluster, "new_spec", None) or {}).get("options", {})
     # Left out, null, "auto", or a number; memory may have a unit.
     threads, limit = options.get("nthreads"), options.get("memory_limit")
     if on_devices or limit in (None, "auto"):
         limit = 0
-    return Cluster(
-        int(most) if 1 <= most < inf else 1,
-        threads or 1,
-        MemoryBudget(parse_bytes(limit) or None),
-    )
+    count = int(most) if 1 <= most < inf else 1
+    return Cluster(count, threads or 1, MemoryBudget(parse_bytes(limit) or None))
 
 
 def list_workers(client: Any) -> list[dict[str, Any]]:
@@ -144,11 +134,9 @@ def describe_workers(dask_scheduler: Any) -> list[dict[str, Any]]:
 
 
 def warn_of_idle_gpus() -> None:
-    """Warn, once for each client, that NumPy blocks leave the GPUs of its workers idle.
-
-    `ensure_plugins` has asked the workers whether they were given one.
-    """
+    """Warn once, for each client, that NumPy blocks leave its workers' GPUs idle."""
     client = current_client()
+    # `ensure_plugins` has asked the workers.
     known = None if client is None else answers_of(client)
     if known is not None and any(known.equipped.values()) and not known.warned:
         known.warned = True
@@ -203,9 +191,8 @@ async def _register_soon(client: Any, plugin: Any) -> None:
 
     dask waits for all of them, until it gives up a silent one after minutes.
     """
-    registration = asyncio.ensure_future(
-        client.register_plugin(plugin, name=plugin.name)
-    )
+    question = client.register_plugin(plugin, name=plugin.name)
+    registration = asyncio.ensure_future(question)
     seconds = 0 if is_silent(client) else ANSWER_SECONDS
     registered, _ = await asyncio.wait({registration}, timeout=seconds)
     for found in registered:

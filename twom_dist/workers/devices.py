@@ -25,8 +25,7 @@ class WorkerDevice:
     free_bytes: int = 0  # free memory of the device
     own_bytes: int = 0  # memory that the process has taken, used or not
     held_bytes: int = 0  # the part of that which arrays hold
-    # The most that it may take before dask moves tiles to host or disk, if limited.
-    most_bytes: int | None = None
+    most_bytes: int | None = None  # beyond which dask moves tiles to host or disk
 
     def room(self, sharers: int) -> int:
         """Return the bytes that a process may take if `sharers` share the device."""
@@ -94,8 +93,8 @@ def _weigh(cupy: Any, data: Any) -> int:
 def budget_for_products(client: Any, workers: Iterable[str]) -> MemoryBudget:
     """Plan products by the smallest device, with what persisted inputs hold there.
 
-    Without a client it is the device of this process; without a device that can be
-    asked, nothing is limited. Workers are asked once, and again when they change.
+    Without a client it is the device of this process; without any, nothing is limited.
+    Workers are asked once, and again when they change.
     """
     if client is None:
         return _smallest([measure_device()])
@@ -132,8 +131,7 @@ def _smallest(devices: Iterable[WorkerDevice]) -> MemoryBudget:
     return MemoryBudget(min(rooms), "device") if rooms else MemoryBudget()
 
 
-# Share of a device's memory; contexts, cuBLAS and the modules of the kernels need the
-# rest. By arithmetic; not measured.
+# Share of a device's memory, beside contexts, cuBLAS and kernels. By arithmetic alone.
 POOL_SHARE = 0.9
 # CUDA_VISIBLE_DEVICES that hide all GPUs, of which dask-cuda would count one.
 _HIDDEN = ("", "-1", "NoDevFiles")
@@ -157,9 +155,8 @@ def count_gpus() -> tuple[int, str]:
 def choose_pool() -> dict[str, Any]:
     """Choose the memory pool of dask-cuda's workers, and when they begin to spill.
 
-    Shares of a device's memory, ``rmm_pool_size = 0.9`` and ``device_memory_limit =
-    0.72 rmm_pool_size``: dask-cuda sees only the inputs and outputs of tasks. On an
-    H100 of 79 GiB they are 71 and 51 GiB.
+    Shares of a device's memory, the latter of the pool: dask-cuda sees only inputs and
+    outputs of tasks. On an H100 of 79 GiB they are 71 and 51 GiB.
     """
     from dask_cuda.utils import has_device_memory_resource
 

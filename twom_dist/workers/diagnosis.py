@@ -29,8 +29,7 @@ from .client import check_client, current_client
 # If releases of these differ, processes cannot read each other's messages or tasks.
 _MUST_AGREE = ("python", "dask", "distributed", "twom_dist")
 _PACKAGES = ("twom_dist", "numpy", "dask", "zarr", "numba")
-# (m, n, k): on hardware whose int8 products saturate, many sums of this length do.
-_SHAPE = (24, 40, 257)
+_SHAPE = (24, 40, 257)  # m, n, k: where int8 products saturate, many such sums do
 
 Status = Literal["ok", "warning", "failure"]
 
@@ -39,8 +38,7 @@ Status = Literal["ok", "warning", "failure"]
 class Finding:
     """One line of a report, with words like an error's problem and remedy.
 
-    A warning means that something is slow or does not work as well as it could; a
-    failure means that products fail or may be wrong.
+    A warning means that something is slow, a failure that products fail or are wrong.
     """
 
     name: str
@@ -83,8 +81,7 @@ class Report:
 def doctor(client: Any = None) -> Report:
     """Check the engines, the GPU, dask-cuda and the workers.
 
-    Engines must be exact, dask-cuda must import, and workers must have the packages
-    that this process has.
+    Engines must be exact, dask-cuda must import, and workers must have our packages.
 
     Parameters
     ----------
@@ -104,8 +101,7 @@ def doctor(client: Any = None) -> Report:
 
     Notes
     -----
-    If there are GPUs, this creates a CUDA context in this process; start local clusters
-    first.
+    With GPUs, this creates a CUDA context in this process: start local clusters first.
 
     Examples
     --------
@@ -150,8 +146,7 @@ def name_versions() -> Iterator[Finding]:
     if not has_vnni():
         kernel += " (no VNNI: products of doubles are slower than NumPy's)"
     int8 = f"int8 products by {kernel} on {cores}"
-    found = ", ".join([*releases, python, int8])
-    yield Finding("installation", "ok", found)
+    yield Finding("installation", "ok", ", ".join([*releases, python, int8]))
 
 
 def check_engine(name: EngineName, xp: Any = np) -> Iterator[Finding]:
@@ -171,9 +166,7 @@ def check_amx() -> Iterator[Finding]:
     from ..kernels.cpu.products.multiply import explain_no_amx  # loads Numba
 
     if why := explain_no_amx():
-        advice = (
-            "VNNI multiplies, slower, with the same bits; update Linux or report it"
-        )
+        advice = "VNNI multiplies, slower, to the same bits; update Linux or report it"
         yield Finding("AMX", "warning", f"it is not used: {why}", advice)
 
 
@@ -224,8 +217,7 @@ def check_gpu() -> Iterator[Finding]:
 def check_cublas(cuda: Any, capability: int) -> Iterator[Finding]:
     """Tell of releases whose int8 products NVIDIA's notes call wrong for some shapes.
 
-    On a GPU of 10.x all products are cuBLAS's, and before 13.10 they may be wrong where
-    k is split.
+    On a GPU of 10.x all are cuBLAS's, and before 13.10 they may be wrong for split k.
     """
     # 10000 major + 100 minor + patch; before 12, 1000 major.
     version = cuda.cublas.getVersion(cuda.device.get_cublas_handle())
@@ -235,9 +227,8 @@ def check_cublas(cuda: Any, capability: int) -> Iterator[Finding]:
         yield Finding("cuBLAS", "ok", found)
         return
     found += " may multiply int8 wrongly for some shapes, by NVIDIA's release notes"
-    advice = (
-        "Install 13.10 or newer with CuPy for CUDA 13: pip install -U nvidia-cublas"
-    )
+    newer = "pip install -U nvidia-cublas"
+    advice = f"Install 13.10 or newer with CuPy for CUDA 13: {newer}"
     yield Finding("cuBLAS", "warning", found, advice)
 
 
@@ -281,8 +272,7 @@ def check_workers(client: Any) -> Iterator[Finding]:
 def compare_processes(client: Any) -> list[Finding]:
     """Compare the packages installed here, at the scheduler and at the workers.
 
-    Differences that make messages unreadable or change the result are failures, and
-    come first.
+    First come failures: differences that make messages unreadable or change results.
     """
     versions = client.get_versions(check=False, packages=["twom_dist"])
     here = versions["client"]["packages"]

@@ -66,19 +66,16 @@ def choose_workers(
     room = max(1, memory // LEAST_BYTES)
     most = min(room, gpus or room)
     if n_workers is None:
-        # Few processes, since the threads of one share its encoded tiles; but more than
-        # one, since they share its interpreter, too.
+        # Few processes, whose threads share encoded tiles, but also an interpreter.
         wanted, _ = nprocesses_nthreads(cores)
         if threads_per_worker is not None:
             wanted = max(1, cores // threads_per_worker)
         wanted = gpus or wanted
         n_workers = min(most, wanted, max(1, memory // limit) if limit else wanted)
     elif n_workers > most:
-        has = (
-            name_count(gpus, "GPU")
-            if most < room
-            else f"{format_bytes(memory)} of memory"
-        )
+        has = f"{format_bytes(memory)} of memory"
+        if most < room:
+            has = name_count(gpus, "GPU")
         problem = f"{n_workers} workers do not fit on this machine, which has {has}"
         raise PlanError(problem, f"Start at most {most}", "too-many-workers")
     if threads_per_worker is None:
@@ -101,11 +98,10 @@ def _read_limit(limit: MemoryLimit, memory_bytes: int) -> int | None:
         raise PlanError(problem, remedy, "memory-limit") from None
     if found != 0 and found < LEAST_BYTES:
         budget = MemoryBudget(found, "job")
-        problem = (
-            f"workers of {format_bytes(found)} have no room for a tile (dask spills at "
-            f"{format_bytes(budget.most_bytes)}, and the process takes "
-            f"{format_bytes(budget.taken_bytes)})"
-        )
+        sizes = found, budget.most_bytes, budget.taken_bytes
+        own, most, taken = map(format_bytes, sizes)
+        why = f"dask spills at {most}, and the process takes {taken}"
+        problem = f"workers of {own} have no room for a tile ({why})"
         remedy = f"Give each more than {LEAST_BYTES >> 20} MiB"
         raise MemoryLimitError(problem, remedy, "memory")
     return found
@@ -163,9 +159,8 @@ def local_cluster(
         Default: one for each GPU. Without GPUs: one for each core up to four, then
         about the square root of the number of cores, as far as memory allows.
     threads_per_worker : int, optional
-        Number of tasks that run at once on a worker. Default: two on a GPU, which are
-        launched on streams of their own, otherwise as many as it takes to use all
-        cores.
+        Number of tasks that run at once on a worker. Default: two on a GPU, launched on
+        streams of their own, otherwise as many as it takes to use all cores.
     memory_limit : int, float or str, optional
         Limit on each worker's host memory, in any form that dask accepts; 0 means no
         limit. Default: an equal share of the machine's memory.
@@ -198,8 +193,7 @@ def local_cluster(
     Raises
     ------
     EngineUnavailableError
-        If GPUs are requested but they or dask-cuda are missing, or if the worker
-        processes do not start.
+        If requested GPUs or dask-cuda are missing, or if workers do not start.
     ArgumentError
         If neither this function nor the cluster class has an option of that name.
     PlanError, MemoryLimitError

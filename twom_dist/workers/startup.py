@@ -22,10 +22,9 @@ def guarded_start() -> Iterator[None]:
     """Start workers that import nothing from the current folder and ignore Ctrl-C.
 
     multiprocessing starts Python with ``-c``, which looks for modules in the current
-    folder first. dask sets the variable again for a worker that it restarts.
-
-    A terminal sends Ctrl-C to all processes. Workers inherit the mask of whoever starts
-    them: they would die before this process has asked what is to be kept.
+    folder first. dask sets the variable again for a worker that it restarts. A terminal
+    sends Ctrl-C to all: workers, which inherit this process's mask, would die before it
+    has asked what is to be kept.
     """
     before = os.environ.get(_SAFE_PATH)
     os.environ[_SAFE_PATH] = "1"
@@ -75,8 +74,7 @@ class ClosedPages(WorkerPlugin):
 def close_pages(client: Any) -> None:
     """Close the ports for web pages at the scheduler and at present and later workers.
 
-    Configuring dask without routes would affect all clusters of this process, and
-    leave /sitemap.json.
+    Dask's setting of routes is of all clusters of a process, and leaves /sitemap.json.
     """
     client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.http_server.stop())
     client.register_plugin(ClosedPages())

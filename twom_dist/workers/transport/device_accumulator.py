@@ -1,7 +1,6 @@
 """Accumulators on a device: how dask weighs, spills and sends them.
 
-Imported only after distributed. A process that receives an accumulator imports this
-module with its class, and so knows how to read it.
+Imported only after distributed, and by whoever receives one, which so can read it.
 """
 
 import sys

@@ -1,8 +1,7 @@
 """Blocks on a device: by handles of CUDA's, or by pinned memory of the host.
 
 The receiver copies a block out of the sender's memory while the sender holds it, and
-asks afterwards whether it still did: memory that was used again cannot pass for the
-block.
+asks afterwards if it still did: memory that was used again cannot pass for the block.
 """
 
 import ctypes
@@ -139,8 +138,7 @@ class Ipc:
     def empty(self, nbytes: int) -> Array:
         """Allocate a block that the stream of this device may write.
 
-        Its memory returns to that stream, whose next block comes after what users have
-        launched to read it.
+        Its memory returns to that stream, whose next block comes after users' readings.
         """
         import cupy
 

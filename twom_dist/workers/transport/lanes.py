@@ -1,9 +1,9 @@
 """Lanes: blocks for other workers, by threads and sockets of their own.
 
-Dask's connection carries messages and keys: over it a receiver offers lanes, each with
-a port, a token and a fresh key for either direction. The sender pushes a block in
-chunks, which are sealed by AES-GCM where dask's connection is TLS; the receiver opens
-each in its place (docs/decisions/0050-lanes.md).
+Over dask's connection, which carries messages, a receiver offers lanes, each with a
+port, a token and a fresh key for either direction. The sender pushes a block in chunks,
+sealed by AES-GCM where that is TLS; the receiver opens each in its place
+(docs/decisions/0050-lanes.md).
 """
 
 import asyncio
@@ -54,9 +54,8 @@ class LaneBrokenError(OSError):
 class _Direction:
     """One direction of a lane.
 
-    A key serves one direction of one lane, and its nonces are the numbers of chunks. So
-    no nonce comes twice, and a chunk that was left out, repeated, altered or moved
-    elsewhere does not open.
+    A key serves one direction of one lane, and its nonces are the numbers of chunks: no
+    nonce comes twice, and a chunk left out, repeated, altered or moved does not open.
     """
 
     def __init__(self, connection: socket.socket, key: bytes | None) -> None:
