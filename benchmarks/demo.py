@@ -20,6 +20,7 @@ from twom_dist.cli.progress import Bar
 from twom_dist.errors import PlanError
 from twom_dist.jobs.reports import count_operations
 from twom_dist.store import open_matrix
+from twom_dist.testing import random_matrix
 from twom_dist.workers.devices import count_gpus
 
 FOLDER = Path("demo-output")
@@ -59,8 +60,9 @@ def main(a: str | None, b: str | None, size: int | None, n_workers: int | None) 
             )
         A, B = open_matrix(a), open_matrix(b)
         td.plan(td.gemm, A.shape, B.shape)  # refuses shapes that do not fit
-        # Otherwise each worker would compile the kernels.
-        td.gemm(*(np.ones((2, 2), x.dtype) for x in (A, B)))
+        # Otherwise each worker would compile the kernels, those as well that look at
+        # entries of many magnitudes.
+        td.gemm(*(random_matrix(64, 64, phi=2, dtype=x.dtype) for x in (A, B)))
         FOLDER.mkdir(exist_ok=True)
         # This file keeps the folder out of any repository.
         (FOLDER / ".gitignore").write_text("*\n")

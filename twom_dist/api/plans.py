@@ -229,11 +229,11 @@ def _plan_lazy(posed: Problem, call: Call, cluster: Cluster) -> Plan:
     if other.memory.total * _FAR_LESS > found.memory.total:
         return found
     size = format_bytes(other.memory.total)
-    reads = f"{other.describe_reads()}, and up to 4 times to be scaled"
     note = (
-        f"with twom-dist.inputs set to 'stream' the peak is {size}: inputs are {reads}"
+        f"with twom-dist.inputs set to 'stream' the peak is {size}: inputs are "
+        f"{other.describe_reads()}, and up to 4 times to be scaled"
     )
-    return replace(found, notes=(*found.notes, note + reads))
+    return replace(found, notes=(*found.notes, note))
 
 
 def _tiles(
