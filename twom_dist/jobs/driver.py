@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -67,9 +68,8 @@ def compute(
 ) -> JobSummary:
     """Compute and write every tile of a run, then give the output its name.
 
-    `enter` is called with each phase as it begins.
-    `commit` is called just before the output gets its name: a signal handler that
-    raises from then on would take a result for a failure.
+    `enter` is called with each phase as it begins, `commit` just before the naming: a
+    signal handler that raises from then on would take a result for a failure.
     """
     start = perf_counter()
     enter(KEPT)
@@ -115,8 +115,7 @@ class _Count:
     report: Report | None
     done: int
     operations: int = 0
-    # When the first product was submitted: the analysis finishes no tile.
-    begun: float = 0
+    begun: float = 0  # when the first product was: the look finishes no tile
 
     def add(self, i: int, j: int) -> None:
         job, layout = self.run.job, self.run.layout
@@ -144,9 +143,8 @@ def _multiply(
         if found is None:
             enter(LOOKING if run.job.spec.looks else MULTIPLYING)
             inputs = persist_inputs(run, client)
-            found = look_at_whole(
-                run, lambda x: compute_value(x, client, threads), inputs
-            )
+            take = partial(compute_value, client=client, threads=threads)
+            found = look_at_whole(run, take, inputs)
         run = run.settle(found)
         if not run.layout.reads_once:
             # More moduli than planned leave less room.

@@ -138,24 +138,20 @@ def _check_output(output: Path, inputs: dict[str, str]) -> None:
         if "://" in path:
             continue
         source = os.path.realpath(path)
-        nested = any(
-            f"{x}/".startswith(f"{y}/") for x, y in permutations((source, target))
-        )
+        both = permutations((f"{source}/", f"{target}/"))
+        nested = any(x.startswith(y) for x, y in both)
         # Through another mount a file has another path.
         if nested or (os.path.exists(target) and os.path.samefile(target, source)):
-            raise PlanError(
-                f"the output {target!r} is the file of {name}, or one is in the other, "
-                "and inputs are never written to",
-                "Choose another name; of a sum of many products, one for each step",
-                "output-is-input",
+            same = (
+                f"the output {target!r} is the file of {name}, or one is in the other"
             )
+            problem = f"{same}, and inputs are never written to"
+            remedy = "Choose another name; of a sum of many products, one for each step"
+            raise PlanError(problem, remedy, "output-is-input")
 
 
-# For each input, by letter, a text that changes when any of its files does.
-Stamps = dict[str, str]
-# Path, member, fingerprint and number of chunks of an input: what its header and the
-# names of its chunks tell.
-Identity = list[Any]
+Stamps = dict[str, str]  # by an input's letter, a text that changes with its files
+Identity = list[Any]  # path, member, fingerprint and number of chunks of an input
 
 
 def identify(stored: StoredMatrix) -> tuple[Identity, int]:
@@ -177,12 +173,15 @@ def identify_inputs(job: Job) -> tuple[dict[str, Identity], dict[str, int]]:
         # If none exists, the folder was probably not copied whole.
         if lacking and (there == 0 or job.refuse_missing):
             count = "all" if there == 0 else str(lacking)
-            raise StoreError(
-                f"{count} of the {there + lacking} chunks of {str(stored.location)!r} "
-                "are missing, and would be read as its fill value",
-                "Copy it again, or write its zeros, with write_empty_chunks in zarr",
-                "no-chunks" if there == 0 else "missing-chunks",
+            place = f"the {there + lacking} chunks of {str(stored.location)!r}"
+            problem = (
+                f"{count} of {place} are missing, and would be read as its fill value"
             )
+            remedy = (
+                "Copy it again, or write its zeros, with write_empty_chunks in zarr"
+            )
+            code = "no-chunks" if there == 0 else "missing-chunks"
+            raise StoreError(problem, remedy, code)
     return {name: seen[stored][0] for name, stored in job.inputs.items()}, missing
 
 

@@ -34,10 +34,7 @@ WRITING = "writing the output"
 
 
 def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
-    """Describe everything but the layout that determines the result's bits.
-
-    Those of the native product depend on the engine as well.
-    """
+    """Describe everything but the layout that determines the result's bits."""
     system, spec = job.system, job.spec
     made = {
         "twom_dist": import_module("twom_dist").__version__,
@@ -48,7 +45,7 @@ def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
         "method": spec.method,
     }
     made |= {name: digest for name, (_, digest) in job.vectors.items()}
-    if system is None:
+    if system is None:  # bits are the engine's own
         library = "CuPy" if job.engine == "cuda" else "NumPy"
         made["engine"] = job.engine
         made[library] = import_module(library.lower()).__version__

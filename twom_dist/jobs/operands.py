@@ -84,8 +84,7 @@ class LazyTiles(DaskMethodsMixin):
 EVERY = slice(None)
 
 Blocks = slice | list[int]  # tile indices
-# Tiles of A and B; of A twice for an update with one operand.
-TilePair = tuple[LazyTiles, LazyTiles]
+TilePair = tuple[LazyTiles, LazyTiles]  # of A and B; of A twice for one operand
 
 
 @dataclass(frozen=True)
@@ -198,10 +197,7 @@ def read_tiles(
 
 
 def persist_inputs(run: Run, client: Any) -> TilePair | None:
-    """Have all of A and B read where they will be multiplied, if they fit there.
-
-    Without a look each tile is read by the wave alone.
-    """
+    """Have A and B read for a look where they will be multiplied, if they fit there."""
     if not (run.layout.reads_once and run.layout.spec.looks):
         return None
     readers, tile = _choose_readers(run, client), run.layout.tile_shape

@@ -59,8 +59,7 @@ class JobSummary:
     tiles, tile_shape : tuple of int
         Tiles along m, n and k, and the largest of them: (mb, nb, kb).
     waves : int
-        Parts of the result that were computed one after the other; more than one
-        where the workers cannot hold the inputs at once.
+        Parts of the result that followed one another: workers cannot hold all inputs.
     num_moduli, resumed, damaged : int
         Moduli, 0 for the native product; tiles that an earlier run had finished; those
         of them that the disk had damaged, which were computed again.
@@ -156,10 +155,7 @@ _FRESH_SECONDS = 3 * BEAT_SECONDS
 
 @dataclass(frozen=True)
 class Status:
-    """Status of a job at one moment.
-
-    What is not known of the output, or of its latest run, is None or empty.
-    """
+    """Status of a job at one moment; None or empty is what is not known of it."""
 
     path: str  # the output
     state: str  # "finished", "running" or "stopped"
@@ -204,12 +200,12 @@ def find_status(path: str | os.PathLike[str]) -> Status:
     except StoreError as error:
         if error.code != "file-missing":
             raise
-        raise StoreError(
-            f"{name!r} is not there, and no job has left a tile of it",
-            "Check its name and folder. A job that is queued, or failed at once, has "
-            "left nothing: see the log of its batch job",
-            "no-job",
-        ) from error
+        problem = f"{name!r} is not there, and no job has left a tile of it"
+        remedy = (
+            "Check its name and folder. A job that is queued, or failed at once, has"
+        )
+        remedy += " left nothing: see the log of its batch job"
+        raise StoreError(problem, remedy, "no-job") from error
     return Status(
         path=name,
         state="finished",
@@ -259,16 +255,13 @@ def _describe(
 
 
 def _pair(output: Output, routine: str, uplo: str) -> tuple[dict[Cell, float], int]:
-    """Return the tiles that a job counts with their times, and how many there will be.
-
-    An update counts a tile and its image as one.
-    """
+    """Return the times of the tiles that a job counts, and how many there will be."""
+    # An update counts a tile and its image as one.
     written, (rows, columns) = output.find_times(), output.counts
     if routine not in ROUTINES or not ROUTINES[routine].triangle:
         return written, rows * columns
     total = rows * (rows + 1) // 2
     if uplo != "full":
         return written, total
-    return {
-        (i, j): x for (i, j), x in written.items() if i <= j and (j, i) in written
-    }, total
+    both = ((x, at) for x, at in written.items() if x[0] <= x[1])
+    return {x: at for x, at in both if x[::-1] in written}, total

@@ -37,12 +37,10 @@ def _measure(dask_worker: Any) -> tuple[int, Any]:
 
 
 def choose_engine(engine: str, devices: Mapping[str, WorkerDevice]) -> str:
-    """Choose the engine of a job, the same for all of its tiles.
-
-    Workers that share a GPU were started for their cores, unless cuda is asked for.
-    """
+    """Choose the engine of a job, the same for all of its tiles."""
     if engine not in ("auto", "cuda"):
         return engine
+    # Workers that share a GPU were started for their cores, unless cuda is asked for.
     sharers = Counter(x.name for x in devices.values())
     lacking = {
         address: x.reason or "other workers share it"
@@ -52,14 +50,13 @@ def choose_engine(engine: str, devices: Mapping[str, WorkerDevice]) -> str:
     if engine == "auto" and len(lacking) == len(devices):
         return "cpu"
     if lacking or not devices:
-        none = ("the scheduler", "it has no worker")
+        none = "the scheduler", "it has no worker"
         address, reason = next(iter(lacking.items()), none)
-        raise EngineUnavailableError(
-            f"{len(lacking)} of {len(devices)} processes have no GPU to use, such as "
-            f"{address} ({reason})",
-            "Start workers on GPUs only, or name engine='cpu'",
-            "gpu-missing" if len(lacking) < len(devices) else "no-gpu",
-        )
+        how_many = f"{len(lacking)} of {len(devices)} processes"
+        problem = f"{how_many} have no GPU to use, such as {address} ({reason})"
+        code = "gpu-missing" if len(lacking) < len(devices) else "no-gpu"
+        remedy = "Start workers on GPUs only, or name engine='cpu'"
+        raise EngineUnavailableError(problem, remedy, code)
     try:
         # The client has to know the type of the workers' blocks.
         import cupy  # noqa: F401

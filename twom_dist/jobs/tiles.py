@@ -26,8 +26,8 @@ from .job import Mirror
 from .operands import EVERY, Blocks, LazyTiles, TilePair, read_inputs, read_tiles
 from .run import Run
 
-# Rows of tiles up to this size are looked at as single tiles. Larger rows are read once
-# more, for their largest exponents; multiplying them takes far longer.
+# Rows of tiles up to this size are looked at as single tiles; larger ones are read once
+# more, for their largest exponents, which takes little beside multiplying them.
 STRIP_BYTES = 2**26
 
 
