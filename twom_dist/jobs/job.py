@@ -142,10 +142,8 @@ def _check_output(output: Path, inputs: dict[str, str]) -> None:
         nested = any(x.startswith(y) for x, y in both)
         # Through another mount a file has another path.
         if nested or (os.path.exists(target) and os.path.samefile(target, source)):
-            same = (
-                f"the output {target!r} is the file of {name}, or one is in the other"
-            )
-            problem = f"{same}, and inputs are never written to"
+            same = f"the output {target!r} is the file of {name}, or one"
+            problem = f"{same} is in the other, and inputs are never written to"
             remedy = "Choose another name; of a sum of many products, one for each step"
             raise PlanError(problem, remedy, "output-is-input")
 
@@ -173,13 +171,10 @@ def identify_inputs(job: Job) -> tuple[dict[str, Identity], dict[str, int]]:
         # If none exists, the folder was probably not copied whole.
         if lacking and (there == 0 or job.refuse_missing):
             count = "all" if there == 0 else str(lacking)
-            place = f"the {there + lacking} chunks of {str(stored.location)!r}"
-            problem = (
-                f"{count} of {place} are missing, and would be read as its fill value"
-            )
-            remedy = (
-                "Copy it again, or write its zeros, with write_empty_chunks in zarr"
-            )
+            chunks = f"{there + lacking} chunks of {str(stored.location)!r}"
+            gone = f"{count} of the {chunks} are missing"
+            problem = f"{gone}, and would be read as its fill value"
+            remedy = "Copy it again, or write its zeros (write_empty_chunks in zarr)"
             code = "no-chunks" if there == 0 else "missing-chunks"
             raise StoreError(problem, remedy, code)
     return {name: seen[stored][0] for name, stored in job.inputs.items()}, missing

@@ -201,10 +201,8 @@ def find_status(path: str | os.PathLike[str]) -> Status:
         if error.code != "file-missing":
             raise
         problem = f"{name!r} is not there, and no job has left a tile of it"
-        remedy = (
-            "Check its name and folder. A job that is queued, or failed at once, has"
-        )
-        remedy += " left nothing: see the log of its batch job"
+        why = "A job that is queued, or failed at once, has left nothing"
+        remedy = f"Check its name and folder. {why}: see the log of its batch job"
         raise StoreError(problem, remedy, "no-job") from error
     return Status(
         path=name,

@@ -71,7 +71,7 @@ def cut_sweeps(
     None where no chain along k has two panels to go by.
 
     >>> from ..tiles.routine import ROUTINES
-    >>> grid = Grid((1,) * 2, (1,) * 4, (1, 1), cut_inner(2, 1, 1, 1))
+    >>> grid = Grid((1,) * 2, (1,) * 4, (1, 1), ((((0, 1), (1, 2)),),))
     >>> spec = Spec(ROUTINES["gemm"], "c16", 2, "2m", ())
     >>> cut_sweeps(grid, spec, WorkerGrid(1, 2), (1, 2))
     ((((0, 0), (0, 2)), ((1, 0), (1, 2))), (((0, 1), (0, 3)), ((1, 1), (1, 3))))
