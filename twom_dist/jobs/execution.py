@@ -24,7 +24,10 @@ _places: "WeakKeyDictionary[Any, BoundedSemaphore]" = WeakKeyDictionary()
 
 @contextmanager
 def at_disk(nbytes: int) -> Iterator[None]:
-    """Give this task's core to another one, if few have, to its end: little follows."""
+    """Give this task's core to another one, if few have done so, to the task's end.
+
+    The place at the disk is free again on leaving: little should follow.
+    """
     places, leave = _find_places()
     if nbytes < LEAST_BYTES or places is None or not places.acquire(blocking=False):
         yield

@@ -59,7 +59,7 @@ class JobSummary:
     tiles, tile_shape : tuple of int
         Tiles along m, n and k, and the largest of them: (mb, nb, kb).
     waves : int
-        Parts of the result that followed one another: workers cannot hold all inputs.
+        Parts that followed one another; several if workers cannot hold all inputs.
     num_moduli, resumed, damaged : int
         Moduli, 0 for the native product; tiles that an earlier run had finished; those
         of them that the disk had damaged, which were computed again.

@@ -33,8 +33,9 @@ class Explanation:
         Bound on ``|C - C_exact|_ij`` for alpha = 1, beta = 0, without under- and
         overflow, relative to `relative_to`; 0 for an exact product in doubles.
     relative_to : str
-        ``"(|A| |B|)_ij"`` or ``"||a_i|| ||b_j||"``, of the equilibrated matrices, with
-        a factor between both if there is a diagonal; of exact products ``"|C|_ij"``.
+        ``"(|A| |B|)_ij"`` or ``"||a_i|| ||b_j||"``, with a factor between both if there
+        is a diagonal; with equilibration, the norms of the equilibrated matrices. Of an
+        exact product ``"|C|_ij"``.
     rho : float
         Bound of ``||a_i|| ||b_j|| / (|A| |B|)_ij`` for all pairs of rows of op(A) and
         columns of op(B) that meet; 0 if the matrices have not been examined.

@@ -38,7 +38,7 @@ Status = Literal["ok", "warning", "failure"]
 class Finding:
     """One line of a report, with words like an error's problem and remedy.
 
-    A warning means that something is slow, a failure that products fail or are wrong.
+    A warning says that something is slow, a failure that products fail or may be wrong.
     """
 
     name: str
