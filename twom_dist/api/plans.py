@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import dask
 from dask.utils import format_bytes, parse_bytes
 
 from ..errors import MemoryLimitError, PlanError, shown
@@ -224,8 +223,8 @@ def _plan_lazy(posed: Problem, call: Call, cluster: Cluster) -> Plan:
     found = plan_aligned(posed.spec, inputs, cluster)
     if found.streams or posed.spec.empty or inputs.sources is None:
         return found
-    with dask.config.set({"twom-dist.inputs": "stream"}):
-        other = plan_aligned(posed.spec, inputs, cluster, strict=False)
+    how: Any = {"strict": False, "choice": "stream"}
+    other = plan_aligned(posed.spec, inputs, cluster, **how)
     if other.memory.total * _FAR_LESS > found.memory.total:
         return found
     size = format_bytes(other.memory.total)

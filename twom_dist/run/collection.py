@@ -9,6 +9,7 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
 from ..kernels.statistics import RowStatistics
 from ..tiles import program
+from ..tiles.accumulator import SweepStep
 from ..tiles.blocks import result_meta
 from ..tiles.dask.graph import Graph, Key, Operands, build_layer, result_name
 from ..tiles.dask.streamed import Chunks, StreamedGraph
@@ -135,6 +136,19 @@ def _bring_to_host(spec: Spec, found: Sequence[Any]) -> list[Any]:
     return values
 
 
+def _awaited(task: Any) -> Key | None:
+    """Return what the first step of a sweep waits for, which it is given as sums."""
+    args: tuple[Any, ...] = getattr(task, "args", ())
+    if len(args) < 4 or not isinstance(args[2], SweepStep) or args[2].done:
+        return None
+    return args[3].key if isinstance(args[3], TaskRef) else None
+
+
+def _set_free(task: Any) -> Task:
+    """Have the first step of a sweep wait for nothing."""
+    return Task(task.key, task.func, *task.args[:3], None, *task.args[4:])
+
+
 class TileLayer(MaterializedLayer):
     """Tasks by key; `name` is that of the result.
 
@@ -145,6 +159,22 @@ class TileLayer(MaterializedLayer):
     def __init__(self, name: str, tasks: Mapping[Key, Task]) -> None:
         super().__init__(tasks)
         self.name = name
+
+    def cull(self, keys: Set[Any], all_hlg_keys: Set[Any]) -> Any:
+        """Leave out what `keys` do not take; sweeps wait only for those that are kept.
+
+        A sweep is given, and needs nothing of, the one before on its worker.
+        """
+        waiting = {key: _awaited(x) for key, x in self.mapping.items()}
+        waiting = {key: x for key, x in waiting.items() if x is not None}
+        if not waiting:
+            return super().cull(keys, all_hlg_keys)
+        free = {**self.mapping, **{x: _set_free(self.mapping[x]) for x in waiting}}
+        kept = MaterializedLayer(free).cull(keys, all_hlg_keys)[0].mapping
+        free |= {
+            x: self.mapping[x] for x in waiting if x in kept and waiting[x] in kept
+        }
+        return MaterializedLayer(free).cull(keys, all_hlg_keys)
 
     def clone(
         self, keys: Set[Any], seed: Any, bind_to: Any = None

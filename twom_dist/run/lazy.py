@@ -61,9 +61,17 @@ def compute(problem: Problem) -> Any:
 
 
 def plan_aligned(
-    spec: Spec, inputs: Inputs, cluster: Cluster, *, strict: bool = True
+    spec: Spec,
+    inputs: Inputs,
+    cluster: Cluster,
+    *,
+    strict: bool = True,
+    choice: str | None = None,
 ) -> Plan:
-    """Plan the product of aligned arrays; unknown sizes are estimated."""
+    """Plan the product of aligned arrays; unknown sizes are estimated.
+
+    `strict` and `choice` are those of `plan_inputs`.
+    """
     if spec.empty:
         cluster = replace(cluster, memory=MemoryBudget())
     (m, k), n = op_chunks(inputs.a, spec.op_a), op_chunks(inputs.b, spec.op_b)[1]
@@ -79,7 +87,9 @@ def plan_aligned(
         return inputs.sources is not None
 
     spec = replace(spec, lazy=True)
-    plan = plan_inputs(spec, (m, n, k), cluster, can_stream, strict=strict)
+    plan = plan_inputs(
+        spec, (m, n, k), cluster, can_stream, strict=strict, choice=choice
+    )
     if spec.exact and unknown:
         # Integers have no exponents to tell the size of a sum: one task adds all parts.
         grid = replace(plan.grid, layers=((plan.grid.panels,),))

@@ -162,13 +162,15 @@ def plan_inputs(
     can_stream: Callable[[], bool],
     *,
     strict: bool = True,
+    choice: str | None = None,
 ) -> Plan:
     """Plan a product whose inputs are held, where that fits, or made again.
 
     A result that does not fit beside them may leave as it is made, so that it does not
-    have to. The least of all needs is the one that is refused.
+    have to. The least of all needs is the one that is refused. `choice`: in the place
+    of `twom-dist.inputs`.
     """
-    chosen = choice_setting("inputs", tuple(_WAYS))
+    chosen = choice or choice_setting("inputs", tuple(_WAYS))
     if chosen == "stream" and not spec.empty and not can_stream():
         problem = (
             "the inputs cannot be made again chunk by chunk: they are in memory, share "

@@ -151,18 +151,16 @@ def multiply_sweep(
             where, run = (*sweep[0], layer, panel[0]), cells.multiply_sweep
             rows = operands(ex, found, needed, panel)
             before = ex.call("sweep", where, run, found.spec, step, before, c, *rows)
-        ended[place] = before
         stage, at = ("product", ()) if alone else ("part", place)
         for n, cell in enumerate(sweep):
             own = ex.call(stage, (*cell, *at), cells.take_cell, found.spec, before, n)
             sums[n][layer].append(Partial(*place, 1, own))
+        # A single cell, since all of them may leave.
+        ended[place] = own
     if not alone:
         both = zip(sweep, sums, strict=True)
         return [finish_sums(ex, spec, found, x, own, exponents) for x, own in both]
-    made = [own[0][0].sums for own in sums]
-    # A single tile, since all of them may leave.
-    ended.update(dict.fromkeys(ended, made[-1]))
-    return made
+    return [own[0][0].sums for own in sums]
 
 
 def multiply_cell(

@@ -3,7 +3,6 @@
 import asyncio
 import sys
 from contextlib import suppress
-from math import inf
 from typing import Any
 
 from dask.system import CPU_COUNT
@@ -92,14 +91,29 @@ def _as_connected(client: Any, on_devices: bool) -> Cluster:
 
 def _as_scaled(cluster: Any, on_devices: bool) -> Cluster:
     """Describe the workers that an adaptive cluster is to start: one if unbounded."""
-    most = getattr(getattr(cluster, "_adaptive", None), "maximum", 1)
-    options = (getattr(cluster, "new_spec", None) or {}).get("options", {})
-    # Left out, null, "auto", or a number; memory may have a unit.
+    adaptive: Any = getattr(cluster, "_adaptive", None)
+    most = 1.0
+    if getattr(adaptive, "state", "") in ("starting", "running"):
+        most = adaptive.maximum
+    options = (getattr(cluster, "new_spec", None) or {}).get("options") or {}
     threads, limit = options.get("nthreads"), options.get("memory_limit")
-    if on_devices or limit in (None, "auto"):
-        limit = 0
-    count = int(most) if 1 <= most < inf else 1
-    return Cluster(count, threads or 1, MemoryBudget(parse_bytes(limit) or None))
+    return Cluster(
+        int(most) if 1 <= most <= 2**20 else 1,
+        threads if isinstance(threads, int) and threads > 0 else 1,
+        MemoryBudget(None if on_devices else _read_limit(limit)),
+    )
+
+
+def _read_limit(limit: Any) -> int | None:
+    """Read a memory limit as dask does: bytes, a text, or a share of a machine."""
+    from distributed.system import MEMORY_LIMIT
+
+    with suppress(ValueError, TypeError):
+        limit = float(limit)
+        limit = int(limit * MEMORY_LIMIT if limit <= 1 else limit)
+    if isinstance(limit, str) and limit != "auto":
+        limit = parse_bytes(limit)
+    return (limit or None) if isinstance(limit, int) else None
 
 
 def list_workers(client: Any) -> list[dict[str, Any]]:

@@ -101,3 +101,15 @@ def test_layers_parts_and_panels_are_even_and_whole(count, layers, parts, most):
     assert max(lengths) - min(lengths) <= 1 + max(lengths) // 2
     assert all(len(layer) <= parts for layer in found)
     assert max(hi - lo for lo, hi in panels) <= most
+
+
+@cases("layers", [1, 2])
+def test_a_slice_takes_its_own_sweep_alone(layers):
+    x = da.ones((8, 8), chunks=1) * 1.0
+    with in_sweeps((1, 1), (2, 2)), split_along_k(layers, 1):
+        whole = td.gemm(x, x, num_moduli=4)
+    part = whole[-1:, -1:]
+    (found,) = dask.optimize(part)
+    steps = [key for key in dict(found.dask) if str(key[0]).startswith("twom-sweep")]
+    assert len(steps) == 8
+    assert same_bits(part.compute(), whole.compute()[-1:, -1:])

@@ -15,7 +15,7 @@ from typing import Any
 from distributed.diagnostics.plugin import SchedulerPlugin
 from tornado.ioloop import PeriodicCallback
 
-from ..graph import PANEL, PRODUCT, PRODUCT_STAGES, SCALING_STAGES, SWEEP
+from ..graph import PANEL, PART, PRODUCT, PRODUCT_STAGES, SCALING_STAGES, SWEEP
 from .assignment import SUMS, is_restricted, place_product, stage_and_token
 from .grids import node_size
 from .input_homes import READER
@@ -159,9 +159,9 @@ class PlacementPlugin(SchedulerPlugin):
         if stage_and_token(task.key)[0] != SWEEP:
             return
         state, after = task.processing_on, [*task.dependents]
-        # The next sweep waits for a tile of this one.
-        tiles_of_c = (x for x in after if stage_and_token(x.key)[0] == PRODUCT)
-        after += [y for x in tiles_of_c for y in x.dependents]
+        # The next sweep waits for a tile, or the sums of one, of this one.
+        cells = (x for x in after if stage_and_token(x.key)[0] in (PRODUCT, PART))
+        after += [y for x in cells for y in x.dependents]
         for step in after:
             worker, tiles = self.received.get(step.key, ("", []))
             if worker != state.address or step.key[0] != task.key[0]:
