@@ -19,11 +19,13 @@ TILES_PER_WORKER = 4
 # tiles of 4096 reach on an H200 (benchmarks/results/gpu.jsonl); dask spends 1 on it.
 DEVICE_TILE = 4096
 SMALLEST_TILE = 256  # smaller tiles make tasks too short for dask's overhead on each
-# Most tiles of all matrices, if they are smaller than those that are chosen: of dask's
-# scheduler 12 minutes (benchmarks/results/scheduler-cpu-zen4.jsonl).
+# Most tiles of all matrices, if they are smaller than those that are chosen: dask's
+# scheduler takes 12 minutes for so many tasks
+# (benchmarks/results/scheduler-cpu-zen4.jsonl).
 MANY_TILES = 2**20
-_MOST_TILES = 2**30  # of those that are chosen: a week of dask's scheduler
-LONGEST_CHUNK = 4 * LARGEST_TILE  # longest side of a chunk that may become a tile
+_MOST_TILES = 2**30  # of those that are chosen, for which it takes a week
+# Longest side of a chunk that is made a tile where memory permits.
+LONGEST_CHUNK = 4 * LARGEST_TILE
 _MOST_PARTS = 10_000  # of a chunk that are tried, one after the other, for an even one
 
 Shape = tuple[int, int, int]

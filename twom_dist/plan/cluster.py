@@ -22,13 +22,16 @@ PAUSE, SPILL, TARGET = 0.8, 0.7, 0.6
 # Share of a worker's limit for the process and the tiles of a product of dask arrays:
 # above it dask pauses the worker. Without workers the rest of a machine is for others.
 PRODUCT_SHARE = PAUSE
-_LEAST_SHARE = 1 / 8  # of a small machine, for tiles: the process is there already
+# Share of a small machine that tiles get at least: the process is there already.
+_LEAST_SHARE = 1 / 8
 # Share of a device's free memory, or of its pool: CuPy's pool rounds allocations up,
 # and there are gaps between blocks. By reasoning; not measured.
 DEVICE_SHARE = 0.8
-# Share of a pool for outputs of tasks: their inside has a tenth of the share above.
+# Share of a pool that outputs of tasks take at most: plans take the share above, of
+# which the inside of tasks has at least a tenth.
 OUTPUT_SHARE = 0.72
-# Waves keep to this share, except the smallest possible one, for which dask may spill.
+# All waves but the smallest possible one keep to this share; that one may use memory
+# at which dask starts to spill.
 WAVE_SHARE = 0.9
 # Share of the bytes for tiles that encoded tiles kept for reuse may take, and that the
 # input tiles of concurrent tasks may. Both give way to tiles that must be held.
@@ -38,7 +41,8 @@ PANEL_BYTES = 2**31  # input tiles that a task may hold if the setting does not 
 # and h5py and computed a small product takes 258 MiB; in the middle of a short job, up
 # to 265 in addition to the planned tiles. In one of 484 waves, in eight minutes, it
 # grew to 315 (benchmarks/results/out-of-core-cpu-zen4.jsonl, planned with 280). Just
-# installed, with more of the libraries' files in memory, it takes 298; compiling, 337.
+# installed, with more of the libraries' files in memory, it takes 298, and 337
+# while it compiles kernels.
 INTERPRETER_BYTES = 352 * 2**20
 
 _MIB = 2**20
@@ -48,7 +52,8 @@ _MIB = 2**20
 class MemoryBudget:
     """Budget that the memory of one worker leaves for a product.
 
-    `kind`: of dask arrays on workers, or on this machine; of files; of any on GPUs.
+    `kind`: of dask arrays on workers, or without them on this machine; of a job on
+    files; or of any of these on GPUs.
     """
 
     limit: int | None = None  # of the worker, or free on its device; None: unlimited

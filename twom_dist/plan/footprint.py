@@ -51,8 +51,9 @@ class Share:
 def _triangle_shares(grid: Grid, spec: Spec, placement: TriangleMap) -> Iterable[Share]:
     """List the shares of a triangle.
 
-    A mirrored tile counts where its task runs: where the other lies. Tiles of zeros do
-    not count: nothing touches their pages.
+    A mirrored tile counts where the tile lies that it mirrors: that is the only input
+    of its task, so that dask runs it there. Tiles of zeros do not count: nothing
+    touches their pages.
     """
     period = placement.period
     # For the rows that are placed alike.

@@ -125,7 +125,7 @@ class Plan:
 
     @property
     def method(self) -> str:
-        """Name of the method, as routines take it; "real" if matrices are real."""
+        """Name of the method, as routines take it, or "real" of real matrices."""
         return self.spec.method
 
     @property

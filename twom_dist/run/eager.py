@@ -137,7 +137,7 @@ def _multiply(
 ) -> Array:
     spec, largest = problem.spec, (limits.mb, limits.nb, limits.kb)
     m, n, k = map(cut, problem.shape, largest)
-    # A single tile is encoded once, unless right planes are made from the left ones.
+    # Only one tile a side: kept planes help if those of the right come from the left.
     alone = len(m) == len(n) == 1
     kept = 0 if alone and not spec.same_operand else limits.cache_bytes
     if kept != spec.cache_bytes:

@@ -27,8 +27,8 @@ from ..typing import Array, Cell
 # than these bytes, and so many for each task, of which dask says 4 to 6 KiB.
 _MOST_SHARE, _FEW_BYTES, _TASK_BYTES = 0.1, 2**16, 2**13
 
-# A task of more chunks is not run for each of them: a rechunked array may read a stored
-# chunk for each of four; a centred one would sum all rows each time.
+# A task of more chunks than this is not run for each of them: a rechunked array may
+# read a stored chunk for each of four; a centred one would sum all rows each time.
 _MOST_CHUNKS = 4
 
 

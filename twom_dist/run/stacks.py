@@ -29,8 +29,9 @@ from . import eager
 # Rows, columns and k of matrices that are computed together: larger ones gain nothing,
 # and tiles, strips and Winograd's algorithm work on one matrix.
 LARGEST = 512
-# k of integers, which nothing looks at: 64 matrices of 16 x 8192 pairs take 14 ms, and
-# 30 one by one (a core of Zen 5; not recorded). Sums of int8 products are below 2^27.
+# k of integers, which nothing looks at: 64 matrices of 16 x 8192 pairs take 14 ms
+# together and 30 one by one (a core of Zen 5; not recorded). Sums of int8 products are
+# below 2^27.
 LARGEST_EXACT = 8192
 
 

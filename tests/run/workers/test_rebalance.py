@@ -7,6 +7,7 @@ import dask.array as da
 import pytest
 from distributed import Client, Scheduler, SpecCluster, Worker
 from distributed.core import Status
+from distributed.system import MEMORY_LIMIT
 
 import twom_dist as td
 from tests.support.expect import same_bits
@@ -79,15 +80,27 @@ def test_names_do_not_change_with_the_workers():
         assert begin().name == first.name
 
 
+async def stop(adaptive):
+    adaptive.stop()
+
+
 def test_plans_before_the_first_worker_count_those_to_come():
     with start() as cluster:
         options = {"nthreads": 2, "memory_limit": "2 GiB"}
         cluster.new_spec = {"cls": Worker, "options": options}
-        cluster.adapt(minimum=0, maximum=3)
+        adaptive = cluster.adapt(minimum=0, maximum=3)
         x = da.zeros((64, 64), chunks=8)
         found = td.plan(td.gemm, x, x).cluster
         assert (found.workers, found.threads) == (3, 2)
         assert found.memory.limit == 2**31
+        # As dask reads them: shares of a machine, or none.
+        for given, limit in [(0.5, MEMORY_LIMIT // 2), ("1.0", MEMORY_LIMIT)]:
+            options["memory_limit"] = given
+            assert td.plan(td.gemm, x, x).cluster.memory.limit == limit
+        options["memory_limit"] = "auto"
+        assert td.plan(td.gemm, x, x).cluster.memory.limit is None
+        cluster.sync(stop, adaptive)
+        assert td.plan(td.gemm, x, x).cluster.workers == 1
 
 
 def test_a_slow_worker_does_not_set_the_time():

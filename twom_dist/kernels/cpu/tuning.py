@@ -12,15 +12,17 @@ LONGEST_SUM = 4096
 # (gemm-cpu-amx.jsonl).
 TILES_BYTES = 1 << 20
 
-QUANTISED = 1 << 13  # entries of rows whose factors are found before their planes
+# Entries of rows whose factors are found before their planes are made.
+QUANTISED = 1 << 13
 
 # Planes and residues of the rows of C that are computed at a time, which find the pages
 # of those before; and the fewest rows. n = 4096 took 7.4, 5.6, 5.3, 5.8 s with 2^24 to
 # 2^27 bytes, and 8.7 whole (AMD EPYC family 26, 2 threads, beside other work, where
 # NumPy took 6.7). Where Winograd's algorithm multiplies, strips are so many times as
 # high: n = 4096 took 4.65 s of both cores with 2^27 bytes, 4.35 with 2^28, and as many
-# with 2^29, whose pages exceed `REUSE_BYTES`; with 17 moduli 0.93 of the time with 3 as
-# with 2, and n = 2048, which is then one strip, 0.97 (the same machine).
+# with 2^29, whose pages exceed `REUSE_BYTES`; with 3 x 2^27 in place of 2^28 and 17
+# moduli n = 4096 took 0.94 of the time by default and 0.98 with these given, and 2048,
+# which is then one strip, 0.97 and 0.99 (the same machine).
 STRIP_BYTES, SMALLEST_STRIP, QUARTERED = 1 << 27, 256, 3
 
 # Side from which tiles of updates are cut whose diagonal ones cost half: herk of 1024,

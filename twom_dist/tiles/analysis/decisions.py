@@ -43,7 +43,9 @@ class Decision(NamedTuple):
 
     system: ResidueSystem | None  # None is the native product
     rho: float
-    decided_by: str  # as of `Spec`; empty: this or the next system, by rounding errors
+    # As of `Spec`; empty where measured rounding errors may allow this system, and the
+    # next one is needed if they do not.
+    decided_by: str
 
 
 def decide_by_angles(spec: Spec, ratio: float) -> Decision | None:

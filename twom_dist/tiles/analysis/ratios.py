@@ -93,7 +93,7 @@ def find_envelopes(measured: RowStatistics, k: int) -> Array:
     # Nothing is known of levels before the first that is counted.
     least[:, -1] = 0
     places, steps = np.divmod(which, _LEVELS)
-    # Where they stand in a line, which takes a fifth of `take_along_axis`.
+    # Where they stand in a line, in a third of the time of `take_along_axis`.
     ends = _list_ends()[steps] + np.arange(least.size, step=len(COUNTED))[:, np.newaxis]
     each = least.ravel().take(ends)
     which, first = np.unique(places, return_index=True)

@@ -16,8 +16,8 @@ from .norms import FORMATS, NO_EXPONENT, bits_of, column_factors
 # Entries of a row and rows that are counted together where rows lie across memory; a
 # byte counts no more than 255.
 _TERMS, _WIDTH = 64, 512
-# Columns of Y^T, of so many terms, that stay in L2 while all rows of X meet them.
-_COLUMNS = 2048
+# Columns, and terms of each, of Y^T that stay in L2 while all rows of X meet them.
+_COLUMNS, _DEPTH = 2048, 64
 # Entries that are counted in 16 bits.
 _COUNTED = 1 << 14
 _ENDS = np.array(COUNTED, np.uint8)
@@ -97,10 +97,8 @@ def count_octaves(x, across, columns, form, largest, out, lo, hi):  # type: igno
         end = min(hi, before + rows)
         for first in range(max(lo, before), end, _WIDTH):
             last = min(end, first + _WIDTH)
-            own, here = (
-                slice(first - before, last - before),
-                slice(first - lo, last - lo),
-            )
+            own = slice(first - before, last - before)
+            here = slice(first - lo, last - lo)
             total = np.zeros((_ENDS.size, last - first), np.int32)
             for begin in range(0, x.shape[1], _TERMS):
                 some = slice(begin, min(begin + _TERMS, x.shape[1]))
@@ -231,11 +229,11 @@ def _multiply(x, y, lo, hi, out):  # type: ignore[no-untyped-def]
     k, n = y.shape
     for start in range(0, n, _COLUMNS):
         own = slice(start, min(start + _COLUMNS, n))
-        for first in range(0, k, _TERMS):
+        for first in range(0, k, _DEPTH):
             for i in range(lo, hi, 2):
                 other = min(i + 1, hi - 1)  # past the last row or term, that one again
                 a, b, to, too = x[i], x[other], out[i, own], out[other, own]
-                for t in range(first, min(first + _TERMS, k), 4):
+                for t in range(first, min(first + _DEPTH, k), 4):
                     t1, t2, t3 = min(t + 1, k - 1), min(t + 2, k - 1), min(t + 3, k - 1)
                     p, q, r, s = y[t, own], y[t1, own], y[t2, own], y[t3, own]
                     a0, a1, a2, a3 = a[t], a[t1], a[t2], a[t3]
