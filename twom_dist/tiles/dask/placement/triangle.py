@@ -7,14 +7,16 @@ one block, and little more than half as much is held and moved.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
-from math import isqrt, prod
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, partial, reduce
+from itertools import chain, combinations, product
+from math import isqrt
+from operator import or_
 from types import MappingProxyType
 
 from ....typing import Cell
 from .block_designs import BlockDesign, bits, greedy_design, plane_design
-from .grids import LITTLE, find_chain, worker_grids
+from .grids import find_chain, worker_grids
 
 # Rows that the search sees (each stands for several if there are more), sizes of
 # designs that it tries, attempts for each size, and designs that it fills with cells.
@@ -93,10 +95,14 @@ def triangle_map(count: int, workers: int, node: int = 0) -> TriangleMap:
     (4, True)
     """
     periods = _find_periods(count, workers)
-    placed = (MappingProxyType(place_triangle(x, workers, node)) for x in periods)
+    placed = (MappingProxyType(place_triangle(x, workers)) for x in periods)
     maps = [TriangleMap(count, workers, slots) for slots in placed]
     # Repeated rows cut it coarsely, so twice the excess over the mean counts as even.
-    return min(maps, key=lambda found: (max(found.balance, 2 * EVEN - 1), found.copies))
+    best = min(maps, key=lambda x: (max(x.balance, 2 * EVEN - 1), x.copies))
+    if not 1 < node < workers:
+        return best
+    shared = _share_nodes(best.slots, workers, node)
+    return replace(best, slots=MappingProxyType(shared))
 
 
 def _find_periods(count: int, workers: int) -> list[int]:
@@ -119,29 +125,17 @@ def held_rows(cells: Mapping[Cell, int]) -> dict[int, set[int]]:
     return dict(rows)
 
 
-def place_triangle(count: int, workers: int, node: int = 0) -> dict[Cell, int]:
+def place_triangle(count: int, workers: int) -> dict[Cell, int]:
     """Choose the slot of every cell (i, j) with i >= j: even loads, then few rows.
 
     The slots are the same in every process. The busiest has no more work, and the
-    fullest no more rows, than on the best cyclic grid; with nodes, it may have more.
+    fullest no more rows, than on the best cyclic grid.
 
     Lines of planes serve c (c + 1) and c (c + 1) + 1 workers, c a prime power up to 13.
     Cost: up to 64 greedy designs, 8 of them filled with the cells of up to 64 rows;
     beyond, a few operations for each cell. Measured on one core of an x86 server: 0.2 s
     for 64 rows and 20 workers, 0.5 s for 256 rows and 64 workers, 2 s for 256 and 200.
     """
-    if 1 < node < workers:
-        flat = place_triangle(count, workers)
-        nodes = place_triangle(count, workers // node)
-        by_nodes = _place_within(nodes, node)
-        # What goes to workers has to grow by less than what goes to nodes shrinks.
-        more, before = (
-            prod(_count_copies(placed, size) for size in (1, node))
-            for placed in (by_nodes, flat)
-        )
-        loads = (_cost(placed)[0] for placed in (by_nodes, flat))
-        is_even = next(loads) <= LITTLE * next(loads)
-        return by_nodes if is_even and LITTLE * more < before else flat
     cells = [(i, j) for i in range(count) for j in range(i + 1)]
     if workers >= len(cells):
         return {cell: slot for slot, cell in enumerate(cells)}
@@ -167,20 +161,33 @@ def place_triangle(count: int, workers: int, node: int = 0) -> dict[Cell, int]:
     return cyclic
 
 
-def _place_within(nodes: Mapping[Cell, int], size: int) -> dict[Cell, int]:
-    """Share the cells of each node among its workers."""
-    found: dict[Cell, int] = {}
-    for node, held in held_rows(nodes).items():
-        rows = sorted(held)
-        at = {row: place for place, row in enumerate(rows)}
-        cells = [(at[i], at[j]) for (i, j), own in nodes.items() if own == node]
-        designs = [plane_design(size), *_list_designs(len(rows), size)]
-        tries = [_fill(x.spread(len(rows)), cells) for x in designs if x is not None]
-        tries += [{cell: x.slot(*cell) for cell in cells} for x in worker_grids(size)]
-        even = EVEN * sum(map(_work, cells)) / size
-        best = min(tries, key=lambda placed: _rank(placed, even))
-        found |= {(rows[i], rows[j]): node * size + s for (i, j), s in best.items()}
-    return found
+def _share_nodes(cells: Mapping[Cell, int], workers: int, size: int) -> dict[Cell, int]:
+    """Renumber slots such that each `size` of them in a row need few rows together.
+
+    Two slots of different nodes are exchanged while that lowers the sum of the squares
+    of what the nodes need. Workers keep their cells, and so need no more than before.
+    """
+    masks = [0] * workers
+    for slot, rows in held_rows(cells).items():
+        masks[slot] = sum(1 << row for row in rows)
+    nodes = [[*range(first, first + size)] for first in range(0, workers, size)]
+
+    def cost(node: list[int]) -> int:
+        return reduce(or_, (masks[slot] for slot in node)).bit_count() ** 2
+
+    improved = True
+    while improved:
+        improved = False
+        for one, other in combinations(nodes, 2):
+            least = cost(one) + cost(other)
+            for x, y in product(range(size), repeat=2):
+                one[x], other[y] = other[y], one[x]
+                if (found := cost(one) + cost(other)) < least:
+                    least, improved = found, True
+                else:
+                    one[x], other[y] = other[y], one[x]
+    numbers = {slot: n for n, slot in enumerate(chain.from_iterable(nodes))}
+    return {cell: numbers[slot] for cell, slot in cells.items()}
 
 
 def _work(cell: Cell) -> int:
@@ -194,12 +201,6 @@ def _cost(cells: Mapping[Cell, int]) -> tuple[int, int, int]:
     for cell, slot in cells.items():
         work[slot] += _work(cell)
     return max(work.values(), default=0), max(held, default=0), sum(held)
-
-
-def _count_copies(cells: Mapping[Cell, int], size: int) -> int:
-    """Count rows that move if `size` slots have them in common."""
-    held = held_rows({cell: slot // size for cell, slot in cells.items()})
-    return sum(map(len, held.values())) - len(set().union(*held.values()))
 
 
 def _rank(cells: Mapping[Cell, int], even: float) -> tuple[float, int, int, int]:
