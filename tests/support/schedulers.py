@@ -31,6 +31,7 @@ class FakeTask:
         self.dependencies, self.dependents = [*dependencies], list[FakeTask]()
         self.worker_restrictions = set()
         self.host_restrictions = self.resource_restrictions = self.run_spec = None
+        self.loose_restrictions = False
         self.waiters = list[Any]()
         self.processing_on, self.priority = None, (0, 1, 1)
         for needed in self.dependencies:
@@ -46,7 +47,7 @@ class FakeScheduler:
 
     `held`: the workers that hold a chunk of the inputs; `hosts`: so many share the
     workers, in turns. `removed`, `fetched`: copies of chunks that workers were asked to
-    drop, and to get.
+    drop, and to get; `handed_out`: tasks for which a worker was looked for again.
     """
 
     def __init__(self, array, count, held=None, hosts=1):
@@ -61,6 +62,7 @@ class FakeScheduler:
         self.periodic_callbacks = dict[str, Any]()
         self.extensions, self.tasks = dict[str, Any](), dict[Any, Any]()
         self.removed, self.fetched = (list[tuple[str, Any]]() for _ in range(2))
+        self.handed_out = list[Any]()
         graph = dict(array.__dask_graph__())
         dependencies, _ = get_deps(graph)
         for key in toposort(graph):
@@ -74,17 +76,30 @@ class FakeScheduler:
         arrived = sorted(self.tasks if tasks is None else tasks, key=str)
         self.plugin.update_graph(self, tasks=arrived, **given)
 
-    def finish(self, keys):
-        """Tell of tasks that have ended, one after the other."""
+    def finish(self, keys, state="memory"):
+        """Tell of tasks that have ended, or go to a state, one after the other."""
 
         async def tell():
             for key in keys:
                 for needed in self.tasks[key].dependencies:
                     needed.waiters = [x for x in needed.waiters if x.key != key]
-                self.plugin.transition(key, "processing", "memory")
+                self.plugin.transition(key, "processing", state)
                 await asyncio.sleep(0)
 
         asyncio.run(tell())
+
+    def valid_workers(self, task):
+        """List the workers that a task is restricted to; None: it is not."""
+        workers, hosts = task.worker_restrictions, task.host_restrictions
+        own = [
+            ws
+            for ws in self.running
+            if ws.address in (workers or ()) or ws.host in (hosts or ())
+        ]
+        return own if workers or hosts else None
+
+    def transitions(self, recommendations, _):
+        self.handed_out += recommendations
 
     def start_periodic_callbacks(self):
         """Leave workers alone."""

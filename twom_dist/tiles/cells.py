@@ -201,25 +201,20 @@ def decode_cell(
     _check_sizes(accumulators, scales, spec, diagonal, c)
     if not spec.routine.sums:
         # beta C is added before the one rounding.
-        (accumulator,), ((rows, columns),) = accumulators, scales
+        (own,), ((rows, columns),) = accumulators, scales
         beta, triangle = spec.beta, _wanted_triangle(spec, diagonal)
-        out = tasks.decode_tile(
-            accumulator, rows, columns, spec, beta, c, triangle, out
-        )
+        out = tasks.decode_tile(own, rows, columns, spec, beta, c, triangle, out)
         return _close(out, spec) if diagonal else out
-    engine = load_engine(spec)
-    decoded = [
-        tasks.decode_tile(accumulator, rows, columns, spec)
-        for accumulator, (rows, columns) in zip(accumulators, scales, strict=True)
-    ]
+    engine, both = load_engine(spec), zip(accumulators, scales, strict=True)
+    decoded = [tasks.decode_tile(own, *exponents, spec) for own, exponents in both]
     # A diagonal cell has a single product.
     mirrored = mirror_tile(spec, decoded[-1])
     if spec.components == 2:
         out = add_pairs(decoded[0], mirrored)
-        return _close(out, spec) if diagonal else out
-    out = engine.scale_and_add(decoded[0], 1, 1, mirrored, spec.dtype)
-    if spec.beta != 0:
-        out = engine.scale_and_add(out, 1, spec.beta, c, spec.dtype)
+    else:
+        out = engine.scale_and_add(decoded[0], 1, 1, mirrored, spec.dtype)
+        if spec.beta != 0:
+            out = engine.scale_and_add(out, 1, spec.beta, c, spec.dtype)
     return _close(out, spec) if diagonal else out
 
 

@@ -69,11 +69,7 @@ class Routine:
         return [(j, i) for i, j in lower] if uplo == "upper" else lower
 
     def pair_blocks(
-        self,
-        mt: int,
-        nt: int,
-        size: Cell,
-        groups: Sequence[Sequence[int]] = ((), ()),
+        self, mt: int, nt: int, size: Cell, groups: Sequence[Sequence[int]] = ((), ())
     ) -> list[PairBlock]:
         """Group all pairs of rows and columns in blocks, of few `groups` if possible.
 

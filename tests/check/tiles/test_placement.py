@@ -16,10 +16,10 @@ from tests.support.splits import in_sweeps
 INDICES = [*product_of(range(4), repeat=2)]
 
 
-def product_on(workers):
+def product_on(workers, **options):
     """Make a product, and a scheduler that has not placed it yet."""
     product = td.gemm(*(da.ones((4, 4), chunks=1) for _ in range(2)))
-    return product, FakeScheduler(product, workers)
+    return product, FakeScheduler(product, workers, **options)
 
 
 def test_a_product_that_somebody_has_placed_is_left_alone():
@@ -29,23 +29,78 @@ def test_a_product_that_somebody_has_placed_is_left_alone():
     assert scheduler.homes(product.name) == {(3, 3): "b"}
 
 
-def test_only_the_tasks_of_a_worker_that_goes_lose_their_place():
-    product, scheduler = product_on(4)
+@cases(
+    ("kind", "own", "is_loose", "allowed"),
+    [
+        ("worker_restrictions", {"b", "c", "late"}, False, "bc"),
+        ("host_restrictions", {"1"}, False, "bd"),
+        # Nobody who is preferred runs.
+        ("worker_restrictions", {"late"}, True, "abcd"),
+        # The only one has all without this, and those who are not there are waited for.
+        ("worker_restrictions", {"b"}, False, None),
+        ("worker_restrictions", {"late"}, False, None),
+        ("resource_restrictions", {"GPU": 1}, False, None),
+    ],
+)
+def test_a_product_is_placed_on_the_workers_that_are_allowed(
+    kind, own, is_loose, allowed
+):
+    product, scheduler = product_on(4, hosts=2)
+    for task in scheduler.tasks.values():
+        setattr(task, kind, own)
+        task.loose_restrictions = is_loose
     scheduler.place()
-    before = scheduler.homes(product.name)
-    placed = [x for x in scheduler.tasks.values() if x.worker_restrictions]
-    assert all(task.loose_restrictions for task in placed)
-    forgotten = scheduler.tasks.pop((product.name, 1, 1))
-    scheduler.plugin.remove_worker(scheduler, "a")
-    left = {c: w for c, w in before.items() if w != "a" and c != (1, 1)}
-    assert len(left) == 11
-    assert scheduler.homes(product.name) == left
-    assert forgotten.worker_restrictions == {before[1, 1]}
-    # Nor is a task sent to a reader that has gone.
+    if not allowed:
+        assert not scheduler.plugin.placed
+        return
+    homes = Counter(scheduler.homes(product.name).values())
+    assert homes == dict.fromkeys(allowed, 16 // len(allowed))
+    for key, task in scheduler.tasks.items():
+        if key in scheduler.plugin.placed:
+            assert task.worker_restrictions <= {*allowed}
+            assert (task.host_restrictions, task.loose_restrictions) == (None, False)
+        else:  # a task that takes from all, and is small
+            assert (getattr(task, kind), task.loose_restrictions) == (own, is_loose)
+
+
+@cases("own", [None, {"b", "c", "late"}])
+def test_a_task_whose_worker_has_gone_may_run_wherever_its_user_lets_it(own):
+    product, scheduler = product_on(4)
+    for task in scheduler.tasks.values():
+        task.worker_restrictions = own and {*own}
+    scheduler.place()
+    before, key = scheduler.homes(product.name), (product.name, 1, 1)
+    task = scheduler.tasks[key]
+    for state, left in [("waiting", {before[1, 1]}), ("no-worker", own)]:
+        task.state = state
+        scheduler.finish([key], "no-worker")
+        assert task.worker_restrictions == left
+        assert task.loose_restrictions == (own is None)
+    assert scheduler.handed_out == [key]
+    # Others stay where they are, until they have no worker.
+    homes = scheduler.homes(product.name)
+    assert {x: homes[x] for x in before if x != (1, 1)} == {
+        x: w for x, w in before.items() if x != (1, 1)
+    }
+
+
+def test_inputs_of_some_workers_stay_there():
+    A, B = da.ones((4, 4), chunks=1), da.zeros((4, 4), chunks=1)
+    product = td.gemm(A, B)
+    scheduler = FakeScheduler(product, 4)
+    inputs = [x for x in scheduler.tasks.values() if x.key[0] == A.name]
+    for task in inputs:
+        task.worker_restrictions = {"b", "c"}
+    scheduler.place()
+    assert all(task.worker_restrictions == {"b", "c"} for task in inputs)
+    assert {*scheduler.homes(product.name).values()} == {*"abcd"}
+
+
+def test_no_task_is_sent_to_a_reader_that_has_gone():
     tiles = da.ones(2, chunks=1)
     scheduler = FakeScheduler(tiles, 2)
     readers = {(tiles.name, 0): "a", (tiles.name, 1): "gone"}
-    scheduler.place([], annotations={"twom-reader": readers})
+    scheduler.place(annotations={"twom-reader": readers})
     assert scheduler.homes(tiles.name) == {(0,): "a"}
 
 

@@ -1,20 +1,10 @@
-"""dask's task classes, wherever this release keeps them."""
+"""dask's task classes; `dask.task_spec` lacks what converts old graphs."""
 
-try:
-    from dask.task_spec import (
-        Alias,
-        DataNode,
-        List,
-        Task,
-        TaskRef,
-        convert_legacy_graph,
-    )
-except ImportError:  # dask before 2026 has them under a private name
-    from dask._task_spec import (
-        Alias,
-        DataNode,
-        List,
-        Task,
-        TaskRef,
-        convert_legacy_graph,
-    )
+from dask._task_spec import (
+    Alias,
+    DataNode,
+    List,
+    Task,
+    TaskRef,
+    convert_legacy_graph,
+)

@@ -244,20 +244,17 @@ def with_ancestors(tiles: list[tuple[Any, str]]) -> Iterator[tuple[Any, str]]:
     """
     waiting: dict[Any, int] = {}
     homes: dict[Any, set[str]] = defaultdict(set)
-    found = [(tile, worker) for tile, worker in tiles if _may_be_placed(tile)]
+    found = [*tiles]
     while found:
         task, worker = found.pop()
+        to_be_computed = task.state in ("released", "waiting", "no-worker")
+        if task.who_has or is_restricted(task) or not to_be_computed:
+            continue
         yield task, worker
         for needed in task.dependencies:
             key = needed.key
             waiting[key] = waiting.get(key, len(needed.dependents)) - 1
             homes[key].add(worker)
             alone = not waiting[key] and len(homes[key]) == 1
-            if alone and not stage_and_token(key)[0] and _may_be_placed(needed):
+            if alone and not stage_and_token(key)[0]:
                 found.append((needed, worker))
-
-
-def _may_be_placed(task: Any) -> bool:
-    """Return whether a task is still to be computed, anywhere."""
-    to_be_computed = task.state in ("released", "waiting", "no-worker")
-    return to_be_computed and not task.who_has and not is_restricted(task)

@@ -1,16 +1,16 @@
 """A scheduler plugin that places product tasks so that workers move and hold little.
 
 Layer annotations vanish in array optimisation (dask/dask#7036), so the restrictions
-are set where the graph arrives. They are loose: a worker that dies or pauses loses its
-tasks to the others. An exception here is logged by the scheduler and costs traffic,
-never a result.
+are set where the graph arrives. A worker that dies or pauses loses its tasks to the
+others, of those that the user allows. An exception here is logged by the scheduler and
+costs traffic, never a result.
 """
 
 import asyncio
 from collections import defaultdict
 from collections.abc import Mapping
 from math import gcd, inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 from tornado.ioloop import PeriodicCallback
@@ -35,8 +35,25 @@ MOST_SLOTS = 8
 PAYS_SECONDS = 0.3
 
 
+class Limits(NamedTuple):
+    """Where a task may run, by the scheduler's names."""
+
+    worker_restrictions: set[str] | None = None
+    host_restrictions: set[str] | None = None
+    resource_restrictions: Mapping[str, float] | None = None
+    loose_restrictions: bool = True
+
+    def apply(self, task: Any) -> None:
+        """Limit a task so; the resources that it takes stay."""
+        task.worker_restrictions, task.host_restrictions = self[:2]
+        task.loose_restrictions = self.loose_restrictions
+
+
+FREE = Limits()
+
+
 class PlacementPlugin(SchedulerPlugin):
-    """Restrict product tasks loosely to running workers."""
+    """Restrict product tasks to running workers."""
 
     name = PLUGIN_NAME
     idempotent = True
@@ -44,7 +61,8 @@ class PlacementPlugin(SchedulerPlugin):
     def start(self, scheduler: Any) -> None:
         """Keep the scheduler: `transition` is not given it."""
         self.scheduler = scheduler
-        self.placed: set[Any] = set()
+        # By a task: where its user lets it run.
+        self.placed: dict[Any, Limits] = {}
         # By a task: its worker, and the tiles that have to come there.
         self.received: dict[Any, tuple[str, list[Any]]] = {}
         callback = PeriodicCallback(self.rebalance, 1000 * REBALANCE_SECONDS)
@@ -60,26 +78,32 @@ class PlacementPlugin(SchedulerPlugin):
         **kwargs: Any,
     ) -> None:
         """Place the products among the tasks that have just arrived."""
-        for key, worker in (annotations or {}).get(READER, {}).items():
-            # A worker may have gone since it was chosen.
-            if key in scheduler.tasks and worker in scheduler.workers:
-                self._restrict(scheduler.tasks[key], worker)
+        arrived = [scheduler.tasks[key] for key in tasks if key in scheduler.tasks]
+        own = [x for x in arrived if is_restricted(x) and x.key not in self.placed]
+        for task in own:
+            self.placed[task.key] = Limits(*(getattr(task, x) for x in Limits._fields))
+            FREE.apply(task)
+        try:
+            self._place_all(arrived, (annotations or {}).get(READER, {}))
+        finally:
+            for task in own:
+                if not task.worker_restrictions:
+                    self.placed.pop(task.key).apply(task)
+
+    def _place_all(self, arrived: list[Any], readers: Mapping[Any, str]) -> None:
         products, scaling = defaultdict(list), defaultdict(list)
-        for key in tasks:
-            stage, token = stage_and_token(key)
-            if stage and key in scheduler.tasks:
-                if stage in PRODUCT_STAGES:
-                    products[token].append(scheduler.tasks[key])
-                elif stage in SCALING_STAGES:
-                    scaling[token].append(scheduler.tasks[key])
-        running = sorted(scheduler.running, key=lambda ws: (ws.host, ws.address))
-        threads = [ws.nthreads for ws in running]
-        # A worker of more threads has more slots, and none has many.
-        unit = max(gcd(*threads), max(threads, default=0) / MOST_SLOTS)
-        slots = [ws for ws in running for _ in range(max(1, round(ws.nthreads / unit)))]
-        if len(running) > 1:
-            for states in products.values():
-                self._place(states, slots)
+        for task in arrived:
+            # A worker may have gone since it was chosen.
+            if readers.get(task.key) in self.scheduler.workers:
+                self._restrict(task, readers[task.key])
+            stage, token = stage_and_token(task.key)
+            if stage in PRODUCT_STAGES:
+                products[token].append(task)
+            elif stage in SCALING_STAGES:
+                scaling[token].append(task)
+        for states in products.values():
+            self._place(states)
+        if len(self.scheduler.running) > 1:
             for token in scaling.keys() - products.keys():
                 self._place_look(scaling[token])
         for token, states in products.items():
@@ -88,10 +112,20 @@ class PlacementPlugin(SchedulerPlugin):
             for task in scaling[token] if goes_along_k else ():
                 if task.state not in _BEGUN:
                     *before, place = task.priority
-                    task.priority = (*before, place - len(tasks))
+                    task.priority = (*before, place - len(arrived))
 
-    def _place(self, states: list[Any], slots: list[Any]) -> None:
-        """Place a product."""
+    def _place(self, states: list[Any]) -> None:
+        """Place a product on the workers that its user allows, if there are several."""
+        limits = self.placed.get(states[0].key, FREE)
+        running = [ws for ws in self.scheduler.running if self._may_run(limits, ws)]
+        same = all(self.placed.get(x.key, FREE) == limits for x in states)
+        if len(running) < 2 or not same:
+            return
+        running.sort(key=lambda ws: (ws.host, ws.address))
+        threads = [ws.nthreads for ws in running]
+        # A worker of more threads has more slots, and none has many.
+        unit = max(gcd(*threads), max(threads) / MOST_SLOTS)
+        slots = [ws for ws in running for _ in range(max(1, round(ws.nthreads / unit)))]
         node = node_size(ws.host for ws in slots)
         placed = place_product(states, [ws.address for ws in slots], node)
         copies = defaultdict[str, set[Any]](set)
@@ -112,15 +146,30 @@ class PlacementPlugin(SchedulerPlugin):
         for task in states:
             tiles = [x for x in task.dependencies if not stage_and_token(x.key)[0]]
             holders = {ws.address for tile in tiles for ws in tile.who_has or ()}
-            for tile in tiles:
-                holders |= tile.worker_restrictions or set()
+            holders.update(*(tile.worker_restrictions or () for tile in tiles))
             if len(holders) == 1:
                 self._restrict(task, *holders)
 
+    def _may_run(self, limits: Limits, worker: Any) -> bool:
+        """Return whether a task may run on a worker, as the scheduler has it."""
+        valid = self.scheduler.valid_workers(limits)
+        # What is preferred counts while any of it runs.
+        is_open = valid is None or (limits.loose_restrictions and not valid)
+        return is_open or worker in valid
+
     def _restrict(self, task: Any, worker: str) -> None:
-        task.worker_restrictions = {worker}
-        task.loose_restrictions = True
-        self.placed.add(task.key)
+        """Have a task run on a worker, if its user lets it."""
+        limits = self.placed.get(task.key, FREE)
+        if self._may_run(limits, self.scheduler.workers.get(worker)):
+            self.placed[task.key] = limits
+            # The scheduler gives a loose one to any worker if this one has gone.
+            Limits({worker}, loose_restrictions=limits is FREE).apply(task)
+
+    def _lift(self, task: Any) -> None:
+        """Let a task that has no worker run wherever its user lets it."""
+        if task.state == "no-worker" and task.key in self.placed:
+            self.placed[task.key].apply(task)
+            self.scheduler.transitions({task.key: "processing"}, PLUGIN_NAME)
 
     def transition(
         self, key: Any, start: str, finish: str, *args: Any, **kwargs: Any
@@ -132,8 +181,12 @@ class PlacementPlugin(SchedulerPlugin):
         """
         if key not in self.placed:
             return
+        task = self.scheduler.tasks[key]
+        if finish == "no-worker":
+            # Not within this event.
+            asyncio.get_running_loop().call_soon(self._lift, task)
         if finish == "processing":
-            self._fetch_ahead(self.scheduler.tasks[key])
+            self._fetch_ahead(task)
         if finish in ("memory", "forgotten"):
             worker, tiles = self.received.pop(key, ("", []))
             # A worker may still run a task that is forgotten: the memory manager drops
@@ -143,10 +196,9 @@ class PlacementPlugin(SchedulerPlugin):
                 loop = asyncio.get_running_loop()
                 loop.call_soon(self._drop_copies, worker, tiles)
         if finish == "forgotten":
-            self.placed.discard(key)
+            del self.placed[key]
         stealing = self.scheduler.extensions.get("stealing")
         if finish == "processing" and stealing is not None:
-            task = self.scheduler.tasks[key]
             stealing.remove_key_from_stealable(task)
             for unknown in stealing.unknown_durations.values():
                 unknown.discard(task)
@@ -183,8 +235,7 @@ class PlacementPlugin(SchedulerPlugin):
             task.key
             for task in found
             if task is not None
-            and task.who_has
-            and state in task.who_has
+            and state in (task.who_has or ())
             and len(task.who_has) > 1
             and not any(
                 waiter.processing_on is state or waiter.worker_restrictions == {worker}
@@ -193,16 +244,6 @@ class PlacementPlugin(SchedulerPlugin):
         ]
         if keys:
             self.scheduler.request_remove_replicas(worker, keys, stimulus_id=COPIES)
-
-    def remove_worker(self, scheduler: Any, worker: str, **kwargs: Any) -> None:
-        """Lift the restrictions of tasks that were placed on a worker that has gone.
-
-        The scheduler would keep tasks waiting for the only worker, if it was that one.
-        """
-        for key in self.placed:
-            task = scheduler.tasks.get(key)
-            if task is not None and task.worker_restrictions == {worker}:
-                task.worker_restrictions = None
 
     def rebalance(self) -> None:
         """Give workers that run short the last tasks of those with most for a thread.
@@ -244,11 +285,15 @@ class PlacementPlugin(SchedulerPlugin):
             if not (short and rich):
                 return
             giver = max(rich, key=lambda ws: found[ws] / ws.nthreads)
-            taker = min(short, key=lambda ws: found[ws] / ws.nthreads)
             task = tasks[giver].pop()
+            limits = self.placed.get(task.key, FREE)
+            takers = [ws for ws in short if self._may_run(limits, ws)]
+            if not takers:
+                continue
+            taker = min(takers, key=lambda ws: found[ws] / ws.nthreads)
             for own in self._list_chain(task):
                 if own.key in self.placed:
-                    own.worker_restrictions = {taker.address}
+                    self._restrict(own, taker.address)
             # A worker does not give away a task that runs already.
             stealing.move_task_request(task, giver, taker)
             found[giver] -= 1
@@ -259,24 +304,17 @@ class PlacementPlugin(SchedulerPlugin):
 
         Sums along k stay where they were begun, unless their worker is paused.
         """
+
+        def may_move(task: Any) -> bool:
+            is_placed, stage = task.key in self.placed, stage_and_token(task.key)[0]
+            if is_paused:
+                # Inputs as well, without which others wait.
+                return is_placed or (stage != "" and not is_restricted(task))
+            begun = (stage_and_token(x.key)[0] in SUMS for x in task.dependencies)
+            return is_placed and stage in (PRODUCT, PANEL, SWEEP) and not any(begun)
+
         begun = {*stealing.in_flight, *worker.executing, *worker.long_running}
-        tasks = [x for x in worker.processing if x not in begun]
-        if is_paused:
-            # Inputs as well, without which others wait.
-            movable = (
-                x
-                for x in tasks
-                if x.key in self.placed
-                or (stage_and_token(x.key)[0] and not is_restricted(x))
-            )
-        else:
-            movable = (
-                x
-                for x in tasks
-                if x.key in self.placed
-                and stage_and_token(x.key)[0] in (PRODUCT, PANEL, SWEEP)
-                and not any(stage_and_token(y.key)[0] in SUMS for y in x.dependencies)
-            )
+        movable = (x for x in worker.processing if x not in begun and may_move(x))
         return sorted(movable, key=lambda x: x.priority)
 
     def _list_chain(self, task: Any) -> list[Any]:
