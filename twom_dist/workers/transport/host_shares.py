@@ -14,8 +14,9 @@ from typing import Any
 from distributed.comm.addressing import get_address_host
 
 # Bytes of the least block: dask waits 0.15 s before it asks a busy worker again, and
-# lanes take 0.6 s to bring this one to seven workers.
-LEAST_SHARED = 2**28
+# lanes take as long to bring this one to seven workers. Smaller blocks come several in
+# a message (dask's limit is 50 MB), which would wait for one of them.
+LEAST_SHARED = 2**26
 # For the scheduler to hear that a block has come.
 _HEARD_SECONDS = 0.05
 # The longest that one worker waits for the block of another.
