@@ -7,9 +7,15 @@ from tests.support.amx import run_amx
 from twom_dist.kernels.cpu import threads
 from twom_dist.kernels.cpu.decode import decode
 from twom_dist.kernels.cpu.encode import weighted_sums
-from twom_dist.kernels.cpu.products import macrokernel, microkernel, multiply
+from twom_dist.kernels.cpu.products import (
+    macrokernel,
+    microkernel,
+    multiply,
+    samples,
+    writer,
+)
 from twom_dist.kernels.cpu.products.amx_steps import CONFIGURATION
-from twom_dist.kernels.cpu.products.microkernel import Writer
+from twom_dist.kernels.cpu.products.writer import Writer
 
 WAYS = ("amx", "microkernel")
 
@@ -22,13 +28,17 @@ def take(way):
         (macrokernel, "LONGEST_SUM", 1 << 11),
         (macrokernel, "BLOCK_BYTES", 64 * 32),
         (macrokernel, "TILES_BYTES", 1 << 12),
+        (samples, "LONGEST_SUM", 64),
+        (samples, "BLOCK_BYTES", 16),
     ]
+    samples._plan.cache_clear()
     with ExitStack() as stack:
         for change in changes:
             stack.enter_context(mock.patch.object(*change))
         if way == "amx":
             stack.enter_context(run_amx())
         yield
+    samples._plan.cache_clear()
 
 
 @contextmanager
@@ -37,7 +47,8 @@ def half_vectors(features):
     changes = [
         (microkernel, "make_writer", lambda b: Writer(b, 8)),
         (weighted_sums, "make_writer", lambda b: Writer(b, 8)),
-        (microkernel, "find_features", lambda: features),
+        (writer, "find_features", lambda: features),
+        (writer, "count_lanes", lambda: 0),
         (microkernel, "count_lanes", lambda: 0),
     ]
     with ExitStack() as stack:

@@ -12,10 +12,16 @@ import numpy as np
 from ..errors import ArgumentError, PlanError, portable_errors
 from ..interop.dlpack import adopt
 from ..kernels.family import Family, empty_block, family_of
+from ..moduli import samples_system
 from ..problem.arguments import checked
 from ..problem.call import Call, Terms
 from ..problem.choice import Choice
-from ..problem.exact import LARGEST_RESULT, describe_tiles, shortest_exact
+from ..problem.exact import (
+    LARGEST_RESULT,
+    are_samples,
+    describe_tiles,
+    shortest_exact,
+)
 from ..problem.integer_valued import is_floating
 from ..problem.matrices import Header, as_matrix, common_family, is_dask
 from ..problem.pairs import as_pairs, check_parts
@@ -236,6 +242,8 @@ def _multiply(x: _Integers, y: _Integers, posed: Problem, pairs: bool) -> list[A
         )
     system = shortest_exact("2m", pairs, bound, x.largest, y.largest)
     assert system is not None  # of 95 bits
+    if are_samples(bound, posed.spec.engine, x.x.dtype, y.x.dtype):
+        system = samples_system(pairs)
     a, b = (
         as_pairs(limb.x, name) if pairs else as_matrix(limb.x, name)
         for limb, name in ((x, "A"), (y, "B"))

@@ -20,4 +20,5 @@ from .system import (
     form_of,
     make_system,
     residue_system,
+    samples_system,
 )

@@ -27,6 +27,10 @@ from .selection import eisenstein_moduli, hybrid_moduli, real_moduli, two_m_modu
 
 METHODS = ("2m", "3m", "4m", "hybrid", "eisenstein")
 
+# The modulus of samples of 8 bits: sums of their products are residues as int32 has
+# them, with nothing to encode, to reduce or to reconstruct.
+WORD = 1 << 32
+
 # With b digit bits and Q <= 2^c products: |sum_q digit residue| <= 2^(c + 7 + b - 1),
 # the quotient times a digit of M at most half as much. For b + c = 45 that leaves room
 # for a sum of four residues in place of each, as fast matrix multiplication forms them:
@@ -55,9 +59,9 @@ class PlaneProduct:
 class ResidueSystem:
     """The linear maps of one method with one set of moduli, in exact integers."""
 
-    method: str  # "2m", "3m", "4m", "hybrid", "eisenstein" or "real"
+    method: str  # "2m", "3m", "4m", "hybrid", "eisenstein", "int32" or "real"
     moduli: tuple[int, ...]  # pairwise coprime, each with one or more planes
-    kinds: tuple[str, ...]  # of each modulus: "2m", "3m", "4m", "eisenstein" or "real"
+    kinds: tuple[str, ...]  # of each modulus: a method, but "hybrid"
     planes: tuple[Plane, ...]  # encoded matrices of either operand, by moduli
     products: tuple[PlaneProduct, ...]  # int8 products, those of a modulus together
     # ``weights[part][q]``: CRT weights with the post step folded in, modulo M, in the
@@ -78,6 +82,24 @@ class ResidueSystem:
     def num_products(self) -> int:
         """Count the int8 products of one tile product."""
         return len(self.products)
+
+    @cached_property
+    def wraps(self) -> bool:
+        """True if the modulus is that of int32, and the planes are samples of 8 bits.
+
+        These are of int8, uint8 or booleans, or pairs of them.
+        """
+        return self.moduli[0] == WORD
+
+    @cached_property
+    def plane_bytes(self) -> int:
+        """Bytes of the planes of an entry of A or B, which hold samples once."""
+        return self.parts if self.wraps else len(self.planes)
+
+    @cached_property
+    def entry_bytes(self) -> int:
+        """Bytes of the residues of an entry of C."""
+        return self.num_products * (4 if self.wraps else 1)
 
     @cached_property
     def num_hermitian_products(self) -> int:
@@ -132,8 +154,11 @@ class ResidueSystem:
         rounded from its two leading digits (error below 2^-20), on the right side.
 
         Hexagonal: the largest |c|. M/2 is the inradius of the cell of multiples of M,
-        and errors below 2^-20 M of g and h move c by less than that.
+        and errors below 2^-20 M of g and h move c by less than that. What wraps is not
+        rounded: there it is M/2 - 1.
         """
+        if self.wraps:
+            return WORD // 2 - 1
         return self.modulus_product * ((1 << 19) - 1) >> 20
 
     @cached_property
@@ -179,11 +204,11 @@ def available_moduli(method: str) -> tuple[tuple[int, str], ...]:
 @cache
 def make_system(method: str, choice: tuple[tuple[int, str], ...]) -> ResidueSystem:
     """Build the residue system of chosen (modulus, kind) pairs."""
-    moduli = tuple(p for p, _ in choice)
+    moduli, kinds = tuple(p for p, _ in choice), {kind for _, kind in choice}
     modulus_product = prod(moduli)
     planes: list[Plane] = []
     products: list[PlaneProduct] = []
-    weights: list[list[int]] = [[] for _ in range(1 if method == "real" else 2)]
+    weights: list[list[int]] = [[] for _ in range(1 if kinds == {"real"} else 2)]
     for (p, kind), crt_weight in zip(choice, crt_weights(moduli), strict=True):
         one = KINDS[kind](p)
         plane, product = len(planes), len(products)
@@ -219,6 +244,11 @@ def residue_system(method: str, num_moduli: int) -> ResidueSystem:
         )
         raise AccuracyError(problem, "", "num-moduli")
     return make_system(method, choice[:num_moduli])
+
+
+def samples_system(is_complex: bool) -> ResidueSystem:
+    """Return the system of the modulus 2^32."""
+    return make_system("int32", ((WORD, "int32" if is_complex else "real"),))
 
 
 def first_system(method: str, bits: float) -> ResidueSystem | None:

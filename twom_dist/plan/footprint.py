@@ -129,8 +129,8 @@ def _predict_stream(grid: Grid, spec: Spec, share: Share, threads: int) -> Worke
     outputs, leaving = _predict_outputs(grid, spec, share, threads)
     count, sums = 2 if spec.routine.sums else 1, 0
     if not (spec.native or spec.empty):
-        products = spec.system.num_products
-        sums = threads * len(spec.system.planes) * (mb + nb) * kb
+        products = spec.system.entry_bytes
+        sums = threads * spec.system.plane_bytes * (mb + nb) * kb
         # A task reads old sums and makes new ones, and so does a native product.
         sums += 2 * cells * count * products + threads * quarters_bytes(mb, nb, kb)
         if len(grid.parts) > 1:
@@ -178,7 +178,7 @@ def _predict(
     if spec.native or spec.empty:
         entry = num_products * spec.itemsize + finishing
         return WorkerMemory(inputs, outputs, leaving, 0, threads * entry * tile)
-    planes, products = len(spec.system.planes), spec.system.num_products
+    planes, products = spec.system.plane_bytes, spec.system.entry_bytes
     # In A times itself nearly all rows are right operands, too.
     single = spec.routine.matrices == 1
     sides = 2 if single and spec.twin_order is None else 1

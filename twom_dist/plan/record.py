@@ -125,7 +125,7 @@ class Plan:
 
     @property
     def method(self) -> str:
-        """Name of the method, as routines take it, or "real" of real matrices."""
+        """Name of the method; "real" of real matrices, "int32" of samples of 8 bits."""
         return self.spec.method
 
     @property

@@ -128,4 +128,4 @@ def _residue_bytes(spec: Spec, m: Chunks, n: Chunks) -> int:
     if spec.routine.triangle:
         below = (entries - diagonal) // 2
         entries = diagonal + below * (2 if spec.routine.sums else 1)
-    return entries * spec.system.num_products
+    return entries * spec.system.entry_bytes

@@ -103,4 +103,4 @@ def planes_bytes(grid: Grid, spec: Spec, sweep: Sweep) -> int:
         return 0
     k = max(sum(grid.k[lo:hi]) for lo, hi in grid.panels)
     side = max(*grid.m, *grid.n)
-    return len(spec.system.planes) * sweep.edges * side * k
+    return spec.system.plane_bytes * sweep.edges * side * k

@@ -15,7 +15,12 @@ from typing import Any, Self
 import numpy as np
 
 from ..errors import AccuracyError, ArgumentError
-from ..moduli import ResidueSystem, available_moduli, residue_system
+from ..moduli import (
+    ResidueSystem,
+    available_moduli,
+    residue_system,
+    samples_system,
+)
 from ..tiles.integers import largest_magnitude, pair_dtype, working_dtype
 from ..tiles.routine import Routine
 from .choice import Choice, Exact
@@ -77,7 +82,9 @@ class Integers:
     def _count_terms(self, routine: Routine, k: int) -> int:
         return (2 if self.is_complex else 1) * k * (2 if routine.sums else 1)
 
-    def choose_system(self, routine: Routine, method: str, k: int) -> ResidueSystem:
+    def choose_system(
+        self, routine: Routine, method: str, k: int, engine: str
+    ) -> ResidueSystem:
         """Return the shortest residue system, or refuse what may not be exact."""
         magnitudes = self.find_magnitudes(routine, k)
         results = self._count_terms(routine, k) * magnitudes[0] * magnitudes[1]
@@ -98,6 +105,9 @@ class Integers:
             raise AccuracyError(problem, remedy, "exact-range")
         # Both products of a sum are decoded by themselves.
         bound = results // 2 if routine.sums else results
+        by_bytes = are_samples(bound, engine, self.a.dtype, self.b.dtype)
+        if method == "2m" and by_bytes:
+            return samples_system(self.is_complex)
         system = shortest_exact(method, self.is_complex, bound, *magnitudes)
         assert system is not None  # 2^54 is far below the capacity of all moduli
         return system
@@ -142,6 +152,24 @@ def _name_dtype(dtype: np.dtype[Any]) -> str:
     if dtype.names is None:
         return dtype.newbyteorder("=").str
     return ",".join([dtype[0].str] * 2)
+
+
+def are_samples(bound: int, engine: str, *dtypes: Any) -> bool:
+    """Tell whether int32 holds all sums of products of integers of 8 bits.
+
+    `bound`: of the result.
+    """
+    if engine == "cuda":
+        return False  # which has no kernels for them
+    bytes_alone = all(x.kind in "biu" and x.itemsize == 1 for x in dtypes)
+    return bytes_alone and bound <= samples_system(True).capacity
+
+
+def without_samples(system: ResidueSystem) -> ResidueSystem:
+    """Return moduli that hold whatever the modulus 2^32 does."""
+    found = shortest_exact("2m", system.parts == 2, system.capacity, 255)
+    assert found is not None
+    return found
 
 
 def shortest_exact(

@@ -25,7 +25,7 @@ from ..typing import Array, Op, Uplo
 from .call import Call, Terms
 from .choice import Bound, Choice, Exact, Moduli, choose
 from .dtypes import result_dtype
-from .exact import Integers
+from .exact import Integers, without_samples
 from .integer_valued import check_lazily, outline_integers
 from .matrices import (
     as_array,
@@ -100,7 +100,10 @@ class Problem:
         """Return the same problem for an engine."""
         # CuPy blocks are converted as they are made.
         stored = () if engine == "cuda" else self.spec.stored
-        return replace(self, spec=replace(self.spec, engine=engine, stored=stored))
+        spec = replace(self.spec, engine=engine, stored=stored)
+        if engine == "cuda" and spec.exact and spec.system.wraps:
+            spec = spec.with_moduli(without_samples(spec.system))
+        return replace(self, spec=spec)
 
 
 def of_arrays(call: Call) -> Problem:
@@ -221,7 +224,7 @@ def _pose(terms: Terms, engine: str, A: Any, B: Any, C: Any, diag: Any) -> Probl
     if integers is None:
         system = _choose_system(choice, dtype, max(k, 1))
     else:
-        system = integers.choose_system(routine, choice.method, k)
+        system = integers.choose_system(routine, choice.method, k, engine)
     method = NATIVE_METHOD if system is None else system.method
     check_method(engine, method)
     empty = 0 in shape or alpha == 0

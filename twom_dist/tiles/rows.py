@@ -116,7 +116,7 @@ class Row:
 
     def view_widened(self, step: int, spec: Spec) -> Array:
         """View a tile, as `view` does, in the dtype that engines take."""
-        if not spec.stored:
+        if not spec.widens:
             return self.view(step, spec)
         block = widen(self.tiles[step], spec.operand_dtype)
         return as_rows(block, self.side, spec.op(self.side))

@@ -85,6 +85,11 @@ class Spec:
         """The dtype of A and B as engines take them."""
         return np.dtype(self.operand or self.dtype)
 
+    @property
+    def widens(self) -> bool:
+        """True if tiles are converted as they are encoded."""
+        return bool(self.stored) and not self.system.wraps
+
     def tile_dtype(self, side: Side) -> np.dtype[Any]:
         """Return the dtype of the tiles of A, or of B, until they are encoded."""
         if not self.stored:
@@ -97,7 +102,7 @@ class Spec:
         if self.diag:
             # A scaled tile of A, and a part of its products.
             found += 2 * self.input_itemsize * mb * kb
-        if self.stored:
+        if self.widens:
             # Integers are widened as they are encoded.
             found += self.operand_dtype.itemsize * max(mb, nb) * kb
         return found

@@ -15,7 +15,7 @@ from tests.support.cases import cases
 from tests.support.expect import raises, same_bits
 from tests.support.integers import as_parts, conjugate, full, multiply, random_integers
 from twom_dist.errors import AccuracyError, ArgumentError, PlanError
-from twom_dist.moduli import residue_system
+from twom_dist.moduli import residue_system, samples_system
 
 NARROW = ("bool", "int8", "uint8", "int16", "uint16")
 METHODS = ("2m", "3m", "4m", "hybrid")
@@ -97,12 +97,19 @@ def test_products_are_those_of_python_integers(data, m, n, k, pairs, lazily):
 @pytest.mark.parametrize("pairs", [False, True])
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
 def test_extremes_on_both_sides_of_a_modulus(dtype, pairs):
-    """The longest k of a number of moduli, and one more, with the largest entries."""
+    """The longest k of a number of moduli, and one more, with the largest entries.
+
+    Of int8 the longest of the modulus 2^32, and then of five moduli.
+    """
     largest = -int(np.iinfo(dtype).min)
     kind, parts = ("2m", 2) if pairs else ("real", 1)
-    count = 3 if dtype == "int8" else 5 if pairs else 4
-    k = residue_system(kind, count).capacity // (parts * largest**2)
-    for length, moduli in ((k, count), (k + 1, count + 1)):
+    count = 1 if dtype == "int8" else 5 if pairs else 4
+    after = 5 if dtype == "int8" else count + 1
+    system = residue_system(kind, count)
+    if dtype == "int8":
+        system = samples_system(pairs)
+    k = system.capacity // (parts * largest**2)
+    for length, moduli in ((k, count), (k + 1, after)):
         last = (2,) * pairs
         shapes = (1, length, *last), (length, 1, *last)
         plan = td.plan(td.integers.gemm, *shapes, dtype=dtype, pairs=pairs)

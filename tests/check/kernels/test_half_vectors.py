@@ -22,19 +22,22 @@ if platform.machine() == "x86_64":
 
 
 @cache
-def compile_half(features):
+def compile_half(features, kind):
     """Compile what sums the rows of x, and calls the kernel of a width."""
+    one, two, three = (
+        getattr(microkernel, f"{kind}_{width}") for width in ("one", "two", "three")
+    )
 
     @njit
     def run(width, x, y, y_stride, steps, starts, out, out_stride, rows, old, table):
         where = x, y, y_stride, steps, starts, out, out_stride, rows, old, table
         microkernel.sum_rows(x, steps, np.int32(-128), starts)
         if width == 1:
-            microkernel.multiply_one(*where)
+            one(*where)
         elif width == 2:
-            microkernel.multiply_two(*where)
+            two(*where)
         else:
-            microkernel.multiply_three(*where)
+            three(*where)
 
     with half_vectors(features):
         run.compile((intp,) * 11)
@@ -44,24 +47,28 @@ def compile_half(features):
 @pytest.mark.parametrize("features", FEATURES)
 @pytest.mark.parametrize("width", range(1, WIDEST + 1))
 @pytest.mark.parametrize("rows", [1, ROWS])
-def test_sums_are_those_of_int64(rows, width, features):
+@pytest.mark.parametrize("kind", ["multiply", "sum"])
+def test_sums_are_those_of_int64(kind, rows, width, features):
     """The rows of `out` below are not touched."""
     rng, k = np.random.default_rng(rows), 28
     a, b = (rng.integers(-128, 128, (n, k)) for n in (GROUP, GROUP * width))
     a[0], b[0], b[-1] = -128, -128, 127
-    p = residue_system("real", ROWS).moduli[-1]
-    table = reduction_table([p])
     x, y = (as_groups(t.astype(np.int8)) for t in (a, b))
     starts = np.zeros(GROUP, np.uint32)
-    old = rng.integers(-125, 125, (ROWS, GROUP * width)).astype(np.int8)
+    p, sign, small = residue_system("real", ROWS).moduli[-1], -1, np.int8
+    table = reduction_table([p])
+    if kind == "sum":
+        p, small, table = 1 << 32, np.int32, np.array([sign], np.int32)
+    old = rng.integers(-125, 125, (ROWS, GROUP * width)).astype(small)
     for before in (None, old):
         out = np.full_like(old, 77)
-        compile_half(features)(
+        compile_half(features, kind)(
             *(width, x.ctypes.data, y.ctypes.data, y.strides[0], k // 4),
             *(starts.ctypes.data, out.ctypes.data, out.strides[0], rows),
             *(0 if before is None else before.ctypes.data, table.ctypes.data),
         )
-        exact = a[:ROWS] @ b.T + (0 if before is None else before)
+        exact = a[:ROWS] @ b.T * (sign if kind == "sum" else 1)
+        exact += 0 if before is None else before
         expected = (exact + p // 2) % p - p // 2
         assert (out[:rows] == expected[:rows]).all()
         assert (out[rows:] == 77).all()

@@ -21,14 +21,17 @@ from .analysis.rows import measure
 from .buffers import empty
 from .decode.decode import decode_tile
 from .decode.mirrors import fill_mirrors
+from .decode.samples import decode_samples
 from .decode.triangles import close_tiles, mirror_tiles
 from .encode.encode import encode_rows
+from .encode.samples import encode_samples
 from .fused_gemm import gemm_fused
 from .jit import announce_compilation, kernel
 from .layout import as_parts, as_stack, read_only, straighten, whole_rows
 from .planes import GROUP, SIDES, CpuEncoded
 from .products.modular import add_residues
 from .products.multiply import may_take_quarters, multiply_planes
+from .products.samples import multiply_samples
 from .threads import run_pieces, run_task
 from .tuning import QUARTERED, SMALLEST_STRIP, STACK_BYTES, STRIP_BYTES, UPDATE_TILE
 
@@ -72,10 +75,13 @@ class CpuEngine(Defaults):
         """
         limits, (m, n, k) = host_limits(shape, update, UPDATE_TILE), shape
         mb, nb, kb, cache_bytes = limits.mb, limits.nb, limits.kb, limits.cache_bytes
+        # A sample takes an eighth of the bytes of a number.
+        kb *= 8 if system.wraps else 1
         if update is None:
-            row_bytes = len(system.planes) * min(k, nb)
-            row_bytes += system.num_products * min(n, nb)
+            row_bytes = system.plane_bytes * min(k, nb)
+            row_bytes += system.entry_bytes * min(n, nb)
             quarters = may_take_quarters((m, min(n, nb), min(k, kb)))
+            quarters = quarters and not system.wraps
             strip = STRIP_BYTES * (QUARTERED if quarters else 1)
             mb = min(mb, max(SMALLEST_STRIP, strip // max(1, row_bytes)))
         two = update is not None and update.two
@@ -93,7 +99,7 @@ class CpuEngine(Defaults):
     ) -> None:
         """Cut so that planes and residues find the pages of those before."""
         m, n, k = shape
-        nbytes = len(system.planes) * (m + n) * k + system.num_products * m * n
+        nbytes = system.plane_bytes * (m + n) * k + system.entry_bytes * m * n
         run_pieces(compute, count, *(t // max(1, nbytes) for t in STACK_BYTES))
 
     def mirror_tile(
@@ -133,6 +139,8 @@ class CpuEngine(Defaults):
         conjugate: bool = False,
         shifts: Array | None = None,
     ) -> CpuEncoded:
+        if system.wraps:
+            return encode_samples(x, system, conjugate)
         rows = x, exponents.reshape(-1), conjugate, shifts, None
         return encode_rows([rows], system)[0]
 
@@ -150,13 +158,17 @@ class CpuEngine(Defaults):
         """Multiply and reduce; rows of residues are padded to whole groups."""
         m, n, k = left.rows, right.rows, left.k
         shape = system.num_products, *left.stack, m, -(-n // GROUP) * GROUP
+        dtype = np.int32 if system.wraps else np.int8
         if 0 in (m, n, k) or 0 in left.stack:
-            return np.zeros(shape, np.int8) if before is None else before
+            return np.zeros(shape, dtype) if before is None else before
         shape = shape if before is None else before.shape
-        residues: Array = before if overwrite else empty(shape, np.int8)
+        residues: Array = before if overwrite else empty(shape, dtype)
         shape = len(residues), prod(left.stack), *residues.shape[-2:]
         every = residues.reshape(shape)
         old = None if before is None else read_only(before).reshape(shape)
+        if system.wraps:
+            multiply_samples(left, right, system, every, old, SIDES[triangle])
+            return residues
         multiply_planes(left, right, system, every, old, hermitian, triangle)
         if hermitian:
             fill_mirrors(system, every, SIDES[triangle])
@@ -180,7 +192,9 @@ class CpuEngine(Defaults):
         if out is None:
             front = () if components == 1 else (components,)
             out = np.empty((*front, *rows.shape, columns.shape[-1]), dtype)
-        if out.size:
+        if system.wraps:
+            decode_samples(residues, system, alpha, beta, c, out)
+        elif out.size:
             both = np.concatenate((rows.reshape(-1), columns.reshape(-1)))
             e, _ = finite_exponents(both)
             finite = e[: rows.size], e[rows.size :]

@@ -42,8 +42,10 @@ class CpuEncoded:
     # ``4 w + t``; zeros in the padding. Matrices of a stack one below the other, each
     # from a whole group on.
     planes: Array
-    order: tuple[int, ...]  # where each plane stands in `planes`
+    # Where each plane stands in `planes`; ``~i`` is that of i with the other sign.
+    order: tuple[int, ...]
     stack: tuple[int, ...] = ()  # axes in front of the matrices
+    offset: int = 0  # what the entries exceed those of `planes` by: 128 for uint8
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -57,7 +59,12 @@ class CpuEncoded:
         return replace(self, order=tuple(self.order[plane] for plane in planes))
 
     def residues(self) -> Array:
-        own = self.planes[list(self.order)].swapaxes(2, 3)
+        given = self.planes
+        if self.offset != 0 or min(self.order) < 0:
+            # Neither uint8 nor -(-128) fits int8.
+            given = given + np.int16(self.offset)
+        own = np.array([given[i] if i >= 0 else -given[~i] for i in self.order])
+        own = own.swapaxes(2, 3)
         count, groups = len(own), -(-self.rows // GROUP)
         shape = count, *self.stack, groups * GROUP, own.shape[3] * DEPTH
         return np.ascontiguousarray(own.reshape(shape)[..., : self.rows, : self.k])

@@ -58,6 +58,15 @@ def _by_element(function: Callable[..., Any], *arrays: Array, results: int = 1) 
     return by_element(*arrays)
 
 
+def _planes_of_samples(x: Array, system: ResidueSystem, conjugate: bool) -> Array:
+    """Return (planes, ..., rows, k) int16, which holds -(-128) and uint8."""
+    pairs = x.dtype.names is not None
+    parts = [x[name] for name in x.dtype.names or ()] if pairs else parts_of(x)
+    re, im = (t.astype(np.int16) for t in (parts[0], parts[-1]))
+    im = -im if conjugate else im
+    return np.array([t.re_weight * re + t.im_weight * im for t in system.planes])
+
+
 def _reduce(x: Array, p: int) -> Array:
     """Return x modulo p, from -(p // 2) on."""
     return (x + p // 2) % p - p // 2
@@ -92,6 +101,8 @@ class ReferenceEngine(Defaults):
         conjugate: bool = False,
         shifts: Array | None = None,
     ) -> ReferenceEncoded:
+        if system.wraps:
+            return ReferenceEncoded(_planes_of_samples(x, system, conjugate))
         x = shift_columns(x, shifts)
         re, im = (np.where(np.isfinite(t), t, 0) for t in (x.real, x.imag))
         masked = np.asarray(exponents)[..., np.newaxis]
@@ -123,7 +134,8 @@ class ReferenceEngine(Defaults):
         shape = system.num_products, *stack, m, n
         if before is not None and left.shape[-1] == 0:
             return before
-        old = np.zeros(shape, np.int8) if before is None else before
+        dtype = np.int32 if system.wraps else np.int8
+        old = np.zeros(shape, dtype) if before is None else before
         residues = old if overwrite else np.empty_like(old)
         for q, product in enumerate(system.products):
             if hermitian and product.mirror is not None:
@@ -144,7 +156,7 @@ class ReferenceEngine(Defaults):
     def add_residues(self, x: Array, y: Array, system: ResidueSystem) -> Array:
         products = zip(x.astype(np.int64), y, system.products, strict=True)
         found = [_reduce(r + s, product.p) for r, s, product in products]
-        return np.array(found, np.int8).reshape(x.shape)
+        return np.array(found, x.dtype).reshape(x.shape)
 
     def decode(
         self,

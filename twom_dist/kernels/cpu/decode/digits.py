@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import types
 
 from ..jit import inner, instructions
-from ..products.microkernel import Writer
+from ..products.writer import Writer
 from ..units import take_widest
 from .sums import LANES, NUMBER, NUMBERS, STEP
 

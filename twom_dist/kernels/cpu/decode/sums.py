@@ -18,7 +18,7 @@ from typing import Any
 from llvmlite import ir
 
 from ..jit import inner, instructions
-from ..products.microkernel import Writer
+from ..products.writer import Writer
 from ..units import find_features
 
 # Entries whose sums are made together: one or two vectors.

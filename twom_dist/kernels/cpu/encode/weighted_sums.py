@@ -10,7 +10,8 @@ from llvmlite import ir
 
 from ..jit import inner, instructions
 from ..planes import DEPTH, GROUP
-from ..products.microkernel import Reducer, make_writer
+from ..products.microkernel import Reducer
+from ..products.writer import make_writer
 from .words import ORDER_BYTES
 
 _ADDRESS, _WORD = ir.IntType(64), ir.IntType(32)

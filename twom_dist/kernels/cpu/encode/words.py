@@ -16,7 +16,7 @@ from numba.core import cgutils
 
 from ..jit import instructions
 from ..planes import DEPTH, GROUP
-from ..products.microkernel import Writer
+from ..products.writer import Writer
 
 WORD_BITS = 30  # x' = sum_t word[t] 2^(30 t), |word[t]| <= 2^29 except the last
 EIGHT = 8  # numbers of a vector of what is loaded

@@ -22,8 +22,9 @@ from .amx_steps import (
     store_sums,
     zero_sums,
 )
-from .microkernel import BIAS, Reducer, Writer
+from .microkernel import BIAS, Reducer
 from .transpose import turn_words
+from .writer import Writer
 
 _WORDS = 16  # words along k that a tile holds
 PAIR = 2 * GROUP  # rows, and columns, that are multiplied at once: two groups

@@ -17,7 +17,7 @@ from ....typing import Array
 from ..buffers import empty
 from ..jit import instructions, kernel
 from ..threads import ranges, run_each
-from .microkernel import Writer
+from .writer import Writer
 
 _BYTE, _ADDRESS = ir.IntType(8), ir.IntType(64)
 
@@ -182,6 +182,8 @@ def _add_bytes(x, y, p, lo, hi, out):
 
 def add_residues(x: Array, y: Array, system: ResidueSystem) -> Array:
     """Add products modulo p, each in ranges of lines side by side."""
+    if system.wraps:
+        return x + y
     out = empty(x.shape, np.int8)
     lines = x[0].size // SHORT
     x, y = (np.ascontiguousarray(t).reshape(len(t), -1) for t in (x, y))

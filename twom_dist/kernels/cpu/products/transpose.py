@@ -9,7 +9,7 @@ from typing import Any
 from llvmlite import ir
 
 from ..jit import instructions
-from .microkernel import Writer
+from .writer import Writer
 
 SIDE = 16
 _BYTE, _WORD, _ADDRESS = ir.IntType(8), ir.IntType(32), ir.IntType(64)

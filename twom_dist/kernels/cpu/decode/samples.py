@@ -1,0 +1,51 @@
+"""Decode of sums modulo 2^32: the integers themselves, as floating-point numbers."""
+
+from math import prod
+
+import numpy as np
+
+from ....moduli import ResidueSystem
+from ....typing import Array
+from ...finish import scale_and_add
+from ..jit import kernel
+from ..layout import as_parts
+from ..threads import ranges, run_each
+
+
+@kernel
+def _convert(sums, n, out, lo, hi):
+    """Write rows lo..hi of out[rows, n, parts]: each part of one or two of the sums."""
+    parts = out.shape[2]
+    if parts == 1:
+        for i in range(lo, hi):
+            for j in range(n):
+                out[i, j, 0] = sums[0, i, j]
+        return
+    for i in range(lo, hi):
+        for j in range(n):
+            out[i, j, 0] = sums[0, i, j] + sums[1, i, j]
+            out[i, j, 1] = sums[2, i, j] + sums[3, i, j]
+
+
+def decode_samples(
+    sums: Array,
+    system: ResidueSystem,
+    alpha: complex,
+    beta: complex,
+    c: Array | None,
+    out: Array,
+) -> None:
+    """Decode a tile, or a stack, into `out`, times alpha, with beta C added."""
+    *front, n = out.shape
+    found, plain = out, alpha == 1 and beta == 0 and out.flags.c_contiguous
+    if not plain:
+        found = np.empty(out.shape, np.complex128 if system.parts == 2 else np.float64)
+    rows, lines = prod(front), sums.reshape(len(sums), -1, sums.shape[-1])
+    whole = as_parts(found).reshape(rows, n, system.parts)
+
+    def convert(piece: tuple[int, int]) -> None:
+        _convert(lines, n, whole, *piece)
+
+    run_each(convert, ranges(rows, each=n * len(sums) // 4))
+    if not plain:
+        out[...] = scale_and_add(found, alpha, beta, c, out.dtype)
