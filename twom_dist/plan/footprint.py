@@ -170,7 +170,11 @@ def _predict(
     mb, nb, kb = max(grid.m), max(grid.n), max(grid.k)
     tile, finishing = mb * nb, _finishing_bytes(spec)
     outputs, leaving = _predict_outputs(grid, spec, share, threads)
-    if chains > threads:
+    layers = len(grid.layers)
+    decoded = -(-chains // layers)  # of a sweep, by a worker of each layer
+    if chains > threads and layers > 1:
+        outputs = min(outputs, leaving + outputs * decoded // chains)
+    elif chains > threads:
         # Sums of cells take the place of their tiles of C.
         sums = chains * tile * spec.itemsize * spec.components
         outputs = max(leaving, outputs - sums)
@@ -192,8 +196,13 @@ def _predict(
         in_tasks += chains * num_products * (products + marks) * tile
     in_tasks += threads * spec.made_bytes(mb, nb, kb)
     if len(grid.parts) > 1:
-        # Residues of all cells and parts, and those that arrive, wait to be added.
-        waiting = share.computed * max(map(len, grid.layers)) + threads * tile
+        # Residues of all cells and parts wait to be added; of a sweep, which waits for
+        # the one before, those that come from other layers, later those that go there.
+        waiting = share.computed * max(map(len, grid.layers))
+        if chains > threads:
+            waiting = (layers - 1) * decoded * tile
+        # And those that arrive.
+        waiting += threads * tile
         in_tasks += num_products * products * waiting
     # Each CPU thread holds the quarters of a product, if the product is quartered.
     in_tasks += threads * quarters_bytes(mb, nb, kb)

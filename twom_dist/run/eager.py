@@ -192,7 +192,7 @@ class Views:
         return self._spec.routine.cells(self.grid.mt, self.grid.nt, self._spec.uplo)
 
     def sweeps(self) -> Iterable[Sequence[Sequence[Cell]]]:
-        return [[[cell] for cell in self.cells()]]
+        return [[[cell]] for cell in self.cells()]
 
     def pair_blocks(self) -> Iterable[PairBlock]:
         grid, routine = self.grid, self._spec.pair_routine

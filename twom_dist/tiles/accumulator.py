@@ -41,18 +41,8 @@ class SweepStep:
         return [x for place in places for x in given[place : place + 2]]
 
 
-class SweepSums:
-    """The sums of a sweep, later its tiles: each task along k puts its own in place.
-
-    With sums of its own a task would need room for two of each. A task may run again,
-    or begin on a copy, wherever the one before was: what holds its panel is left alone.
-    """
-
-    def __init__(self, count: int) -> None:
-        # The panels in each, and the sums or the tile.
-        self.cells: list[tuple[int, Any]] = [(0, None)] * count
-
-    def __sizeof__(self) -> int:
-        # Tiles count where they are taken.
-        found = (x for _, own in self.cells if isinstance(own, tuple) for x in own)
-        return sum(map(sys.getsizeof, found))
+# The sums of each cell of a sweep, later its tile, and the panels in them: each task
+# along k puts its own in place. With sums of its own a task would need room for two of
+# each. A task may run again, or begin on a copy, wherever the one before was: what
+# holds its panel is left alone. dask sends lists and tuples array by array.
+SweepSums = list[tuple[Any, int]]

@@ -11,6 +11,7 @@ References
 """
 
 from collections.abc import Sequence
+from functools import reduce
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -60,9 +61,9 @@ def multiply_sweep(
     `operands`: rows, each before its exponents; `c`: tiles of C if cells are decoded.
     """
     # What the first step takes is of the worker's sweep before, which it waits for.
-    sums = before if step.done else SweepSums(len(step.cells))
+    sums: SweepSums = before if step.done else [(None, 0)] * len(step.cells)
     for n, (i, j) in enumerate(step.cells):
-        done, own = sums.cells[n]
+        own, done = sums[n]
         if done > step.done:
             continue
         diagonal = spec.routine.triangle and i == j
@@ -70,20 +71,26 @@ def multiply_sweep(
         if c is None:
             own = multiply_panel(spec, diagonal, own, *rows)
         else:
-            own = finish_cell(spec, diagonal, own, c[n], *rows)
-        sums.cells[n] = step.done + 1, own
+            own = finish_cell(spec, diagonal, [(own, done)], c[n], *rows)
+        sums[n] = own, step.done + 1
     return sums
 
 
-def take_cell(spec: Spec, sums: SweepSums, n: int) -> Any:
-    """Take the sums of a cell, or its tile, out of those of its sweep."""
-    return sums.cells[n][1]
+def take_tile(spec: Spec, sums: SweepSums, n: int) -> Array:
+    """Take the tile of a cell out of those of its sweep."""
+    tile: Array = sums[n][0]
+    return tile
+
+
+def take_cells(spec: Spec, sums: SweepSums, own: slice) -> SweepSums:
+    """Take the sums of some cells out of those of their sweep."""
+    return sums[own]
 
 
 def finish_cell(
     spec: Spec,
     diagonal: bool,
-    before: Sequence[Accumulator] | None,
+    sums: SweepSums | None,
     c: Array | None,
     *operands: Any,
     out: Array | None = None,
@@ -92,7 +99,7 @@ def finish_cell(
 
     `c`: the tile of C where beta is not 0; `out`: where the tile may be written to.
     """
-    products = _as_products(operands, spec)
+    products, before = _as_products(operands, spec), sums[0][0] if sums else None
     # Only a triangle is multiplied if no other task has added to the tile: that task
     # may run on another device, which derives products in its own way.
     triangle = _wanted_triangle(spec, diagonal) if before is None else "full"
@@ -101,24 +108,27 @@ def finish_cell(
     return decode_cell(accumulators, scales, spec, diagonal, c, out)
 
 
-def add_parts(
-    spec: Spec, first: Sequence[Accumulator], second: Sequence[Accumulator]
-) -> tuple[Accumulator, ...]:
-    """Add the sums of two parts along k."""
-    both = zip(first, second, strict=True)
-    return tuple(tasks.add_accumulators(x, y, spec) for x, y in both)
+def add_parts(spec: Spec, *parts: tuple[SweepSums, int]) -> SweepSums:
+    """Add the sums of parts along k of a cell, which has a place in each."""
+
+    def add(x: Accumulator, y: Accumulator) -> Accumulator:
+        return tasks.add_accumulators(x, y, spec)
+
+    each = zip(*(sums[n][0] for sums, n in parts), strict=True)
+    return [(tuple(reduce(add, own) for own in each), 0)]
 
 
 def finish_sums(
     spec: Spec,
     diagonal: bool,
-    total: Sequence[Accumulator],
+    sums: Sequence[tuple[SweepSums, int]],
     c: Array | None,
     shape: tuple[int, int],
     *scales: Array | None,
     out: Array | None = None,
 ) -> Array:
-    """Decode the sums of all of k by exponents of op(A) and op(B)^T: a tile of C."""
+    """Add the sums of all of k, and decode by exponents of op(A) and op(B)^T."""
+    total: Sequence[Accumulator] = add_parts(spec, *sums)[0][0]
     pairs = [*zip(scales[::2], scales[1::2], strict=True)]
     if spec.exact:
         zeros = namespace(total[0].values).zeros

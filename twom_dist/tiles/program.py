@@ -10,7 +10,7 @@ from ..typing import Cell, Side
 from . import cells, stages
 from .accumulator import SweepStep
 from .analysis.moduli import choose_moduli
-from .grid import Panel, Partial, add_up
+from .grid import Grid, Panel, Partial, add_up
 from .interpreter import (
     Analyser,
     Findings,
@@ -104,13 +104,12 @@ def multiply(ex: Interpreter, spec: Spec, found: Findings) -> None:
     if not (spec.native or spec.exact or spec.empty):
         exponents = scale(ex, spec, found)
     for sweeps in ex.sweeps():
-        ended: dict[tuple[int, int], Value] = {}
+        ended: dict[int, Value] = {}
         for sweep in sweeps:
-            if ex.grid.sweeps:
-                tiles = multiply_sweep(ex, spec, found, sweep, exponents, ended)
-            else:
-                tiles = [multiply_cell(ex, spec, found, x, exponents) for x in sweep]
-            for cell, tile in zip(sweep, tiles, strict=True):
+            sums = multiply_sweep(ex, spec, found, sweep, exponents, ended)
+            for n, cell in enumerate(sweep):
+                tile = finish(ex, spec, found, cell, sums[n], exponents)
+                ended[home(ex.grid, sweep, n)] = tile
                 ex.emit(cell, tile)
                 if spec.routine.triangle and cell[0] != cell[1]:
                     ex.emit(cell[::-1], mirror(ex, spec, cell, tile))
@@ -131,93 +130,98 @@ def multiply_sweep(
     found: Findings,
     sweep: Sequence[Cell],
     exponents: Mapping[Line, Value],
-    ended: dict[tuple[int, int], Value],
-) -> list[Value]:
+    ended: dict[int, Value],
+) -> list[list[tuple[Value, int]]]:
     """Multiply the cells of a sweep side by side, a panel of all of them at a time.
 
-    `ended`: what the worker's sweep before has ended with, for each part of k. This one
+    `ended`: what the sweep before has ended with, in each layer of workers. This one
     waits for it, since the sums of both would take twice the memory.
     """
-    needed, alone = list_scales(spec, sweep, exponents), len(ex.grid.parts) == 1
-    tiles = [ex.c_tile(cell) for cell in sweep] if alone else None
-    sums: list[list[list[Partial]]] = [[[] for _ in ex.grid.layers] for _ in sweep]
-    for layer, part in ((n, x) for n, own in enumerate(ex.grid.layers) for x in own):
-        place = layer, part[0][0]
-        before = ended.get(place)
-        for done, panel in enumerate(part):
-            # The last panel of a single part is multiplied where it is decoded.
-            c = tiles if panel is part[-1] else None
-            step = SweepStep(tuple(sweep), tuple(needed), done)
-            where, run = (*sweep[0], layer, panel[0]), cells.multiply_sweep
-            rows = operands(ex, found, needed, panel)
-            before = ex.call("sweep", where, run, found.spec, step, before, c, *rows)
-        stage, at = ("product", ()) if alone else ("part", place)
-        for n, cell in enumerate(sweep):
-            own = ex.call(stage, (*cell, *at), cells.take_cell, found.spec, before, n)
-            sums[n][layer].append(Partial(*place, 1, own))
-        # A single cell, since all of them may leave.
-        ended[place] = own
-    if not alone:
-        both = zip(sweep, sums, strict=True)
-        return [finish_sums(ex, spec, found, x, own, exponents) for x, own in both]
-    return [own[0][0].sums for own in sums]
-
-
-def multiply_cell(
-    ex: Interpreter,
-    spec: Spec,
-    found: Findings,
-    cell: Cell,
-    exponents: Mapping[Line, Value],
-) -> Value:
-    """Multiply all parts of k, panel by panel; add the parts, and decode their sum."""
-    (i, j), grid, settled = cell, ex.grid, found.spec
-    diagonal = spec.routine.triangle and i == j
-    if spec.empty:
-        shape, c = (grid.m[i], grid.n[j]), ex.c_tile(cell)
-        return ex.call("product", cell, cells.add_alone, spec, diagonal, shape, c)
-    needed = list_scales(spec, [cell], exponents)
+    grid = ex.grid
+    if spec.empty or len(grid.panels) == 1:
+        return [[(None, n)] for n in range(len(sweep))]
+    needed = list_scales(spec, sweep, exponents)
     alone, sums = len(grid.parts) == 1, list[list[Partial]]()
+    tiles = [ex.c_tile(x) for x in sweep] if alone and grid.sweeps else None
     for layer, parts in enumerate(grid.layers):
         sums.append([])
         for part in parts:
-            before = None
-            # The last panel of a single part is multiplied where it is decoded.
-            for panel in part[: len(part) - alone]:
-                where, multiply = (*cell, layer, panel[0]), cells.multiply_panel
+            before = ended.get(layer)
+            # The last panel of a single part is multiplied where it is decoded: by the
+            # product, or by the last step of a sweep.
+            for done, panel in enumerate(part if tiles else part[: len(part) - alone]):
+                c = tiles if panel is part[-1] else None
+                step = SweepStep(tuple(sweep), tuple(needed), done)
+                where, run = (*sweep[0], layer, panel[0]), cells.multiply_sweep
+                stage = "sweep" if grid.sweeps else "panel"
                 rows = operands(ex, found, needed, panel)
-                before = ex.call(
-                    "panel", where, multiply, settled, diagonal, before, *rows
-                )
+                before = ex.call(stage, where, run, found.spec, step, before, c, *rows)
             sums[-1].append(Partial(layer, part[0][0], 1, before))
-    if not alone:
-        return finish_sums(ex, spec, found, cell, sums, exponents)
-    last, finish = operands(ex, found, needed, grid.panels[-1]), cells.finish_cell
-    c = ex.c_tile(cell)
-    return ex.call("product", cell, finish, settled, diagonal, before, c, *last)
+        ended[layer] = sums[-1][-1].sums
+    return gather(ex, found.spec, sweep, sums)
 
 
-def finish_sums(
+def gather(
+    ex: Interpreter, spec: Value, sweep: Sequence[Cell], sums: list[list[Partial]]
+) -> list[list[tuple[Value, int]]]:
+    """List for each cell the sums of all of k, with its place in each.
+
+    A worker sends all at once what another one decodes. Sums of a cell alone are added
+    pair by pair, where they lie, but for the last two.
+    """
+    layers, every = len(sums), [x for own in sums for x in own]
+    homes = [home(ex.grid, sweep, n) for n in range(len(sweep))]
+    sent: dict[tuple[int, int], Value] = {}
+
+    def add(place: tuple[int, ...], *both: Value) -> Value:
+        given = ((x, 0) for x in both)
+        return ex.call("reduce", (*sweep[0], *place), cells.add_parts, spec, *given)
+
+    def find(x: Partial, n: int) -> tuple[Value, int]:
+        if x.layer == homes[n]:
+            return x.sums, n
+        key, own = (x.first, homes[n]), slice(n, None, layers)
+        if key not in sent:
+            where = (*sweep[0], x.layer, *key)
+            sent[key] = ex.call("part", where, cells.take_cells, spec, x.sums, own)
+        return sent[key], n // layers
+
+    if len(sweep) > 1 or len(every) == 1:
+        return [[find(x, n) for x in every] for n in range(len(sweep))]
+    own = every if layers == 1 else [add_up(x, add) for x in sums]
+    own, half = own[homes[0] :] + own[: homes[0]], len(own) // 2
+    return [[(add_up(x, add).sums, 0) for x in (own[:half], own[half:])]]
+
+
+def home(grid: Grid, sweep: Sequence[Cell], n: int) -> int:
+    """Return the layer of workers that decodes a cell of a sweep: each in its turn."""
+    return (sum(sweep[0]) + n) % len(grid.layers)
+
+
+def finish(
     ex: Interpreter,
     spec: Spec,
     found: Findings,
     cell: Cell,
-    sums: Sequence[Sequence[Partial]],
+    sums: Sequence[tuple[Value, int]],
     exponents: Mapping[Line, Value],
 ) -> Value:
-    """Add the sums of parts, those of a layer where it lies, and decode the total."""
+    """Decode a cell from its sums, or take its tile out of those of its sweep."""
     (i, j), grid, settled, c = cell, ex.grid, found.spec, ex.c_tile(cell)
     shape, diagonal = (grid.m[i], grid.n[j]), spec.routine.triangle and i == j
-
-    def add(place: tuple[int, ...], x: Value, y: Value) -> Value:
-        return ex.call("reduce", (*cell, *place), cells.add_parts, settled, x, y)
-
-    layers = [add_up(parts, add) for parts in sums]
-    # Cells beside one another end on different layers.
-    turn = (i + j) % len(layers)
-    total = add_up(layers[turn:] + layers[:turn], add).sums
-    scales, join = list_scales(spec, [cell], exponents).values(), cells.finish_sums
-    return ex.call("product", cell, join, settled, diagonal, total, c, shape, *scales)
+    if spec.empty:
+        return ex.call("product", cell, cells.add_alone, spec, diagonal, shape, c)
+    needed = list_scales(spec, [cell], exponents)
+    if len(sums) > 1:
+        join, scales = cells.finish_sums, needed.values()
+        return ex.call(
+            "product", cell, join, settled, diagonal, sums, c, shape, *scales
+        )
+    ((own, n),) = sums
+    if grid.sweeps:
+        return ex.call("product", cell, cells.take_tile, settled, own, n)
+    last = operands(ex, found, needed, grid.panels[-1])
+    return ex.call("product", cell, cells.finish_cell, settled, diagonal, own, c, *last)
 
 
 def list_scales(

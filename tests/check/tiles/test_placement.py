@@ -11,7 +11,7 @@ import twom_dist as td
 from tests.support.cases import cases
 from tests.support.schedulers import FakeScheduler
 from tests.support.shares import list_needed
-from tests.support.splits import in_sweeps
+from tests.support.splits import in_sweeps, split_along_k
 
 INDICES = [*product_of(range(4), repeat=2)]
 
@@ -189,6 +189,23 @@ def test_a_sweep_has_one_worker(workers, planned, size, most):
     for (i, j), worker in homes.items():
         (before,) = scheduler.tasks[product, i, j].dependencies
         assert {steps[x] for x in steps if x[:2] == before.key[1:3]} == {worker}
+
+
+def test_the_workers_of_each_layer_decode_a_share_of_a_sweep():
+    with split_along_k(2, 1):
+        product, name, scheduler = swept_on(4, (1, 2), (4, 1))
+    homes, steps = scheduler.homes(product), scheduler.homes(name)
+    assert set(Counter(homes.values()).values()) == {4}
+    parts = scheduler.homes(name.replace("sweep", "part"))
+    # One for each sweep and layer, to the worker of the other.
+    assert len(parts) == 4 * 2
+    for (*head, layer, first, to), worker in parts.items():
+        assert worker == steps[*head, layer, first]
+        assert to == 1 - layer
+    for cell, worker in homes.items():
+        needed = [x.key for x in scheduler.tasks[product, *cell].dependencies]
+        (own,) = {steps[x[1:]] for x in needed if x[0] == name}
+        assert worker == own
 
 
 def test_tiles_come_one_step_ahead_and_go_with_the_step():

@@ -34,15 +34,17 @@ def choose_moduli(
 
 
 def bound(ex: Analyser, n: int, given: Any, taken: Any, known: Any) -> Value:
-    """Bound the products of pairs; each layer on its own where workers share k."""
-    if len(ex.grid.layers) == 1:
-        return ex.call("pairs", (n,), pair_stages.bound_in_one, *given, *taken, *known)
-    multiply = pair_stages.multiply_octaves
-    parts = []
-    for layer, own in enumerate(strips_of_layers(ex.grid)):
-        both = [[[row[s] for s in own] for row in side] for side in taken]
-        parts.append(ex.call("pairs", (n, layer), multiply, *given, *both))
-    return ex.call("pairs", (n,), pair_stages.bound_parts, *given, parts, *known)
+    """Bound the products of pairs; the last layer of workers adds what others found."""
+    *others, last = (
+        [[[row[s] for s in own] for row in side] for side in taken]
+        for own in strips_of_layers(ex.grid)
+    )
+    multiply, bound = pair_stages.multiply_octaves, pair_stages.bound_pairs
+    parts = [
+        ex.call("pairs", (n, layer), multiply, *given, *both)
+        for layer, both in enumerate(others)
+    ]
+    return ex.call("pairs", (n,), bound, *given, parts, *last, *known)
 
 
 def strips_of_layers(grid: Grid) -> list[list[int]]:

@@ -96,20 +96,22 @@ def multiply_octaves(
     return [reduce(np.minimum, (multiply(*x) for x in both(*pair))) for pair in pairs]
 
 
-def bound_parts(
+def bound_pairs(
     spec: Spec,
     settled: Spec,
     pairs: Sequence[Cell],
     parts: Sequence[list[Array]],
-    of_left: Sequence[RowStatistics],
-    of_right: Sequence[RowStatistics],
+    *of_rows: Any,
 ) -> float:
     """Find the largest bound of rho^2 of pairs, or the largest sum of errors.
 
-    `parts`: what `multiply_octaves` has found of each strip.
+    `parts`: what `multiply_octaves` has found of other strips; `of_rows`: octaves, or
+    sums of errors, of both sides, then their statistics.
     """
     if not settled.data_driven:
         return 0.0
+    left, right, of_left, of_right = of_rows
+    parts = [*parts, multiply_octaves(spec, settled, pairs, left, right)]
     combine = add if settled.asks_for_errors else np.minimum
     found = (reduce(combine, each) for each in zip(*parts, strict=True))
     if settled.asks_for_errors:
@@ -119,15 +121,6 @@ def bound_parts(
     for (i, j), least in zip(pairs, found, strict=True):
         largest = bound_by_terms(least, of_left[i], of_right[j], spec.k, largest)
     return largest
-
-
-def bound_in_one(
-    spec: Spec, settled: Spec, pairs: Sequence[Cell], *of_rows: Any
-) -> float:
-    """Find the same from octaves, or sums of errors, of all strips."""
-    left, right, *measured = of_rows
-    found = multiply_octaves(spec, settled, pairs, left, right)
-    return bound_parts(spec, settled, pairs, [found], *measured)
 
 
 def settle_by_pairs(spec: Spec, settled: Spec, found: Sequence[float]) -> Spec:

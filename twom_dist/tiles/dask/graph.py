@@ -12,7 +12,8 @@ Keys are ``twom-<stage>-<token>`` with
 * ``twom-diag`` (step,): entries of the diagonal between op(A) and op(B);
 * ``twom-read``: a stage and its key: a first reading of tiles, or of fingerprints only;
 * ``twom-panel`` (i, j, layer, step): panels along k, by their first tile;
-  ``twom-sweep``: of all cells of a sweep, by its first; ``twom-part``: a cell's sums;
+  ``twom-sweep``: of all cells of a sweep, by its first; ``twom-part``, with the layer
+  that they go to as well: those sums of a sweep that are decoded there;
 * ``twom-reduce`` (i, j, layer, step, count): sums of so many parts of k, from there on;
 * ``twom-product`` (i, j): the last panel of all of k, or the sums of all parts, and the
   epilogue: a tile of C, maybe out of those of its sweep;
@@ -167,7 +168,7 @@ class Graph:
 
     def sweeps(self) -> Iterable[Sequence[Sequence[Cell]]]:
         if not self.grid.sweeps:
-            return [[[cell] for cell in self._cells]]
+            return [[[cell]] for cell in self._cells]
         wanted, found = {*self._cells}, self.grid.sweeps
         kept = ([[x for x in sweep if x in wanted] for sweep in own] for own in found)
         return [[*filter(None, own)] for own in kept]

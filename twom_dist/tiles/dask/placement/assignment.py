@@ -51,8 +51,9 @@ def place_product(states: list[Any], workers: list[str], node: int = 0) -> Place
     heads = _list_heads(states)
     # All that its tasks take, and for which cells and layers.
     needed: dict[Any, set[Place]] = defaultdict(set)
-    for ts in states:
-        place = _place(ts, heads)
+    layers = 1 + max((x.key[3] for x in states if len(x.key) > 3), default=0)
+    place_of = {ts: _place(ts, heads, layers) for ts in states}
+    for ts, place in place_of.items():
         for task in ts.dependencies:
             needed[task].add(place)
     own = stage_and_token(states[0].key)[1]
@@ -62,11 +63,11 @@ def place_product(states: list[Any], workers: list[str], node: int = 0) -> Place
         stage, token = stage_and_token(task.key)
         if not stage or (stage in RESULTS and token != own):
             uses[task] = cells
-    places = {_place(ts, heads) for ts in states}
+    places = {*place_of.values()}
     assignment = _choose(places, heads, uses, workers, node)
     placed: dict[Any, str] = {}
-    for ts in states:
-        worker = placed[ts] = assignment.workers[assignment.slots[_place(ts, heads)]]
+    for ts, place in place_of.items():
+        worker = placed[ts] = assignment.workers[assignment.slots[place]]
         for dependent in ts.dependents:
             # The same tile, or its mirror image.
             updates = stage_and_token(dependent.key)[0] == UPDATE
@@ -109,20 +110,21 @@ def _list_heads(states: Iterable[Any]) -> dict[Cell, Cell]:
     for ts in states:
         stage, cell = stage_and_token(ts.key)[0], ts.key[1:3]
         heads.setdefault(cell, cell)
-        if stage in (PART, PRODUCT):
+        if stage == PRODUCT:
             for x in ts.dependencies:
                 if stage_and_token(x.key)[0] == SWEEP:
                     heads[cell] = x.key[1:3]
     return heads
 
 
-def _place(ts: Any, heads: Mapping[Cell, Cell]) -> Place:
+def _place(ts: Any, heads: Mapping[Cell, Cell], layers: int) -> Place:
     """Return the first cell of a task's sweep, and its layer of workers along k."""
     i, j, *rest = ts.key[1:]
     if not rest:
-        # A tile of C is decoded where the sums of all of k are.
-        sums = (x.key[3] for x in ts.dependencies if stage_and_token(x.key)[0] in SUMS)
-        rest = [next(sums, 0)]
+        # A tile of C is decoded where the sums of its sweep are: as `program.home` has
+        # it, those of a cell alone are in each layer.
+        own = {x.key[3] for x in ts.dependencies if stage_and_token(x.key)[0] == SWEEP}
+        rest = [*own] if len(own) == 1 else [(i + j) % layers]
     return *heads[i, j], rest[0]
 
 
