@@ -10,6 +10,7 @@ from dask.utils import format_bytes
 
 from ..config import bytes_setting, setting
 from ..errors import MemoryLimitError
+from ..tiles.dask.placement.grids import LITTLE
 from ..tiles.dask.placement.triangle import TriangleMap
 from ..tiles.grid import Chunks, Grid, cut_inner, cut_strips
 from ..tiles.spec import Spec
@@ -42,8 +43,12 @@ def make_plan(
     `chunks`: sizes of the tiles along m, n and k, equal along m and n for updates;
     `job`, `streams`: as in `Plan`; `leaving`: whether tiles of C leave once made.
     """
-    plans = []
-    for split in choose_splits(spec, chunks, cluster, streams=streams):
+    plans, fit = list[Plan](), list[Plan]()
+    splits = choose_splits(spec, chunks, cluster, streams=streams)
+    for split in splits:
+        work = LITTLE * splits[0].work
+        if fit and (split.layers > fit[0].layers or split.work > work):
+            continue
         grid = _cut(spec, chunks, split, cluster, streams)
         # The panels of a part follow one another.
         chains = max(map(len, grid.layers)) * spec.routine.count_cells(grid.mt, grid.nt)
@@ -81,10 +86,16 @@ def make_plan(
             held_fraction=held_fraction,
             cramped=fitted.kept != fitted.wanted,
         )
-        if plan.fits(leaving=leaving):
+        if not plan.fits(leaving=leaving):
+            plans.append(plan)
+        elif plan.grid.sweeps:
+            fit.append(plan)
+        elif not fit:
             return plan
-        plans.append(plan)
-    return min(plans, key=lambda plan: plan.memory.total)
+    if not fit:
+        return min(plans, key=lambda plan: plan.memory.total)
+    # Fewer layers of workers may have room for larger sweeps.
+    return min(fit, key=lambda x: x.panels * sum(map(len, x.grid.sweeps)))
 
 
 def _cut(
