@@ -12,6 +12,7 @@ from ..api.routine import of_two, updates
 from ..api.types import Writable
 from ..problem.call import Call, Terms
 from ..problem.choice import Choice
+from ..problem.dtypes import letter_of
 from ..problem.options import ExactOptions
 from ..tiles.routine import ROUTINES, Routine
 from ..typing import Op, Uplo
@@ -24,10 +25,12 @@ def gemm(
     *,
     op_a: Op = "N",
     op_b: Op = "N",
+    alpha: complex = 1,
+    dtype: Any = None,
     out: Writable | None = None,
     **options: Unpack[ExactOptions],
 ) -> Call:
-    """Compute ``op(A) op(B)`` of integers without any rounding.
+    """Compute ``alpha op(A) op(B)`` of integers, whose product is not rounded.
 
     Parameters
     ----------
@@ -39,6 +42,11 @@ def gemm(
         As A.
     op_a, op_b : {"N", "T", "C"}
         Use the matrix as stored (N), transposed (T) or conjugate-transposed (C).
+    alpha : number
+        Factor of the exact product, such as one over the number of samples. Default: 1,
+        which rounds nothing.
+    dtype : dtype, optional
+        Of the result: complex64 and float32 round its entries once.
     out : (..., m, n) array, optional
         As in `twom_dist.gemm`.
     **options : optional
@@ -51,8 +59,8 @@ def gemm(
     Returns
     -------
     (..., m, n) array
-        Of float64, or of complex128 with pairs and if A or B is complex, and of the
-        kind of A and B.
+        Of float64, or of complex128 with pairs and if A or B is complex, unless dtype
+        is given; and of the kind of A and B.
 
     Raises
     ------
@@ -80,7 +88,9 @@ def gemm(
     array([[300.-114.j],
            [  9.  -1.j]])
     """
-    terms = Terms(ROUTINES["gemm"], Choice.exact(**options), (op_a, op_b))
+    letter = None if dtype is None else letter_of(dtype)
+    choice, routine = Choice.exact(**options), ROUTINES["gemm"]
+    terms = Terms(routine, choice, (op_a, op_b), "full", alpha, None, letter)
     return Call(terms, A, B, None, out)
 
 
@@ -92,18 +102,22 @@ def _update(
     *,
     op: Op = "N",
     uplo: Uplo = "full",
+    alpha: complex = 1,
+    dtype: Any = None,
     out: Writable | None = None,
     **options: Unpack[ExactOptions],
 ) -> Call:
-    """Compute the {kind} ``{product}`` of integers without any rounding.
+    """Compute the {kind} ``alpha ({product})`` of integers.
+
+    The product is not rounded; alpha and dtype may round it.
 
     Parameters
     ----------
     {matrices} : (..., n, k) {arrays}, or (..., n, k, 2) with pairs
         As in `gemm`.
-    op, uplo : optional
+    op, uplo, alpha : optional
         As in `twom_dist.{name}`.
-    out : optional
+    dtype, out : optional
         As in `gemm`.
     **options : optional
         As in `gemm`.
@@ -118,7 +132,10 @@ def _update(
     ArgumentError, PlanError, AccuracyError, MemoryLimitError
         As `gemm`.
     """
-    return Call(Terms(routine, Choice.exact(**options), (op,), uplo), A, B, None, out)
+    letter = None if dtype is None else letter_of(dtype)
+    choice = Choice.exact(**options)
+    terms = Terms(routine, choice, (op,), uplo, alpha, None, letter)
+    return Call(terms, A, B, None, out)
 
 
 herk, syrk, her2k, syr2k = _update

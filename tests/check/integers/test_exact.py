@@ -154,6 +154,14 @@ def test_a_result_is_written_where_it_is_wanted():
     assert td.explain(td.integers.herk, a, pairs=True).error_bound == 0
 
 
+def test_alpha_and_dtype_round_the_exact_product():
+    a = random_integers((5, 300), "int8", True)
+    exact, mean = td.integers.herk(a, pairs=True), {"alpha": 1 / 300, "pairs": True}
+    assert same_bits(td.integers.herk(a, **mean), exact * (1 / 300))
+    single = td.integers.gemm(a, a, op_b="C", dtype="complex64", **mean)
+    assert same_bits(single, (exact * (1 / 300)).astype("complex64"))
+
+
 def test_the_largest_entries_of_wide_integers_in_memory_decide():
     a = random_integers((5, 4), "int8")
     square, pair = td.integers.syrk(a), td.integers.gemm(a, a.T)
