@@ -159,9 +159,9 @@ def are_samples(bound: int, engine: str, *dtypes: Any) -> bool:
 
     `bound`: of the result.
     """
-    if engine == "cuda":
-        return False  # which has no kernels for them
-    bytes_alone = all(x.kind in "biu" and x.itemsize == 1 for x in dtypes)
+    # CUDA's planes are signed, and nobody shifts those of uint8 there.
+    kinds = "bi" if engine == "cuda" else "biu"
+    bytes_alone = all(x.kind in kinds and x.itemsize == 1 for x in dtypes)
     return bytes_alone and bound <= samples_system(True).capacity
 
 

@@ -5,6 +5,7 @@ import dask.array as da
 import numpy as np
 
 import twom_dist as td
+from tests.support.integers import random_integers
 from tests.support.strategies import random_matrix
 from twom_dist.kernels.cuda.products import SQUARES
 from twom_dist.kernels.cuda.sources import FAMILIES, signatures
@@ -69,3 +70,5 @@ def _calls_of_every_kernel():
         X = random_matrix(262, 20, dtype, 1.0, 4)
         yield td.herk, [X], {"num_moduli": 2, "uplo": "upper"}
         yield td.syr2k, [X[:40], X[40:80]], {"num_moduli": 2}
+    samples = random_integers((40, 30), "int8", pairs=True)
+    yield td.integers.herk, [samples], {"pairs": True}

@@ -223,7 +223,7 @@ class HostDevice:
     def capability(self):
         return self._capability
 
-    def element(self):
+    def element(self, by_cublas=False):
         """Give what is tuned: products are exact here."""
         return tuning.tuning_for(self._capability).element
 

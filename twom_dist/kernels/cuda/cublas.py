@@ -44,7 +44,7 @@ def largest_k(moduli: Iterable[int], element: Element) -> int:
     """
     if element == "int8":
         return LARGEST_K
-    largest = max(moduli) // 2
+    largest = min(max(moduli), 256) // 2
     return ((1 << 24) - 1) // largest**2 // ALIGNMENT * ALIGNMENT
 
 

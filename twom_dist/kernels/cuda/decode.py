@@ -25,6 +25,7 @@ from .launch import (
     tile_grid,
     triangle_arg,
 )
+from .samples import decode_samples
 from .sources import module_for
 from .tables import decode_elements
 from .tuning import tuning_for
@@ -77,7 +78,10 @@ class CudaDecode:
         if out is None:
             shape = *rows.shape, columns.shape[-1]
             out = self.device.empty((*front, *shape), dtype)
-        if out.size:
+        if out.size and system.wraps:
+            c = None if c is None else as_stack(c)
+            decode_samples(self.device, residues, out, alpha, beta, c)
+        elif out.size:
             c = None if c is None else as_stack(c)
             x = residues.reshape(len(residues), -1, *residues.shape[-2:])
             tall = out.reshape(*front, *x.shape[1:3], -1)

@@ -230,10 +230,10 @@ class CudaDevice(Streams):
         properties = _properties(current_device())
         return 10 * int(properties["major"]) + int(properties["minor"])
 
-    def element(self) -> Element:
+    def element(self, by_cublas: bool = False) -> Element:
         """Choose what a kernel of ours multiplies, or cuBLAS, which is checked once."""
         tuned = tuning_for(self.capability())
-        if tuned.fused:
+        if tuned.fused and not by_cublas:
             return tuned.element
         key = current_device(), tuned.element
         if key not in self._elements:

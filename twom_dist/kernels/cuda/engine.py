@@ -36,6 +36,7 @@ from .multiply import CudaResidues
 from .planes import CudaEncoded, SharedPlanes
 from .quarters import takes_quarters
 from .rows import CudaRows
+from .samples import encode_samples
 from .scripts import Scripts
 from .sources import module_for
 from .workspace import (
@@ -86,8 +87,9 @@ class CudaEngine(
     ) -> TileLimits:
         """Cut by the setting workspace-bytes."""
         capability = self.device.capability()
-        sums, fused = sums_bytes(capability), tuning.tuning_for(capability).fused
-        element = self.device.element()
+        fused = tuning.tuning_for(capability).fused and not system.wraps
+        sums = sums_bytes(capability, system.wraps)
+        element = self.device.element(by_cublas=not fused)
         two = update is not None and update.two
         if update is not None and fused and not two:
             update = Update(halves=True, two=False)  # by leaving out squares
@@ -126,6 +128,8 @@ class CudaEngine(
         conjugate: bool = False,
         shifts: Array | None = None,
     ) -> CudaEncoded:
+        if system.wraps:
+            return encode_samples(self.device, x, system, conjugate)
         (*stack, rows, k), count = x.shape, len(system.planes)
         x, padded = as_stack(x), (align(rows, ROW_GROUP), align(k, LINE))
         matrices = count_matrices(x)

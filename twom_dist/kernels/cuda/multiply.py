@@ -25,7 +25,7 @@ from .launch import line_grid, square_grid, tile_grid, triangle_arg
 from .planes import CudaEncoded
 from .products import deriving_pays, multiply_fused
 from .quarters import multiply_in_quarters, takes_quarters
-from .sources import module_for
+from .sources import Module, module_for
 from .workspace import sums_bytes
 
 
@@ -50,9 +50,10 @@ class CudaResidues:
         # Rows are padded to multiples of 16: no kernel meets a ragged one.
         shape = (system.num_products, *left.stack, m, align(n))
         shape = shape if before is None else before.shape
+        dtype = np.int32 if system.wraps else np.int8
         if 0 in (m, n, k, *left.stack):
-            return device.full(shape, np.int8) if before is None else before
-        residues: Array = before if overwrite else device.empty(shape, np.int8)
+            return device.full(shape, dtype) if before is None else before
+        residues: Array = before if overwrite else device.empty(shape, dtype)
         quarters = not left.stack and takes_quarters(device, system, (m, n, k))
         planes = left, right, system, residues
         multiply_planes(device, *planes, before, hermitian, triangle, quarters)
@@ -60,6 +61,8 @@ class CudaResidues:
 
     def add_residues(self, x: Array, y: Array, system: ResidueSystem) -> Array:
         """Add bytes, 16 a thread."""
+        if system.wraps:
+            return x + y
         out = self.device.empty(x.shape, np.int8)
         if out.size:
             lines = out[0].size // 16
@@ -84,7 +87,7 @@ def multiply_planes(
 
     `residues`: (products, ..., m, n or more); `quarters`: by Winograd's algorithm.
     """
-    fused = tuning.tuning_for(device.capability()).fused
+    fused = tuning.tuning_for(device.capability()).fused and not system.wraps
     if fused and hermitian and triangle != "full":
         # Nothing can be derived of sums that were made of one triangle.
         hermitian = before is None and (
@@ -132,12 +135,22 @@ def multiply_products(
     m, n, k, count = left.rows, right.rows, align(left.k), prod(left.stack)
     residues = residues.reshape(len(residues), count, *residues.shape[-2:])
     before = None if before is None else before.reshape(residues.shape)
-    element = device.element()
+    element = device.element(by_cublas=True)
     widened_k = choose_widened_k(system, left.k, element)
-    cut = cut_sums(m, n, sums_bytes(device.capability()), count, widened_k)
+    cut = cut_sums(m, n, sums_bytes(device.capability(), True), count, widened_k)
     # Planes of a stack lie at constant distances where they are neighbours.
-    orders, only = (left.order, right.order), 1 if count > 1 else None
-    batches = [*group_products(system.products, own, *orders, cut.products, only)]
+    # What is read with the other sign has its bytes in the place of its opposite.
+    of_left, of_right = ([max(i, ~i) for i in side.order] for side in (left, right))
+    only = 1 if count > 1 else None
+    if system.wraps:
+        signs = tables.sign_table(system, left.order, right.order)
+        reduction = module_for("samples", np.float32), "keep_samples", signs
+    else:
+        table = tables.requantise_table(system)
+        reduction = module_for("requantise"), "requantise", table
+    batches = [
+        *group_products(system.products, own, of_left, of_right, cut.products, only)
+    ]
     most = cut.matrices * max(len(batch.products) for batch in batches)
     height, width = align(min(m, cut.rows)), align(n)
     sums = device.empty((most, height, width), np.int32)
@@ -161,12 +174,12 @@ def multiply_products(
                     old = residues if columns.start > 0 else before
                     old = None if old is None else old[:, matrices, rows]
                     new = residues[:, matrices, rows]
-                    _requantise(device, system, sums, floats, old, new, batch)
+                    _requantise(device, reduction, sums, floats, old, new, batch)
 
 
 def _requantise(
     device: CudaDevice,
-    system: ResidueSystem,
+    reduction: tuple[Module, str, Array],
     sums: Array,
     floats: bool,
     old: Array | None,
@@ -175,18 +188,21 @@ def _requantise(
 ) -> None:
     """Reduce the sums of rows of a batch of products, with the old residues.
 
-    `floats`: whether the sums, of 32 bits in any case, are float32.
+    `reduction`: the kernel that does, and its table; `floats`: whether the sums, of 32
+    bits in any case, are float32.
     """
-    _, count, m, width = own.shape
+    (_, count, m, width), (module, name, table) = own.shape, reduction
+    # A thread reduces four bytes, or a word.
+    itemsize = own.itemsize
     args = (
         *(sums, sums.shape[2], sums.strides[0] // 4, old, own),
-        *(own.strides[2], own.strides[0], m),
-        device.constant(tables.requantise_table(system)),
+        *(own.strides[2] // itemsize, own.strides[0] // itemsize, m),
+        device.constant(table),
         device.constant(tables.product_indices(batch.products)),
-        *(floats, count, own.strides[1]),
+        *(floats, count, own.strides[1] // itemsize),
     )
-    grid = tile_grid(m, width, 4, count * len(batch.products))
-    device.launch(module_for("requantise"), "requantise", *grid, args)
+    grid = tile_grid(m, width, 4 // itemsize, count * len(batch.products))
+    device.launch(module, name, *grid, args)
 
 
 def _widen(device: CudaDevice, planes: Array, out: Array | None) -> Array:

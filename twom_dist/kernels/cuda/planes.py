@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from ...typing import Array
 from .device import CudaDevice
 
@@ -52,8 +54,11 @@ class CudaEncoded:
         return replace(self, order=tuple(self.order[plane] for plane in planes))
 
     def residues(self) -> Array:
-        planes = self.by_matrix()[list(self.order), :, : self.rows, : self.k]
-        return planes.reshape(len(self.order), *self.shape)
+        planes = self.by_matrix()[:, :, : self.rows, : self.k]
+        if min(self.order) < 0:
+            planes = planes.astype("int16")  # which holds -(-128)
+        signed = [planes[i] if i >= 0 else -planes[~i] for i in self.order]
+        return np.stack(signed).reshape(len(self.order), *self.shape)
 
 
 class _Task(threading.local):

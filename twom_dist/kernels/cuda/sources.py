@@ -22,7 +22,7 @@ from .tables import (
 FAMILIES = (
     *("norms", "analysis", "octaves", "encode", "scale_and_encode", "requantise"),
     *("products", "products_mma", "combine", "winograd", "decode", "decode_and_close"),
-    *("fingerprint", "fill", "tile"),
+    *("fingerprint", "fill", "tile", "samples"),
 )
 # Those whose operands have one type: one module for all dtypes.
 INTEGER_FAMILIES = ("octaves", "requantise", "products", "combine")

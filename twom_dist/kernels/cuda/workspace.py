@@ -45,13 +45,13 @@ def unasked_bytes(device: CudaDevice) -> int:
     return int(device.total_bytes() * tuning.UNASKED_SHARE)
 
 
-def sums_bytes(capability: int) -> int:
+def sums_bytes(capability: int, wraps: bool = False) -> int:
     """Bytes of the sums of one call: at most a quarter of what is allowed.
 
-    0 where there are none.
+    0 where there are none. `wraps`: of samples, which no kernel of ours multiplies.
     """
     tuned = tuning.tuning_for(capability)
-    if tuned.fused:
+    if tuned.fused and not wraps:
         return 0
     if setting("workspace-bytes") is None:
         return tuned.sums_bytes
@@ -80,9 +80,9 @@ def working_bytes(
         widened = widened_bytes(cut, n, widened_k)
     m, n, k = align(m, ROW_GROUP), align(n, ROW_GROUP), align(k, LINE)
     twice = 2 if update is not None and update.two else 1
-    planes = twice * len(system.planes) * (m + n) * k
+    planes = twice * system.plane_bytes * (m + n) * k
     sums = sums and max(sums, 4 * min(256, m) * n)
-    residues = system.num_products * m * n
+    residues = system.entry_bytes * m * n
     tiles = 0 if update is None else 16 * (1 + twice) * m * n
     called = min(sums, 4 * residues) + widened
     return planes + twice * (residues + m * n) + called + tiles
@@ -110,7 +110,7 @@ def fit_tiles(
     if (mb, nb, kb) == shape and working_bytes(system, shape, *given) <= limit:
         return TileLimits(mb, nb, kb, limit)
     while working_bytes(system, (mb, nb, kb), *given) > limit - limit // 4:
-        planes = len(system.planes) * (mb + nb) * kb
+        planes = system.plane_bytes * (mb + nb) * kb
         if max(mb, nb, kb) <= _SMALLEST_TILE:
             needed = working_bytes(system, (mb, nb, kb), *given) * 4 // 3
             raise MemoryLimitError(
@@ -119,7 +119,7 @@ def fit_tiles(
                 "Raise twom-dist.workspace-bytes in dask.config",
                 "workspace",
             )
-        if kb > _SMALLEST_TILE and planes > system.num_products * mb * nb:
+        if kb > _SMALLEST_TILE and planes > system.entry_bytes * mb * nb:
             kb = -(-kb // 2)
         elif update is not None or mb == nb:
             mb = nb = max(1, -(-mb // 2))

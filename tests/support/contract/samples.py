@@ -1,0 +1,74 @@
+"""Samples of 8 bits modulo 2^32: each stage against the reference."""
+
+import numpy as np
+
+from tests.support.cases import cases
+from tests.support.expect import same_bits
+from tests.support.integers import random_integers
+from tests.support.pipeline import REFERENCE
+from tests.support.strategies import random_matrix
+from twom_dist.moduli import samples_system
+
+LAYOUTS = {
+    "along": lambda x: x,
+    "across": lambda x: np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2),
+    "cut": lambda x: np.repeat(x, 2, axis=-2)[..., ::2, :],
+    "apart": lambda x: np.repeat(x, 2, axis=-1)[..., ::2],
+}
+
+
+def draw(engine, shape, dtype, pairs, seed):
+    """Draw samples as engines take them: on a device as numbers."""
+    x = random_integers(shape, dtype, pairs, seed)
+    if engine.name == "cuda":
+        return x.astype("f4").view("c8")[..., 0] if pairs else x.astype("f4")
+    return x.view([("re", dtype), ("im", dtype)])[..., 0] if pairs else x
+
+
+@cases("layout", [*LAYOUTS])
+@cases(("left", "right"), [("int8", "int8"), ("uint8", "uint8"), ("int8", "uint8")])
+@cases("shape", [(1, 1, 1), (17, 40, 130), (50, 9, 77)])
+@cases(("pairs", "stack"), [(True, ()), (True, (2,)), (False, ()), (False, (3, 1))])
+def test_stages_are_those_of_the_reference(
+    engine, pairs, stack, shape, left, right, layout
+):
+    (m, n, k), system = shape, samples_system(pairs)
+    if engine.name == "cuda" and "uint8" in (left, right):
+        return  # which its planes do not hold
+    found = []
+    for own in (engine, REFERENCE):
+        planes, sums = [], None
+        for step in range(2):
+            sides = (m, left, 1 + step, False), (n, right, 3 + step, pairs)
+            x, y = (
+                own.encode(
+                    LAYOUTS[layout](draw(own, (*stack, rows, k), dtype, pairs, seed)),
+                    np.zeros((*stack, rows), np.int32),
+                    system,
+                    conjugate=conjugated,
+                )
+                for rows, dtype, seed, conjugated in sides
+            )
+            assert x.shape == (*stack, m, k)
+            planes += [x.residues(), y.residues()]
+            sums = own.multiply(x, y, system, sums)
+        twice = own.add_residues(sums, sums, system)
+        found.append([*planes, sums[..., :n], twice[..., :n]])
+    for x, y in zip(*found, strict=True):
+        assert np.array_equal(x, y)
+
+
+@cases("dtype", ["complex128", "complex64"])
+@cases(("alpha", "beta"), [(1, 0), (0.25, 0), (2 - 3j, 0), (1, 1), (-1.5, 1 + 2j)])
+def test_decoding_is_that_of_the_reference(engine, alpha, beta, dtype):
+    system, (m, n) = samples_system(True), (19, 21)
+    rng = np.random.default_rng(1)
+    sums = rng.integers(-(2**30), 2**30, (4, m, n)).astype(np.int32)
+    sums[:, 0, 0], sums[:, 0, 1] = 0, (2**30, 2**30 - 1, -(2**30), -(2**30) + 1)
+    zeros = np.zeros(m, np.int32), np.zeros(n, np.int32)
+    given = {"alpha": alpha, "beta": beta, "c": random_matrix(m, n, dtype, 1.0, 2)}
+    own, expected = (
+        e.decode(sums, *zeros, system, np.dtype(dtype), **given)
+        for e in (engine, REFERENCE)
+    )
+    assert same_bits(own, expected)
