@@ -46,7 +46,7 @@ def save(path, values, tile=(2, 3)):
         zarr.create_array(Path(place), name=member or None, data=values, **options)
     else:
         with h5py.File(place, "w") as file:
-            chunks = tile if values.size and values.ndim == 2 else None
+            chunks = tile if values.size and values.ndim == len(tile) else None
             file.create_dataset(member or "matrix", data=values, chunks=chunks)
 
 

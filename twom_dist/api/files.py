@@ -48,7 +48,7 @@ def multiply_files(
     c : optional
         As a: the matrix C, given with beta. It is not read if beta is 0.
     routine : function
-        `gemm` (default), a BLAS-typed name of it, or ``integers.gemm``.
+        `gemm` (default), a BLAS-typed name of it, or ``integers.gemm``, of pairs as well.
     client : distributed.Client, optional
         Default: the current client. Without a client, threads of this process compute.
     chunks : int, optional
@@ -128,7 +128,7 @@ def update_files(
     ----------
     routine : function
         `herk`, `syrk`, `her2k`, `syr2k`, a BLAS-typed name such as `zherk`, or one of
-        ``integers``.
+        ``integers``, of pairs as well: (rows, columns, 2) in the file.
     a, output : str or os.PathLike, and for a an array of zarr or h5py
         As in `multiply_files`.
     b : optional

@@ -40,7 +40,8 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
     if dtype is not None and of_result:
         call = call._replace(terms=call.terms._replace(letter=letter_of(dtype)))
     named = {x: y for x, y in call.arrays().items() if y is not None}
-    given = {x: _open(y, x, reading) for x, y in named.items()}
+    pairs = call.terms.choice.pairs
+    given = {x: _open(y, x, reading, pairs) for x, y in named.items()}
     found, _ = adopt(**given)
     if dtype is None:
         matrices = (
@@ -52,11 +53,13 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
     if not labelled:
         check_told(call.terms, taken["A"], taken.get("B"))
     seen = {x: y for x, y in taken.items() if x in _MATRICES}
-    if call.terms.choice.pairs:
+    if pairs:
         parts = {x: header_of(y, x) for x, y in seen.items() if x != "C"}
         seen |= parts
-        # Headers are those of the pairs; arrays are viewed as pairs when read.
-        taken |= {x: y for x, y in parts.items() if is_header(taken[x])}
+        # Headers are those of the pairs, and beside one no array is looked at; other
+        # arrays are viewed as pairs when read.
+        unseen = reading and any(map(is_header, taken.values()))
+        taken |= {x: y for x, y in parts.items() if unseen or is_header(taken[x])}
     if reading:
         for name, x in seen.items():
             if not is_header(taken[name]):
@@ -69,13 +72,16 @@ def is_header(x: Any) -> bool:
     return isinstance(x, Header | StoredMatrix)
 
 
-def _open(x: Any, name: str, reading: bool) -> Any:
-    """Return the header of a file or the dask array that reads it; else x."""
+def _open(x: Any, name: str, reading: bool, pairs: bool) -> Any:
+    """Return the header of a file or the dask array that reads it; else x.
+
+    Pairs are not looked at: they are integers, of which dtypes tell enough.
+    """
     if isinstance(x, str | os.PathLike):
         if name not in _MATRICES:
             return read_vector(x)
-        stored = open_matrix(x)
-        if not reading:
+        stored = open_matrix(x, pairs and name != "C")
+        if stored.pairs or not reading:
             return stored
         from dask.array.core import from_array
 

@@ -7,10 +7,11 @@ import click
 from ..problem.problem import OPS, UPLOS
 
 
-def read_shape(text: str) -> tuple[int, int]:
-    """Read a pair such as 4096,2048."""
-    rows, columns = text.lower().replace("x", ",").split(",")
-    return int(rows), int(columns)
+def read_shape(text: str) -> tuple[int, ...]:
+    """Read rows and columns such as 4096,2048; of pairs with a 2 at the end."""
+    axes = (*map(int, text.lower().replace("x", ",").split(",")),)
+    rows, columns = axes[:2] if axes[2:] == (2,) else axes
+    return rows, columns, *axes[2:]
 
 
 def _read_accuracy(text: str) -> str | float:
@@ -40,7 +41,7 @@ def drop_none(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def find_routine(name: str, exact: bool) -> Any:
+def find_routine(name: str, exact: bool | None) -> Any:
     """Return the function of a routine, or of its product of integers."""
     from .. import integers
     from ..api import gemm, updates
@@ -101,6 +102,12 @@ SCALING_OPTION = option(
     metavar="W",
 )
 EXACT_OPTION = flag("--exact", "Multiply integers without any rounding.")
+PAIRS_OPTION = flag(
+    "--pairs",
+    "The last axis, of length 2, holds real and imaginary parts of integers, which are "
+    "multiplied as by --exact.",
+    default=None,
+)
 CHUNKS_OPTION = option(
     "--chunks", COUNT, "Rows and columns of a tile [default: chosen]."
 )

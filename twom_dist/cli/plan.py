@@ -27,6 +27,7 @@ _OPTIONS = [
     *opt.SHARED_OPTIONS,
     opt.SCALING_OPTION,
     opt.EXACT_OPTION,
+    opt.PAIRS_OPTION,
     option("--n-workers", opt.COUNT, "Number of workers [default: as for gemm here]."),
     option(
         "--threads-per-worker",
@@ -58,8 +59,8 @@ def plan(
     routine: str,
     a: str | None,
     b: str | None,
-    shape_a: tuple[int, int] | None,
-    shape_b: tuple[int, int] | None,
+    shape_a: tuple[int, ...] | None,
+    shape_b: tuple[int, ...] | None,
     dtype: str | None,
     exact: bool,
     n_workers: int | None,
@@ -77,7 +78,8 @@ def plan(
     from ..api.plans import plan as plan_routine
     from ..workers.local import choose_workers
 
-    asked = {"a": _find("A", a, shape_a), "routine": find_routine(routine, exact)}
+    function = find_routine(routine, exact or options["pairs"])
+    asked = {"a": _find("A", a, shape_a), "routine": function}
     if ROUTINES[routine].matrices == 2 or b or shape_b:
         asked["b"] = _find("B", b, shape_b)
     job = update_files if ROUTINES[routine].triangle else multiply_files
@@ -104,8 +106,8 @@ def plan(
 
 
 def _find(
-    name: str, path: str | None, shape: tuple[int, int] | None
-) -> str | tuple[int, int]:
+    name: str, path: str | None, shape: tuple[int, ...] | None
+) -> str | tuple[int, ...]:
     if (path is None) == (shape is None):
         problem = f"either a file or a shape of {name} is needed"
         remedy = f"Give the path of a file, or --shape-{name.lower()}"

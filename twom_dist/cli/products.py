@@ -74,7 +74,7 @@ def _make_command(routine: Routine) -> click.Command:
     letters = ["a", "b"][: routine.matrices]
     ops = opt.UPDATE_OPTIONS if routine.triangle else opt.OP_OPTIONS
     more = [] if routine.sums else [opt.SCALING_OPTION]
-    of_call = [*_SUM_OPTIONS, *ops, *opt.SHARED_OPTIONS, *more]
+    of_call = [*_SUM_OPTIONS, *ops, *opt.SHARED_OPTIONS, *more, opt.PAIRS_OPTION]
     of_call_names, of_job_names = (
         [str(option.name) for option in options] for options in (of_call, _FILE_OPTIONS)
     )
@@ -90,7 +90,8 @@ def _make_command(routine: Routine) -> click.Command:
         if "c" in asked:
             asked["C"] = asked.pop("c")
         matrices = (a,) if b is None else (a, b)
-        call = ask(find_routine(routine.name, exact), matrices, asked)
+        function = find_routine(routine.name, exact or "pairs" in asked)
+        call = ask(function, matrices, asked)
         _run_job(open_job(call, output, command=_retype(), **of_job), **options)
 
     formula = f"{routine.formula}0"

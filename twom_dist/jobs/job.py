@@ -93,7 +93,9 @@ def open_job(
             text = f"{name} is a {type(path).__name__}, not a path"
             remedy = f"Give the path of a file; td.{terms.routine.name} takes arrays"
             raise ArgumentError(text, remedy, "not-a-path")
-    stored = {name: open_matrix(path) for name, path in paths.items()}
+    stored = {
+        name: open_matrix(path, terms.choice.pairs) for name, path in paths.items()
+    }
     sources = {name: matrix.path for name, matrix in stored.items()}
     diag, origin, vectors = arrays.get("diag"), "in memory", {}
     if isinstance(diag, str | os.PathLike):
@@ -122,10 +124,6 @@ def check_call(call: Call) -> None:
     """Refuse calls that no job makes, whatever its files are."""
     check_matrices(call.terms.routine, call.A, call.B)
     choice = call.terms.choice
-    if choice.pairs:
-        text = "files hold matrices of two dimensions, not pairs"
-        remedy = "Open the files with zarr or h5py, and give td.integers the arrays"
-        raise PlanError(text, remedy, "pairs")
     if choice.components > 1 or call.out is not None or call.names is not None:
         text = "products of files take no out and no dim, and have a single result"
         raise PlanError(text, "Call another routine, such as td.gemm", "routine")
@@ -204,7 +202,7 @@ def check_workers(
     job: Job, inputs: dict[str, Identity], place: Unfinished, client: Any
 ) -> None:
     """Refuse workers that do not see the files that this process sees."""
-    expected = [(str(x.location), inputs[name]) for name, x in job.inputs.items()]
+    expected = [(x, inputs[name]) for name, x in job.inputs.items()]
     unlike = ask(client.run, _find_unlike, expected, place.lock_path)
     for address, found in unlike.items():
         if found is not None:
@@ -214,12 +212,12 @@ def check_workers(
 
 
 def _find_unlike(
-    inputs: list[tuple[str, Identity]], lock_path: str
+    inputs: list[tuple[StoredMatrix, Identity]], lock_path: str
 ) -> tuple[str, str] | None:
     """Find the first file that differs from the client's; runs on workers."""
     try:
-        for location, expected in inputs:
-            if identify(open_matrix(location))[0] != expected:
+        for stored, expected in inputs:
+            if identify(open_matrix(str(stored.location), stored.pairs))[0] != expected:
                 problem = f"finds another file than this process at {expected[0]!r}"
                 return problem, "input-differs-on-worker"
     except StoreError as error:

@@ -20,12 +20,14 @@ from ..kernels.registry import get_engine
 from ..plan import share_look
 from ..plan.chunks import Shape
 from ..problem.integer_valued import find_largest, is_floating
+from ..problem.pairs import pack
 from ..store import StoredMatrix
 from ..tiles.blocks import cast
 from ..tiles.dask.placement.grids import WorkerGrid, layer_slots, with_nodes
 from ..tiles.dask.placement.input_homes import READER, choose_readers
 from ..tiles.dask.placement.triangle import TriangleMap, triangle_map
 from ..tiles.dask.task_spec import Task
+from ..tiles.integers import part_dtype
 from ..tiles.interpreter import Line
 from ..tiles.rows import Source
 from ..tiles.spec import SIDES, is_straight
@@ -124,8 +126,17 @@ class StoredTiles:
             if self.on_device:
                 # On leaving, the copy is there for every stream.
                 with get_engine("cuda").task():
-                    return cast(convert(block, "cupy"), self.dtype)
+                    return cast(_move(block), self.dtype)
         return cast(block, self.dtype)
+
+
+def _move(block: Array) -> Array:
+    """Copy a block to the device, which takes pairs for complex numbers."""
+    if block.dtype.names is None:
+        return convert(block, "cupy")
+    kind = part_dtype(block.dtype)
+    parts = convert(block.view(kind).reshape(*block.shape, 2), "cupy")
+    return pack(parts, kind.str)
 
 
 def read_inputs(

@@ -74,8 +74,10 @@ def _may_be_pairs(x: Any) -> bool:
     return bool(x.shape[-1] == 2 and x.dtype.itemsize <= 2)
 
 
-def header_of(x: Any, name: str) -> Header:
-    """Describe (..., rows, columns, 2) integers as a matrix of pairs."""
+def header_of(x: Any, name: str) -> Any:
+    """Describe (..., rows, columns, 2) integers as a matrix of pairs, as files are."""
+    if x.dtype.names is not None:
+        return x
     if x.dtype.kind == "c":
         problem = f"{name} is complex already, and pairs are of integers"
         remedy = "Leave out pairs; complex numbers of whole parts are taken as they are"

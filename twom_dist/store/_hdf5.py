@@ -22,13 +22,13 @@ class Hdf5Matrix(StoredMatrix):
     """A dataset, which the file may link to."""
 
     @classmethod
-    def find(cls, location: Location) -> Self:
+    def find(cls, location: Location, pairs: bool) -> Self:
         with h5py.File(location.path, "r") as file:
-            location = name_member(location, partial(_find_arrays, file))
+            location = name_member(location, partial(_find_arrays, file), pairs)
             dataset = _dataset(file, location)
             files = sorted({location.path, dataset.file.filename})
             stamp = Stamp(*map(" ".join, zip(*map(stamp_file, files), strict=True)))
-            return cls._of_array(location, dataset, dataset.chunks, stamp)
+            return cls._of_array(location, dataset, dataset.chunks, stamp, pairs)
 
     @staticmethod
     def read_array(location: Location) -> Any:
@@ -56,7 +56,7 @@ class Hdf5Matrix(StoredMatrix):
         with h5py.File(self.path, "r") as file:
             dataset = _dataset(file, self.location)
             self._check_unchanged(dataset)
-            return np.ascontiguousarray(dataset[region], dtype=self.dtype)
+            return np.ascontiguousarray(dataset[region], self.parts)
 
     def count_chunks(self) -> tuple[int, int]:
         with store_errors(self.location, "read"), h5py.File(self.path, "r") as file:

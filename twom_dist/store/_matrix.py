@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ArgumentError, StoreError, portable_errors
+from ..tiles.integers import pair_dtype, part_dtype
 from . import _tree as tree
 from ._errors import store_errors
 from ._location import Location, parse_location
 from ._tree import Stamp
 
-Region = tuple[slice, slice]
+Region = tuple[slice, ...]  # of rows and columns, and of the parts of pairs
 LocalIndex = tuple[slice | int, slice | int]
 
 
@@ -50,6 +51,10 @@ def _split_axis(entry: Any, extent: int) -> tuple[slice, slice | int]:
 # Codes of the allowed dtypes, without their byte order.
 _DTYPE = re.compile(r"b1|[iu][1248]|f[48]|c8|c16")
 _MAX_LISTED = 10
+_SAY_PAIRS = (
+    "If its last axis holds real and imaginary parts, routines of td.integers take it "
+    "with pairs=True, and products of twom-dist with --pairs"
+)
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,9 @@ class StoredMatrix(ABC):
 
     location: Location
     shape: tuple[int, int]
-    dtype: np.dtype[Any]  # that of the values as read, in native byte order
+    # That of the values as read, in native byte order. Pairs of integers, which a third
+    # axis holds in the file, have two fields.
+    dtype: np.dtype[Any]
     # Rows and columns of the pieces it is stored in; None if it is stored whole.
     chunks: tuple[int, int] | None
     # Size and modification time of the file, which a copy may keep; for zarr those of
@@ -79,6 +86,16 @@ class StoredMatrix(ABC):
         """Absolute path of the file or directory store."""
         return self.location.path
 
+    @property
+    def pairs(self) -> bool:
+        """True if entries are pairs of integers."""
+        return self.dtype.names is not None
+
+    @property
+    def parts(self) -> np.dtype[Any]:
+        """Dtype of the values in the file, in native byte order."""
+        return part_dtype(self.dtype)
+
     def __getitem__(self, index: tuple[slice, slice]) -> NDArray[Any]:
         """Read one region, of rows and columns with any steps, into a new array."""
         region, within = split_index(index, self.shape)
@@ -86,7 +103,8 @@ class StoredMatrix(ABC):
         name = f"{self.location} [{rows}, {columns}]"
         # dask calls this in a task, whose errors must travel to the client.
         with portable_errors(), store_errors(name, "read"):
-            return self._read(region)[within]
+            found = self._read((*region, slice(0, 2)) if self.pairs else region)
+            return found.view(self.dtype).reshape(found.shape[:2])[within]
 
     def stamp(self) -> str:
         """Look at the file; return a text that differs after any part is rewritten.
@@ -94,7 +112,7 @@ class StoredMatrix(ABC):
         For zarr every file of the store is looked up.
         """
         with store_errors(self.location, "read"):
-            found = self.find(self.location)
+            found = self.find(self.location, self.pairs)
         return f"{found.fingerprint} {found.changed}"
 
     def count_chunks(self) -> tuple[int, int]:
@@ -119,8 +137,8 @@ class StoredMatrix(ABC):
 
     @classmethod
     @abstractmethod
-    def find(cls, location: Location) -> Self:
-        """Read the header or the metadata of an array."""
+    def find(cls, location: Location, pairs: bool) -> Self:
+        """Read the header or the metadata of an array, as a matrix."""
 
     @staticmethod
     @abstractmethod
@@ -136,24 +154,37 @@ class StoredMatrix(ABC):
     def _read(self, region: Region) -> NDArray[Any]:
         """Check that shape and dtype still hold, and read a rectangle.
 
-        The result is a new C-ordered array of native dtype.
+        The result is a new C-ordered array, of as many axes as the file has and of its
+        dtype in native byte order.
         """
 
     @classmethod
     def _of_array(
-        cls, location: Location, array: Any, chunks: Any, stamp: Stamp
+        cls, location: Location, array: Any, chunks: Any, stamp: Stamp, pairs: bool
     ) -> Self:
         """Take shape and dtype of an array; refuse one that is not a matrix."""
         # The shape of an HDF5 dataset may be None.
-        shape = array.shape or ()
-        if len(shape) != 2 or min(shape) < 0:
-            raise StoreError(
-                f"{str(location)!r} is an array of shape {shape}, not a matrix of two "
-                "dimensions",
-                "Name another array, or multiply this one in Python, as dask array or "
-                "by td.xarray, and store the result with to_zarr",
-                "matrix-shape",
+        shape, whole = array.shape or (), array.dtype.kind in "biu"
+        of_pairs = len(shape) == 3 and shape[2:] == (2,)
+        if not (of_pairs if pairs else len(shape) == 2) or min(shape) < 0:
+            kind = "pairs" if pairs else "matrix"
+            wanted = (
+                "pairs of (rows, columns, 2)" if pairs else "a matrix of two dimensions"
             )
+            remedy = (
+                "Name another array, or multiply this one in Python, as dask array or "
+                "by td.xarray, and store the result with to_zarr"
+            )
+            if pairs and len(shape) == 2:
+                remedy = "Leave pairs out"
+            raise StoreError(
+                f"{str(location)!r} is an array of shape {shape}, not {wanted}",
+                _SAY_PAIRS if of_pairs and whole else remedy,
+                f"{kind}-shape",
+            )
+        if pairs and not whole:
+            problem = f"{str(location)!r} has {array.dtype}, but pairs are integers"
+            raise StoreError(problem, "Convert it first", "pairs-dtype")
         if not _DTYPE.fullmatch(array.dtype.str[1:]):
             problem = (
                 f"{str(location)!r} has dtype {array.dtype}; allowed are bool, "
@@ -162,15 +193,17 @@ class StoredMatrix(ABC):
             raise StoreError(problem, "Convert it first", "matrix-dtype")
         # h5py adds metadata to some dtypes; one that is made from `str` has none.
         dtype = np.dtype(array.dtype.str).newbyteorder("=")
-        m, n = map(int, shape)
-        return cls(location, (m, n), dtype, chunks, *stamp)
+        dtype = pair_dtype(dtype) if pairs else dtype
+        m, n, *_ = map(int, shape)
+        return cls(location, (m, n), dtype, chunks and chunks[:2], *stamp)
 
     def _check_unchanged(self, array: Any) -> None:
         """Refuse a file that was rewritten as another matrix after it was opened."""
-        if array.shape != self.shape or array.dtype.newbyteorder("=") != self.dtype:
+        shape = (*self.shape, 2)[: 2 + self.pairs]
+        if array.shape != shape or array.dtype.newbyteorder("=") != self.parts:
             problem = (
-                f"{str(self.location)!r} was opened as a {self.shape} matrix of "
-                f"{self.dtype} and now has shape {array.shape} and dtype {array.dtype}"
+                f"{str(self.location)!r} was opened with shape {shape} and dtype "
+                f"{self.parts} and now has {array.shape} and {array.dtype}"
             )
             raise StoreError(problem, "Open it again", "matrix-rewritten")
 
@@ -182,20 +215,24 @@ def list_names(names: Sequence[str]) -> str:
     return listed if left <= 0 else f"{listed} and {left} more"
 
 
-def name_member(location: Location, find_arrays: Callable[..., list[str]]) -> Location:
-    """Fill in the name of a container's only 2-D array if the user names none.
+def name_member(
+    location: Location, find_arrays: Callable[..., list[str]], pairs: bool
+) -> Location:
+    """Fill in the name of a container's only matrix if the user names none.
 
     `find_arrays`: names the arrays of a number of axes, or all.
     """
     if location.member is not None:
         return location
-    found, name = find_arrays(2), repr(str(location))
+    axes, name = 2 + pairs, repr(str(location))
+    found = find_arrays(axes)
     if not found:
         others = list_names(find_arrays()) or "nothing"
-        problem = f"{name} holds no 2-D array, but {others}"
-        raise StoreError(problem, "", "no-matrix")
+        problem = f"{name} holds no {axes}-D array, but {others}"
+        remedy = "" if pairs or not find_arrays(3) else _SAY_PAIRS
+        raise StoreError(problem, remedy, "no-matrix")
     if len(found) > 1:
-        problem = f"{name} holds {len(found)} 2-D arrays, {list_names(found)}"
+        problem = f"{name} holds {len(found)} {axes}-D arrays, {list_names(found)}"
         raise StoreError(problem, "Name one of them as 'path::member'", "many-matrices")
     return replace(location, member=found[0])
 
@@ -225,13 +262,14 @@ def matrix_class(format: str) -> type[StoredMatrix]:
     return cast("type[StoredMatrix]", getattr(module, f"{format.title()}Matrix"))
 
 
-def open_matrix(path: str | os.PathLike[str]) -> StoredMatrix:
+def open_matrix(path: str | os.PathLike[str], pairs: bool = False) -> StoredMatrix:
     """Open a matrix in a ``.zarr``, ``.npy``, ``.npz`` or HDF5 file; read its header.
 
     `path`: the file, or ``path::member`` for an array inside a container, such as
-    ``data.h5::A`` or ``store.zarr::group/A``; the only 2-D array needs no name. Raises
-    StoreError if the file is missing, unreadable, damaged or truncated, its suffix is
-    unknown, or it does not hold a matrix of numbers.
+    ``data.h5::A`` or ``store.zarr::group/A``; the only 2-D array needs no name; nor
+    does the only 3-D one with `pairs`, whether a last axis holds real and imaginary
+    parts of integers. Raises StoreError if the file is missing, unreadable, damaged or
+    truncated, its suffix is unknown, or it does not hold a matrix of numbers.
 
     Chunks that a zarr store or an HDF5 file lacks are read as its fill value; a damaged
     chunk is found when it is read. Nothing is ever unpickled. Every read of a
@@ -241,7 +279,7 @@ def open_matrix(path: str | os.PathLike[str]) -> StoredMatrix:
     with store_errors(location, "read"):
         if location.format != "zarr":
             tree.check_kind(location.path)
-        return matrix_class(location.format).find(location)
+        return matrix_class(location.format).find(location, pairs)
 
 
 def read_vector(path: str | os.PathLike[str]) -> NDArray[Any]:

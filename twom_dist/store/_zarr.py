@@ -26,7 +26,7 @@ class ZarrMatrix(StoredMatrix):
     """An array of a store, whose chunks are checked when they are read."""
 
     @classmethod
-    def find(cls, location: Location) -> Self:
+    def find(cls, location: Location, pairs: bool) -> Self:
         tree.check_there(location.path)
         if not tree.is_store(location.path):
             problem = (
@@ -36,7 +36,8 @@ class ZarrMatrix(StoredMatrix):
             raise StoreError(problem, "Name the store itself", "no-matrix")
         node = _open_node(_folder(location))
         if isinstance(node, zarr.Group):
-            location = name_member(location, partial(_find_arrays, location.path))
+            find = partial(_find_arrays, location.path)
+            location = name_member(location, find, pairs)
             node = _open_node(_folder(location))
         if not isinstance(node, zarr.Array):
             raise no_such_member(location, _find_arrays(location.path))
@@ -45,7 +46,7 @@ class ZarrMatrix(StoredMatrix):
         metadata = ".zarray" if node.metadata.zarr_format == 2 else "zarr.json"
         stamp = tree.stamp_file(os.path.join(_folder(location), metadata))
         stamp = stamp._replace(content=f"{stamp.content}-{node.shape}-{node.dtype}")
-        return cls._of_array(location, node, node.chunks, stamp)
+        return cls._of_array(location, node, node.chunks, stamp, pairs)
 
     @staticmethod
     def read_array(location: Location) -> Any:
@@ -69,7 +70,7 @@ class ZarrMatrix(StoredMatrix):
         array = once(self.location, self.fingerprint)
         self._check_unchanged(array)
         _check_chunks(self.location, array, region)
-        return np.ascontiguousarray(array[region], dtype=self.dtype)
+        return np.ascontiguousarray(array[region], self.parts)
 
     def stamp(self) -> str:
         found = sha256(super().stamp().encode())

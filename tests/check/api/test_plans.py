@@ -134,6 +134,21 @@ def test_plans_and_explanations_take_arrays_shapes_and_paths(tmp_path):
     assert td.explain(td.herk, a, beta=2).num_moduli <= 9
 
 
+def test_pairs_are_planned_and_explained_as_arrays_shapes_and_paths(here):
+    v = np.ones((30, 20, 2), np.int8)
+    np.save("V.npy", v)
+    herk, pairs = td.integers.herk, {"pairs": True}
+    whole, about = td.plan(herk, v, **pairs), td.explain(herk, v, **pairs)
+    assert td.plan(herk, "V.npy", **pairs).to_json() == whole.to_json()
+    job = td.update_files, herk, "V.npy"
+    assert td.plan(*job, chunks=10, **pairs).tile_shape == (10, 10, 10)
+    assert td.explain(*job, **pairs) == td.explain(herk, "V.npy", **pairs) == about
+    given = ("V.npy", "V.npy"), ("V.npy", v), (v, "V.npy"), (v.shape, v)
+    both = {"op_b": "C", "dtype": "i1", **pairs}
+    explained = td.explain(td.integers.gemm, v, v, **both)
+    assert {td.explain(td.integers.gemm, *x, **both) for x in given} == {explained}
+
+
 def test_files_are_multiplied_by_the_routine_that_is_given(here):
     a = np.random.default_rng(0).integers(-99, 99, (12, 12)).astype(np.int16)
     np.save("A.npy", a)

@@ -58,6 +58,9 @@ def test_integers_and_diagonals_are_files_as_well(call, a, b):
     code, out, _ = call("syrk", "I.npy", "-oC.npy", "--exact", *HERE, "--json")
     assert (code, json.loads(out)["num_moduli"]) == (0, 5)
     assert (np.load("C.npy") == x.astype(int) @ x.T).all()
+    np.save("V.npy", v := x.astype("i1").reshape(20, 15, 2))
+    assert call("herk", "--pairs", "V.npy", "-oV.zarr", *HERE)[0] == 0
+    assert same_bits(read("V.zarr"), td.integers.herk(v, pairs=True))
     np.save("w.npy", w := np.arange(K) - 3.0)
     product = ("gemm", "A.npy", "B.npy", "-o", "D.npy", "--diag", "w.npy")
     code, out, _ = call(*product, *HERE, "--json")
@@ -73,6 +76,11 @@ LINES = [
     (("plan", "gemm", "--shape-a", "3,4", "--shape-b", " 4x5"), {"shape": [3, 5, 4]}),
     (("plan", "herk", "A.npy", "--diag", "w.npy"), {"shape": [M, M, K]}),
     (("plan", "syrk", "I.npy", "--exact"), {"error_bound": 0}),
+    (("plan", "herk", "V.npy", "--pairs"), {"shape": [3, 3, 4]}),
+    (
+        ("plan", "herk", "--pairs", "--shape-a", "3x4x2", "--dtype", "i1"),
+        {"shape": [3, 3, 4], "dtype": "complex128"},
+    ),
     (("info", "A.npy"), {"shape": [M, K], "chunks": None, "missing_chunks": 0}),
     (("doctor",), {"ok": True}),
     (("clean", "."), {"leftovers": []}),
@@ -82,6 +90,7 @@ LINES = [
 def test_every_command_prints_a_line_of_json(call, a, b):
     np.save("w.npy", np.ones(K))
     np.save("I.npy", np.ones((3, 4), "i2"))
+    np.save("V.npy", np.ones((3, 4, 2), "i1"))
     for command, fields in LINES:
         code, out, err = call(*command, "--json")
         assert (code, out.count("\n")) == (0, 1)
@@ -233,6 +242,9 @@ OTHER_REFUSALS = [
     (("plan", "gemm", "A.npy", "B.npy", "--shape-b", "2,2"), "one-input"),
     (("plan", "herk", "A.npy", "--op-a", "T"), "unknown-option"),
     (("plan", "gemm", "--shape-a", "4"), UsageError),
+    (("plan", "herk", "--pairs", "--shape-a", "4,3,1"), UsageError),
+    (("plan", "herk", "--pairs", "A.npy"), "pairs-shape"),
+    (("herk", "--pairs", "--num-moduli", "9", "A.npy", "-oC.npy"), "unknown-option"),
     (("plan", "gemm", "A.npy", "B.npy", "--dtype", "1+2j"), "dtype"),
     (("plan", "gemm", "--shape-a", "2,2", "--shape-b", "2,100000000000"), "many-tiles"),
     (("plan", "gemm", "A.npy", "B.npy", "--n-workers", "0"), UsageError),

@@ -4,6 +4,7 @@ Files of every shape, dtype and format are among the ways of one property
 (`tests/check/run/test_same_bits.py`); here workers hold little of them.
 """
 
+from functools import partial
 from pathlib import Path
 
 import h5py
@@ -17,7 +18,8 @@ import twom_dist as td
 from tests.support.cases import cases
 from tests.support.command import contents, make, read, save
 from tests.support.expect import raises, same_bits
-from tests.support.jobs import compute_in
+from tests.support.integers import random_integers
+from tests.support.jobs import compute_in, stop_after
 from tests.support.stored import left_behind
 from twom_dist.errors import ArgumentError, PlanError, StoreError
 from twom_dist.jobs import open_job
@@ -27,6 +29,14 @@ N, K = 45, 60
 W = np.linspace(-3, 5, K)
 # Not looked for, which takes longest.
 GIVEN = {"num_moduli": 14}
+
+
+@pytest.fixture
+def memory(here):
+    """Forget what is stored at URLs of this process."""
+    yield
+    MemoryFileSystem.store.clear()
+    MemoryFileSystem.pseudo_dirs[:] = [""]
 
 
 @pytest.fixture
@@ -73,6 +83,50 @@ def test_the_file_has_the_bits_of_the_routine(files, routine, paths, options, wa
     assert left_behind() == []
 
 
+# --- pairs of integers ----------------------------------------------------------------
+
+INTEGERS = [
+    ("waves", "herk", ("V.zarr",), {}),
+    ("waves", "herk", ("V.npy",), {"op": "C", "uplo": "lower"}),
+    ("waves", "syrk", ("memory://folder/V.zarr",), {"uplo": "upper"}),
+    ("waves", "gemm", ("V.npz", "W.h5"), {"op_b": "T"}),
+    ("streams", "her2k", ("W.h5", "V.zarr"), {"method": "hybrid"}),
+]
+
+
+@pytest.fixture
+def samples(memory):
+    """Store pairs of 8 and of 16 bits in every format; by the first letter."""
+    v, w = (random_integers((N, K), x, pairs=True) for x in ("int8", "int16"))
+    for name, values in {"V.zarr": v, "V.npy": v, "V.npz": v, "W.h5": w}.items():
+        save(name, values)
+    # Chunks of either part alone.
+    zarr.create_array("memory://folder/V.zarr", data=v, chunks=(16, 16, 1))
+    return {"V": v, "W": w}
+
+
+@pytest.mark.parametrize(("way", "routine", "paths", "options"), INTEGERS)
+def test_pairs_of_integers_are_matrices(samples, way, routine, paths, options):
+    options, routine = {"pairs": True, **options}, getattr(td.integers, routine)
+    given = [samples[Path(x).name[0]] for x in paths]
+    compute_in(way, open_job(routine.ask(*paths, **options), "C.zarr"))
+    assert same_bits(read("C.zarr"), routine(*given, **options))
+
+
+def test_a_stopped_product_of_pairs_goes_on(samples):
+    source = zarr.open_array("V.zarr", mode="r")
+    job = partial(td.update_files, td.integers.herk, source, "C.npy", pairs=True)
+    stop_after(4, partial(job, chunks=8))
+    assert job().resumed >= 4
+    assert same_bits(np.load("C.npy"), td.integers.herk(samples["V"], pairs=True))
+    source = zarr.open_array("V.zarr", mode="r+")
+    source[:16, :16] = 0
+    with raises(StoreError, "missing-chunks"):
+        job(overwrite=True, refuse_missing=True)
+    assert job(overwrite=True).missing == {"A": 1}
+    assert same_bits(np.load("C.npy"), td.integers.herk(source[:], pairs=True))
+
+
 # --- vectors, and what is refused -----------------------------------------------------
 
 
@@ -116,10 +170,8 @@ def test_refusals(files, code, options):
 
 
 @pytest.fixture
-def a(here):
-    yield make(40, 30, 1)
-    MemoryFileSystem.store.clear()
-    MemoryFileSystem.pseudo_dirs[:] = [""]
+def a(memory):
+    return make(40, 30, 1)
 
 
 def test_stored_arrays_are_read_by_their_paths(a):

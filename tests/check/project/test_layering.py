@@ -46,7 +46,7 @@ AT_MOST = {
     "kernels": ("errors", "typing", "config", "moduli"),
     "api.types": ("typing", "problem.call", "problem.options"),
     "testing": ("errors", "problem.arguments"),
-    "store": ("errors", "typing"),
+    "store": ("errors", "typing", "tiles.integers"),
 }
 # Engines are loaded by their names; what is inside them is for those who examine it.
 ENGINES = tuple(f"kernels.{name}" for name in ("cpu", "cuda", "reference"))

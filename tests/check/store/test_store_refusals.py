@@ -3,6 +3,7 @@
 import errno
 import os
 import pickle
+import shutil
 from functools import partial
 from pathlib import Path
 
@@ -124,6 +125,30 @@ def test_what_is_no_matrix_is_refused(here):
         make()
         with raises(StoreError, code):
             open_matrix(path)
+
+
+def test_what_holds_no_pairs_is_refused():
+    pairs, two = np.zeros((4, 3, 2), "i1"), np.zeros((4, 2), "i1")
+    for values, code in (
+        (two, "pairs-shape"),
+        (pairs[..., :1], "pairs-shape"),
+        (pairs[np.newaxis], "pairs-shape"),
+        (pairs * 1.0, "pairs-dtype"),
+        (pairs * 1j, "pairs-dtype"),
+    ):
+        for name in NAMES:
+            save(name, values, values.shape)
+            missing = name not in NAMES[:2] and values.ndim != 3
+            with raises(StoreError, "no-matrix" if missing else code):
+                open_matrix(name, pairs=True)
+            shutil.rmtree(name, ignore_errors=True)
+    # Nor are pairs a matrix, unless that is said.
+    for name in NAMES:
+        save(name, pairs, pairs.shape)
+        code = "matrix-shape" if name in NAMES[:2] else "no-matrix"
+        with raises(StoreError, code) as caught:
+            open_matrix(name)
+        assert "--pairs" in caught.value.remedy
 
 
 def test_indices_are_two_slices_or_numbers():
