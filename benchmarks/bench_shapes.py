@@ -10,6 +10,8 @@ updates of stacks of small matrices, which have 2^23 entries together. ``exact``
 
 from argparse import Namespace
 from collections.abc import Callable
+from math import prod
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ SHAPES = (
 # m x k of a matrix in a stack, and the number of entries of all.
 STACKS = ("16x64", "32x128", "96x512", "256x256")
 ENTRIES = 1 << 23
+SAMPLES = "1024x8192", "256x8192", "64x65536", "64x16x8192"
 DTYPES = "complex128", "complex64", "float64", "float32"
 
 
@@ -90,41 +93,43 @@ def bench_stacks(report: Report, args: Namespace) -> None:
 
 
 def bench_exact(report: Report, args: Namespace) -> None:
-    """Time products of integer pairs, conversions included."""
-    for shape in args.shapes or ("1024x4096",):
-        n, k = map(int, shape.split("x"))
+    """Time ``X X^H`` of integer pairs, (..., n, k), counted as 8 n^2 k operations."""
+    for shape in args.shapes or SAMPLES:
+        sizes = [int(size) for size in shape.split("x")]
         for dtype in args.dtypes or ("int8", "int16"):
-            info, rng = np.iinfo(dtype), np.random.default_rng(0)
+            # The least of int8 would exceed int32 in the longest sums.
+            largest, rng = np.iinfo(dtype).max, np.random.default_rng(0)
             given = {"dtype": dtype, "endpoint": True}
-            pairs = rng.integers(info.min, info.max, (n, k, 2), **given)
+            pairs = rng.integers(-largest, largest, (*sizes, 2), **given)
             time_exact(report, pairs, args.repeats)
 
 
 def time_exact(report: Report, pairs: np.ndarray, repeats: int) -> None:
-    def convert(real: str, whole: str) -> Any:
-        return pairs.astype(real).view(whole)[..., 0]
+    def convert() -> Any:
+        return pairs.astype("f4").view("c8")[..., 0]
 
-    def multiply(real: str, whole: str) -> Any:
-        x = convert(real, whole)
-        return x @ x.conj().T
+    def multiply(x: Any) -> Any:
+        return x @ x.conj().swapaxes(-1, -2)
 
+    single = convert()
     candidates: dict[str, Callable[[], Any]] = {
-        "numpy complex64": lambda: multiply("f4", "c8"),
-        "numpy complex128": lambda: multiply("f8", "c16"),
+        "numpy complex64": lambda: multiply(single),
+        "numpy complex64, converted": lambda: multiply(convert()),
         "exact": lambda: td.integers.herk(pairs, pairs=True),
-        "16 moduli": lambda: td.herk(convert("f8", "c16"), num_moduli=16),
     }
-    equal = (candidates["numpy complex128"]() == candidates["exact"]()).all()
+    wide = multiply(single.astype("c16"))
+    equal = np.array_equal(candidates["exact"](), wide)
     seconds = interleave(candidates, repeats)
-    given = {"dtype": str(pairs.dtype), "pairs": True}
+    *stack, n, k = single.shape
+    operations = 8 * prod(stack) * n * n * k
     report.add(
         "exact",
-        shape="{}x{}".format(*pairs.shape),
+        shape="x".join(map(str, single.shape)),
         dtype=str(pairs.dtype),
-        num_moduli=td.plan(td.integers.herk, pairs.shape, **given).num_moduli,
-        equal=bool(equal),
+        num_moduli=td.explain(td.integers.herk, pairs, pairs=True).num_moduli,
+        equal=equal,
         over_complex64=ratios(seconds, "numpy complex64"),
-        over_complex128=ratios(seconds, "numpy complex128"),
+        gflops={x: operations / median(y) / 1e9 for x, y in seconds.items()},
         seconds=seconds,
     )
 
