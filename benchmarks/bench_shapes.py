@@ -120,13 +120,13 @@ def time_exact(report: Report, pairs: np.ndarray, repeats: int) -> None:
     wide = multiply(single.astype("c16"))
     equal = np.array_equal(candidates["exact"](), wide)
     seconds = interleave(candidates, repeats)
-    *stack, n, k = single.shape
+    (*stack, n, k), one = single.shape, pairs.reshape(-1, *pairs.shape[-3:])[0]
     operations = 8 * prod(stack) * n * n * k
     report.add(
         "exact",
         shape="x".join(map(str, single.shape)),
         dtype=str(pairs.dtype),
-        num_moduli=td.explain(td.integers.herk, pairs, pairs=True).num_moduli,
+        num_moduli=td.explain(td.integers.herk, one, pairs=True).num_moduli,
         equal=equal,
         over_complex64=ratios(seconds, "numpy complex64"),
         gflops={x: operations / median(y) / 1e9 for x, y in seconds.items()},
