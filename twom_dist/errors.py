@@ -122,7 +122,7 @@ class StoreError(TwomError, OSError):
 
 
 class AccuracyWarning(UserWarning):
-    """A product whose matrices need more bits than any residue system has."""
+    """A product that may be less accurate than its caller expects."""
 
 
 class MemoryWarning(UserWarning):

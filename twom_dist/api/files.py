@@ -48,7 +48,7 @@ def multiply_files(
     c : optional
         As a: the matrix C, given with beta. It is not read if beta is 0.
     routine : function
-        `gemm` (default), a BLAS-typed name of it, or ``integers.gemm``, of pairs as well.
+        `gemm` (default), a BLAS-typed name of it, or ``integers.gemm``, also of pairs.
     client : distributed.Client, optional
         Default: the current client. Without a client, threads of this process compute.
     chunks : int, optional

@@ -53,7 +53,7 @@ def find_sizes(terms: Sequence[Term], shapes: Sequence[Sizes]) -> dict[str, int]
             if own[letter] != size or (size != known and 1 not in (size, known)):
                 other = known if own[letter] == size else own[letter]
                 name = "an ellipsis" if len(letter) > 1 else f"the letter {letter!r}"
-                text = f"{name} has the sizes {other} and {size} (operand {position})"
+                text = f"{name} is {size} long in operand {position}, not {other}"
                 raise PlanError(text, "", "letter-sizes")
             if known == 1:
                 sizes[letter] = size

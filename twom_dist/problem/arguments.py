@@ -101,7 +101,10 @@ def check_arguments(
     here = {*placed[: len(given)], *options}
     for x, y in taken.items():
         if y.kind in (*_PLACED, *_NAMED) and y.default is y.empty and x not in here:
-            raise ArgumentError(f"{name} needs {x}", "Pass it", f"no-{x.lower()}")
+            remedy = f"Give {x}"
+            if x == "dim":
+                remedy = "Name the dimension to sum over, such as dim='time'"
+            raise ArgumentError(f"{name} needs {x}", remedy, f"no-{x.lower()}")
 
 
 def _find_meant(option: str, taken: Collection[str]) -> str:

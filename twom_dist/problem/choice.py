@@ -215,8 +215,8 @@ def _refuse(name: str, value: Any, allowed: tuple[str, ...]) -> tuple[str, str, 
     choices = ", ".join(map(repr, allowed))
     problem = f"{name}={shown(value)} is not one of {choices}"
     told = value.lower() if isinstance(value, str) else ""
-    # ^H to others.
-    told = {"h": "c"}.get(told, told)
+    # Others write ^H, and call the engine by the device.
+    told = {"h": "c", "gpu": "cuda"}.get(told, told)
     meant = [x for x in allowed if told and x.lower().startswith(told)]
     return problem, f"Give {name}={meant[0]!r}" if len(meant) == 1 else "", name
 

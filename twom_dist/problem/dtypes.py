@@ -49,6 +49,8 @@ def product_dtype(dtype: Any) -> np.dtype[Any]:
             problem = f"there is no product in {found}"
             if found.kind in "iu":
                 remedy += f". {TO_INTEGERS}"
+            elif found.itemsize > 16 or found.char == "g":
+                remedy += ", or td.twofold for twice the digits"
         raise ArgumentError(problem, remedy, "dtype")
     return found
 

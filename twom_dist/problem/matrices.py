@@ -74,8 +74,8 @@ def as_matrix(x: Any, name: str) -> Any:
     """Return x as a NumPy, CuPy or dask array of (..., rows, columns)."""
     x = as_array(x, name)
     if x.ndim == 0:
-        problem = f"{name} is a number, not a matrix"
-        remedy = "Give a matrix; a number scales the product as alpha"
+        problem = f"{name} is a number, {shown(x[()])}, and not a matrix"
+        remedy = "Give the matrices first, and a factor as alpha"
         raise PlanError(problem, remedy, "not-two-dimensional")
     if x.ndim < 2:
         problem = f"{name} has shape {tuple(x.shape)}, but a matrix has two dimensions"

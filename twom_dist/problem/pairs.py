@@ -42,15 +42,15 @@ def check_told(terms: Terms, *matrices: Any) -> None:
         return
     if not all(map(_may_be_pairs, given)):
         return
-    remedy = "Give pairs=True if it does, pairs=False if not"
+    remedy = "Give pairs=True if so, or pairs=False for matrices of two columns"
     if not isinstance(target, Exact):
         remedy = (
-            f"Call td.integers.{terms.routine.name} with pairs=True if it does; give "
-            "matrices of two columns by astype(float)"
+            f"If so, call td.integers.{terms.routine.name}(..., pairs=True); give "
+            "matrices of two columns as A.astype(float)"
         )
     problem = (
-        f"A is {given[0].dtype} of shape {tuple(given[0].shape)}, and it is not said "
-        "whether the last axis holds real and imaginary parts"
+        f"A is {given[0].dtype} of shape {tuple(given[0].shape)}: does the last axis "
+        "hold real and imaginary parts?"
     )
     raise ArgumentError(problem, remedy, "pairs")
 

@@ -12,7 +12,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..errors import AccuracyError, ArgumentError, PlanError, TwomError
+from ..errors import (
+    AccuracyError,
+    AccuracyWarning,
+    ArgumentError,
+    PlanError,
+    TwomError,
+    warn_caller,
+)
 from ..kernels.family import Family
 from ..kernels.registry import check_method, engine_of
 from ..moduli import ResidueSystem
@@ -40,6 +47,8 @@ from .pairs import as_pairs, header_of
 from .scalars import as_number, check_beta, check_scalars
 from .sizes import check_sizes
 
+# Three digits, relative to the norms, take 4 + 2 log2(1000) bits.
+_FEWEST_BITS = 23.9
 OPS: tuple[Op, ...] = ("N", "T", "C")
 UPLOS: tuple[Uplo, ...] = ("full", "lower", "upper")
 
@@ -303,7 +312,11 @@ def _choose_system(
     if method == NATIVE_METHOD:
         return None
     if isinstance(target, Moduli):
-        return counted_system(method, dtype, k, target.count)
+        system = counted_system(method, dtype, k, target.count)
+        if system.modulus_bits < _FEWEST_BITS:
+            text = f"num_moduli={target.count} keeps less than three digits"
+            warn_caller(text, AccuracyWarning)
+        return system
     assert not isinstance(target, Exact)
     accuracy = target.eps if isinstance(target, Bound) else target
     return choose_system(method, dtype, k, accuracy, choice.components)

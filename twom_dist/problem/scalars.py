@@ -38,11 +38,14 @@ def check_beta(routine: Routine, beta: complex | None, C: Any) -> complex:
     if beta is None:
         if C is None:
             return 0
-        problem, remedy = "C without beta", "Give beta, 1 to add C"
+        problem = "C was given without beta"
+        remedy = "Give beta=1 to add C to the product"
         if routine.matrices == 1:
             # Users give two matrices, as to gemm.
-            problem = f"{routine.name} takes one matrix, A; a second one is C, to add"
-            remedy = "Give A alone, or beta as well, 1 to add C"
+            problem = (
+                f"{routine.name} multiplies A by itself, and its second matrix is C"
+            )
+            remedy = "For A @ B call gemm; give beta=1 to add C"
         raise PlanError(problem, remedy, "no-beta")
     number = as_number(beta, "beta")
     if C is None and number != 0:

@@ -74,7 +74,7 @@ def check_tile(block: Array, shape: tuple[int, int], side: Side, spec: Spec) -> 
 
 def unlike_chunks() -> KernelError:
     """Return the error of chunks that meet, and do not fit."""
-    problem = "chunks of unknown size turned out to be unlike those that they meet"
+    problem = "chunks of the matrices do not match; their sizes were unknown before"
     remedy = "Call the method compute_chunk_sizes() of the arrays first"
     return KernelError(problem, remedy, "block-shape")
 

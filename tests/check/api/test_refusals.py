@@ -143,3 +143,10 @@ def test_every_function_refuses_a_misspelt_option_in_its_name(name, function):
     assert " takes no 'accurac'" in caught.value.problem
     if "accuracy" in signature(function).parameters or given:
         assert caught.value.remedy.startswith("Give accuracy, if that is meant. ")
+
+
+def test_moduli_that_keep_hardly_a_digit_say_so():
+    x = np.eye(3) + 0j
+    with pytest.warns(errors.AccuracyWarning, match="num_moduli=2 keeps less than"):
+        td.gemm(x, x, num_moduli=2, alpha=0.3)
+    td.gemm(x, x, num_moduli=4, alpha=0.3)

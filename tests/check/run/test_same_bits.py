@@ -27,7 +27,7 @@ from tests.support.expect import same_bits
 from tests.support.splits import split_along_k
 from tests.support.stored import save
 from tests.support.strategies import pick
-from twom_dist.errors import AccuracyError, AccuracyWarning, PlanError
+from twom_dist.errors import AccuracyError, PlanError
 from twom_dist.store import open_matrix
 
 WAYS = ("lazy", "lazy", "split", "tiles", "engine", "layout", "out", "again", "file")
@@ -128,7 +128,7 @@ def multiply_each(call):
         places = [*np.ndindex(*call.stack)]
         found = [call.multiply(*(x[i] for x in call.matrices)) for i in places]
     # What no moduli compute is NumPy's product, whose bits hang on the cut.
-    assume(not any(issubclass(x.category, AccuracyWarning) for x in told))
+    assume(not any("native one" in str(x.message) for x in told))
     shape = *call.stack, *found[0][0].shape
     return [np.array(x).reshape(shape) for x in zip(*found, strict=True)]
 
