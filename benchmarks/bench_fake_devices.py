@@ -1,55 +1,53 @@
 """Time the dask path on GPUs that only keep a clock: what a schedule leaves idle.
 
-See `clocked`. Each worker is a process with a device. For each routine and number of
-workers it prints the look (until the first product), the busy and idle shares between
-the first product and the last, the bytes received, the time that a device waited while
-they came ("exposed"), and the rate of a device beside that of one product in memory.
+See `clocked`. Each worker is a device, and ``--node`` of them share a node. For each
+routine and number of workers it prints the look (until the first product), the busy and
+idle shares between the first product and the last, the bytes received, those that
+entered all nodes, beside what the plan says, the time that a device waited while blocks
+came ("exposed"), and the share of the rate of int8 products, beside that of `model`.
 Devices and links are slowed by ``--dilation``, so that Python has the time that it
 would have on a core for each worker: what changes with it is due to this machine.
-Predictions, not measurements of a GPU. ``--num-moduli 0`` is the default, ``--link``
-bytes a second.
+Predictions, not measurements of a GPU. ``--num-moduli 0`` is the default; ``--link``
+into a device, and ``--network`` into a node, are bytes a second.
 
-    python benchmarks/bench_fake_devices.py --workers 1,2,4,8 --link 450e9
+    python benchmarks/bench_fake_devices.py --workers 8,16,32 --network 2e10,5e10
 """
 
 import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import product
 from statistics import mean
 from typing import Any
 
-from distributed import Client, wait
+from distributed import Client, Scheduler, SpecCluster, Worker, wait
 
 import twom_dist as td
 from benchmarks import clocked
-from benchmarks.clock import SCALE
-from benchmarks.harness import Report, draw_lazily, run, start_client
+from benchmarks.clock import AREA, SCALE
+from benchmarks.harness import Report, draw_lazily, run
+from benchmarks.model import MACHINES, make_plan, predict
 
 # A side for each number of workers: what fits on so many H100s.
-SIDES = {1: 24_576, 2: 32_768, 4: 49_152, 8: 65_536, 64: 131_072}
-# TF/s of one product in memory on an H100, n = 8192 (gpu.jsonl).
-IN_MEMORY = {"gemm": 146.3, "herk": 130.9}
+SIDES = {1: 24_576, 2: 32_768, 4: 49_152, 8: 65_536, 16: 65_536, 32: 65_536}
 
 
 @contextmanager
-def start(args: Namespace, workers: int) -> Iterator[Client]:
-    """Start processes with a device each; many of them share this process."""
-    apart = workers <= 8
+def start(args: Namespace, workers: int, network: float) -> Iterator[Client]:
+    """Start workers with a device each, in this process."""
+    host, own = "127.0.0.", {"nthreads": args.threads, "memory_limit": 0}
+    hosts = [{"host": f"{host}{1 + i // args.node}"} for i in range(workers)]
+    given = {i: {"cls": Worker, "options": own | x} for i, x in enumerate(hosts)}
+    options = {"dashboard_address": f"{host}1:0", "host": f"{host}1"}
+    scheduler = {"cls": Scheduler, "options": options}
     with (
-        start_client(workers, args.threads, processes=apart, memory_limit=0) as client,
-        clocked.clocked_devices(args.dilation, args.link),
+        clocked.clocked_devices(args.dilation, args.link, network),
+        SpecCluster(given, scheduler, silence_logs=50) as cluster,
+        Client(cluster) as client,
     ):
-        if apart:
-            client.run(clocked.install, args.dilation, args.link)
         yield client
-
-
-def everywhere(client: Client, call: Any) -> list[Any]:
-    """Run a function as a task of every worker."""
-    workers = client.scheduler_info(n_workers=-1)["workers"]
-    asked = [client.submit(call, workers=[x], pure=False) for x in workers]
-    return [*client.gather(asked)]
 
 
 def describe(found: dict[str, Any], begin: float, dilation: float) -> dict[str, float]:
@@ -66,42 +64,41 @@ def describe(found: dict[str, Any], begin: float, dilation: float) -> dict[str, 
 
 
 def exposed(transfers: Sequence[Any], launches: Sequence[Any]) -> float:
-    """Add up the time of transfers during which a device had nothing to do.
-
-    Both are in order, and none overlaps others of its kind.
-    """
-    hidden = sum(
-        max(0.0, min(end, done) - max(start, begun))
-        for start, end in transfers
-        for begun, done, _ in launches
-    )
-    return sum(end - start for start, end in transfers) - hidden
+    """Add up the time of transfers during which a device had nothing to do."""
+    last = total = 0.0
+    for start, end in sorted(transfers):
+        start, last = max(start, last), max(end, last)
+        hidden = (min(end, done) - max(start, begun) for begun, done, _ in launches)
+        total += max(0.0, end - start - sum(max(0.0, x) for x in hidden))
+    return total
 
 
 def bench_fake_devices(report: Report, args: Namespace) -> None:
-    for name in args.routines:
-        for workers in args.workers:
-            multiply(report, args, name, workers)
+    for given in product(args.routines, args.workers, args.network):
+        multiply(report, args, *given)
 
 
-def multiply(report: Report, args: Namespace, name: str, workers: int) -> None:
+def multiply(
+    report: Report, args: Namespace, name: str, workers: int, network: float
+) -> None:
     n, routine = SIDES[workers], getattr(td, name)
-    options = {} if args.num_moduli == 0 else {"num_moduli": args.num_moduli}
-    with start(args, workers) as client:
+    options = {"num_moduli": args.num_moduli} if args.num_moduli else {}
+    machine = replace(MACHINES["h200"], memory_limit="71 GiB")
+    model = make_plan(name, n, args.tile, workers, machine, args.node)
+    ideal = predict(model, machine, args.link, network)
+    with start(args, workers, network) as client:
         count = 1 if name == "herk" else 2
         side, tile = n // SCALE, args.tile // SCALE
-        drawn = [draw_lazily((side, side), tile, seed) for seed in range(count)]
-        given = client.persist(drawn)
-        wait(given)
+        # Drawn where they are needed, in next to no time on the devices' clocks.
+        given = [draw_lazily((side, side), tile, seed) for seed in range(count)]
         plan = td.plan(routine, *given, **options)
-        everywhere(client, clocked.reset)
+        clocked.reset()
         begin = time.perf_counter()
         result = client.persist(routine(*given, **options))
         wait(result)
         seconds = (time.perf_counter() - begin) / args.dilation
-        found = [x for x in everywhere(client, clocked.report) if x["log"]]
+        found = [x for x in map(clocked.report, range(workers)) if x["log"]]
         each = [describe(x, begin, args.dilation) for x in found]
-    rate = (4 if name == "herk" else 8) * n**3 / seconds / workers / 1e12
     report.add(
         "fake-devices",
         routine=name,
@@ -109,18 +106,22 @@ def multiply(report: Report, args: Namespace, name: str, workers: int) -> None:
         tile=args.tile,
         workers=workers,
         threads=args.threads,
+        node=args.node,
         link=args.link,
+        network=network,
         num_moduli=args.num_moduli or "default",
         dilation=args.dilation,
         tasks=plan.num_tasks,
         sweep=plan.spec.sweep,
         seconds=seconds,
         **{key: mean(x[key] for x in each) for key in each[0]},
-        encoded=max(x["encoded"] for x in found),
         made_bytes=max(x["peak_bytes"] for x in found),
         received_bytes=max(x["counts"].get("received", 0) for x in found),
-        tflops_a_device=rate,
-        over_in_memory=rate / IN_MEMORY[name],
+        entered_bytes=sum(x["counts"].get("entered", 0) for x in found),
+        told_busy=max(x["counts"].get("told busy", 0) for x in found),
+        planned_bytes=plan.bytes_between_hosts * AREA,
+        efficiency=mean(x["seconds"]["products"] for x in found) / seconds,
+        predicted=ideal.ideal / workers / ideal.seconds,
     )
 
 
@@ -133,6 +134,8 @@ if __name__ == "__main__":
         tile=8192,
         threads=2,
         num_moduli=0,
+        node=8,
         link=450e9,
+        network=[5e10],
         dilation=10.0,
     )

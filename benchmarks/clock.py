@@ -35,21 +35,18 @@ CAPABILITY = 90
 
 
 class Link:
-    """The way into a worker, where blocks queue."""
+    """The way into a worker, or into a node, where blocks queue."""
 
     def __init__(self, bandwidth: float) -> None:
         # Bytes per second; 0 takes no time.
         self.bandwidth, self.busy = bandwidth, 0.0
-        # When blocks were on their way.
-        self.log: list[tuple[float, float]] = []
 
     def take(self, nbytes: int, dilation: float) -> float:
-        now = time.perf_counter()
+        """Return when so many bytes will have come."""
+        start = max(time.perf_counter(), self.busy)
         if self.bandwidth:
-            start = max(now, self.busy)
             self.busy = start + nbytes / self.bandwidth * dilation
-            self.log.append((start, self.busy))
-        return max(0.0, self.busy - now)
+        return max(start, self.busy)
 
 
 class Clock(HostDevice):
@@ -62,6 +59,8 @@ class Clock(HostDevice):
         self.counts: Counter[str] = Counter()
         self.seconds: Counter[str] = Counter()
         self.log: list[tuple[float, float, str]] = []
+        # When blocks were on their way.
+        self.transfers: list[tuple[float, float]] = []
         self.made_bytes = self.peak_bytes = 0
         self._mapped: list[Any] = []
         self._lock = threading.RLock()
@@ -73,6 +72,16 @@ class Clock(HostDevice):
             self.counts[what] += 1
             self.seconds[what] += seconds
             self.log.append((start, self.busy, what))
+
+    def receive(self, nbytes: int, node: Link | None) -> float:
+        """Return how long blocks will be on their way, the link into a node too."""
+        links = [self.link, *([node] if node else [])]
+        now = time.perf_counter()
+        end = max(x.take(nbytes, self.dilation) for x in links)
+        self.transfers.append((now, end))
+        self.counts["received"] += nbytes
+        self.counts["entered"] += nbytes if node else 0
+        return end - now
 
     def synchronize(self) -> None:
         self.counts["wait"] += 1
@@ -118,15 +127,15 @@ class Clock(HostDevice):
         arrays = [x for x in args if isinstance(x, np.ndarray) and x.ndim > 1]
         nbytes = AREA * sum(x.nbytes for x in arrays)
         if module.family in ("products", "products_mma"):
-            # By either: a small block stands for what products.cu multiplies.
-            name = "products"
             (_, m, k), (_, n, _) = self._mapped[-2:] or [x.shape for x in args[:2]]
             self._mapped.clear()
             jobs = next(x for x in arrays if x.dtype == np.int32 and x.shape[1] == 4)
-            triangle = int(args[-4])
+            # Before the matrices of a stack, and the squares to begin and end with.
+            triangle = int(args[-3 if name == "products_mma" else -4])
             share = 0.5 + 128 / (m * SCALE) if triangle else 1.0
             operations = share * len(jobs) * 2 * m * n * k * SCALE**3
-            self.take(name, operations / OPERATIONS)
+            # A small block stands for what products.cu multiplies.
+            self.take("products", operations / OPERATIONS)
         elif name in ("mark_nonfinite", "fill_nonfinite"):
             marks = next(x for x in arrays if x.dtype == np.uint8)
             self.take(name, FILL * AREA * marks.size)
