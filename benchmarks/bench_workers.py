@@ -1,20 +1,22 @@
 """Measure products on workers against `dask.array`'s: time and memory.
 
 Parts: ``shared`` (``A^H A`` of a tall matrix in memory, of which two workers share
-k, against all of it on one worker), ``memory`` (3000 x 1500 times 1500 x 3000 in tiles
-of 500 on two workers: memory beside ``@``), ``leaving`` (the sum of a product that the
-workers cannot hold).
+k, against all of it on one worker), ``memory`` (what the fuller of two workers takes
+above what it took once it had multiplied something, and the CPU time of both, beside
+``@``: of matrices that lie on the workers, or that the graph makes and that are held or
+made again), ``leaving`` (the sum of a product that the workers cannot hold).
 
     python benchmarks/bench_workers.py --rows 60000 --columns 640
 """
 
+import gc
+import os
 import warnings
 from argparse import Namespace
 from collections.abc import Callable
-from functools import partial
-from statistics import median
 from typing import Any
 
+import dask
 import dask.array as da
 from dask.utils import parse_bytes
 from distributed import wait
@@ -72,40 +74,72 @@ def bench_shared(report: Report, args: Namespace) -> None:
     )
 
 
-def finish(client: Any, call: Callable[..., Any], *operands: Any) -> None:
-    wait(client.persist(call(*operands)))
+def _square(call: Callable[..., Any], *operands: Any) -> Any:
+    return call(operands[0], operands[-1])
+
+
+def _gram(call: Callable[..., Any], a: Any) -> Any:
+    return td.herk(a, op="C") if call is td.gemm else call(a.conj().T, a)
+
+
+# Shapes of the matrices, chunks, the product, and whether they lie on the workers.
+MEMORY: dict[str, tuple[list[tuple[int, int]], Any, Callable[..., Any], bool]] = {
+    "tall, persisted": ([(3000, 1500), (1500, 3000)], 500, _square, True),
+    "square, persisted": ([(3072, 3072)] * 2, 512, _square, True),
+    "square": ([(3072, 3072)] * 2, 512, _square, False),
+    "gram": ([(160_000, 320)], (2000, 320), _gram, False),
+}
+
+
+def _cpu_seconds() -> float:
+    return sum(os.times()[:2])
+
+
+def _take_memory(case: str, call: Callable[..., Any], inputs: str) -> tuple[int, float]:
+    """Return the bytes of the fuller of two workers, and CPU seconds of both."""
+    shapes, chunks, multiply, persisted = MEMORY[case]
+    with start_client(2) as client, dask.config.set({"twom-dist.inputs": inputs}):
+        # Whatever is loaded and compiled is there beforehand.
+        small = [draw_lazily((64, 64), 32, seed) for seed, _ in enumerate(shapes)]
+        multiply(call, *small).compute()
+        client.run(gc.collect)
+        sampler = Sampler(client, 0.005)
+        sampler.taken()
+        before = dict(sampler.process_bytes)
+        matrices = [draw_lazily(x, chunks, seed) for seed, x in enumerate(shapes)]
+        if persisted:
+            matrices = [*client.persist(matrices)]
+            wait(matrices)
+        sampler.process_bytes.clear()
+        used = sum(client.run(_cpu_seconds).values())
+        with sampler:
+            wait(client.persist(multiply(call, *matrices)))
+        used = sum(client.run(_cpu_seconds).values()) - used
+        return max(sampler.process_bytes[x] - before[x] for x in before), used
 
 
 def bench_memory(report: Report, args: Namespace) -> None:
-    """Take the memory of a small product on two workers, inputs included."""
-    m, k, n = 3000, 1500, 3000
-    peaks: dict[str, list[int]] = {name: [] for name in CANDIDATES}
-    seconds: dict[str, list[float]] = {name: [] for name in CANDIDATES}
-    for _ in range(args.repeats):
-        for name, call in CANDIDATES.items():
-            with start_client(2) as client:
-                # Whatever is loaded and compiled is there beforehand.
-                x = da.ones((64, 64), chunks=32, dtype=complex)
-                call(x, x).compute()
-                sampler = Sampler(client, 0.005)
-                before = sampler.taken()
-                inputs = [draw_lazily(shape, 500) for shape in ((m, k), (k, n))]
-                a, b = client.persist(inputs)
-                wait([a, b])
-                with sampler:
-                    made = partial(finish, client, call, a, b)
-                    seconds[name] += interleave({name: made}, 3)[name]
-                peaks[name].append(sampler.total_bytes - before)
-    report.add(
-        "memory",
-        shape=(m, n, k),
-        tile=500,
-        workers=2,
-        peak_bytes=medians(peaks),
-        peaks=peaks,
-        over_dask=median(seconds["dask"]) / median(seconds["gemm"]),
-        seconds=seconds,
-    )
+    """Take the memory of small products on two workers, inputs included."""
+    for case, (shapes, chunks, _, persisted) in MEMORY.items():
+        ways = {"dask": (da.matmul, "auto"), "gemm": (td.gemm, "auto")}
+        if not persisted:
+            ways |= {"hold": (td.gemm, "hold"), "stream": (td.gemm, "stream")}
+        taken = [
+            {name: _take_memory(case, *way) for name, way in ways.items()}
+            for _ in range(args.repeats)
+        ]
+        peaks, seconds = ({x: [t[x][n] for t in taken] for x in ways} for n in (0, 1))
+        report.add(
+            "memory",
+            case=case,
+            shapes=shapes,
+            tile=chunks,
+            workers=2,
+            peak_bytes=medians(peaks),
+            cpu_seconds=medians(seconds),
+            peaks=peaks,
+            seconds=seconds,
+        )
 
 
 def bench_leaving(report: Report, args: Namespace) -> None:

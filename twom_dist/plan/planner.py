@@ -23,10 +23,10 @@ from .split import Split, choose_splits, needed_rows
 from .sweeps import cut_sweeps, list_sweeps, planes_bytes, tiles_of_panel
 
 # Encoded tiles that a CPU worker of limited memory keeps, as a share of its inputs and
-# results. 3000 x 1500 times 1500 x 3000 in tiles of 500 took 1.4 times the memory of
-# ``@`` on two workers, and 1.8 times with all of them, in the same time
-# (benchmarks/results/tall-cpu-xeon.jsonl).
-KEPT_SHARE = 0.6
+# results. 3072^3 in tiles of 512 took 1.2 times the memory of ``@`` on two workers, and
+# 1.4 times with 0.6, for as many tiles encoded; with 0.25 nearly twice as many are
+# (docs/decisions/0028-inputs-are-made-again.md).
+KEPT_SHARE = 0.45
 
 
 def make_plan(
