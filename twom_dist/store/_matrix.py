@@ -55,6 +55,10 @@ _SAY_PAIRS = (
     "If its last axis holds real and imaginary parts, routines of td.integers take it "
     "with pairs=True, and products of twom-dist with --pairs"
 )
+_SAY_ARRAYS = (
+    "Name another array, or multiply this one in Python, as dask array or by "
+    "td.xarray, and store the result with to_zarr"
+)
 
 
 @dataclass(frozen=True)
@@ -164,33 +168,24 @@ class StoredMatrix(ABC):
     ) -> Self:
         """Take shape and dtype of an array; refuse one that is not a matrix."""
         # The shape of an HDF5 dataset may be None.
-        shape, whole = array.shape or (), array.dtype.kind in "biu"
-        of_pairs = len(shape) == 3 and shape[2:] == (2,)
-        if not (of_pairs if pairs else len(shape) == 2) or min(shape) < 0:
-            kind = "pairs" if pairs else "matrix"
-            wanted = (
-                "pairs of (rows, columns, 2)" if pairs else "a matrix of two dimensions"
-            )
-            remedy = (
-                "Name another array, or multiply this one in Python, as dask array or "
-                "by td.xarray, and store the result with to_zarr"
-            )
-            if pairs and len(shape) == 2:
-                remedy = "Leave pairs out"
-            raise StoreError(
-                f"{str(location)!r} is an array of shape {shape}, not {wanted}",
-                _SAY_PAIRS if of_pairs and whole else remedy,
-                f"{kind}-shape",
-            )
-        if pairs and not whole:
-            problem = f"{str(location)!r} has {array.dtype}, but pairs are integers"
-            raise StoreError(problem, "Convert it first", "pairs-dtype")
-        if not _DTYPE.fullmatch(array.dtype.str[1:]):
+        shape, name = array.shape or (), repr(str(location))
+        of_pairs, whole = shape[2:] == (2,), array.dtype.kind in "biu"
+        if pairs and not of_pairs:
+            problem = f"{name} has shape {shape}, but pairs have (rows, columns, 2)"
+            remedy = "Name another array, or leave pairs out"
+            raise StoreError(problem, remedy, "pairs-shape")
+        if len(shape) != 2 + pairs or min(shape) < 0:
+            problem = f"{name} has shape {shape}, but a matrix has two dimensions"
+            remedy = _SAY_PAIRS if of_pairs and whole else _SAY_ARRAYS
+            raise StoreError(problem, remedy, "matrix-shape")
+        if not (whole if pairs else _DTYPE.fullmatch(array.dtype.str[1:])):
+            floats = "" if pairs else ", float32, float64, complex64 or complex128"
             problem = (
-                f"{str(location)!r} has dtype {array.dtype}; allowed are bool, "
-                "integers of up to 64 bits, float32, float64, complex64 or complex128"
+                f"{name} has dtype {array.dtype}; allowed are bool, integers of up to "
+                f"64 bits{floats}"
             )
-            raise StoreError(problem, "Convert it first", "matrix-dtype")
+            kind = "pairs" if pairs else "matrix"
+            raise StoreError(problem, "Convert it first", f"{kind}-dtype")
         # h5py adds metadata to some dtypes; one that is made from `str` has none.
         dtype = np.dtype(array.dtype.str).newbyteorder("=")
         dtype = pair_dtype(dtype) if pairs else dtype
