@@ -1,5 +1,6 @@
 """Options that the commands share, and what their values may look like."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -50,6 +51,28 @@ def find_routine(name: str, exact: bool | None) -> Any:
     return getattr(integers if exact else plain, name)
 
 
+class GroupedCommand(click.Command):
+    """A command whose help shows its options in groups, by their titles."""
+
+    def __init__(
+        self, *args: Any, groups: Mapping[str, Sequence[click.Option]], **more: Any
+    ) -> None:
+        super().__init__(*args, **more)
+        self._groups = groups
+
+    def format_options(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
+        """Write them; those that no group has come last."""
+        grouped = [x for options in self._groups.values() for x in options]
+        own = (x for x in self.get_params(ctx) if isinstance(x, click.Option))
+        rest = [x for x in own if x not in grouped]
+        for title, options in {**self._groups, "Other options": rest}.items():
+            records = [y for x in options if (y := x.get_help_record(ctx)) is not None]
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
 OP_OPTIONS = [
     option(
         "--op-a",
@@ -58,6 +81,7 @@ OP_OPTIONS = [
     ),
     option("--op-b", _OP, "The same for B."),
 ]
+_UPLO = option("--uplo", click.Choice(UPLOS), "Write all of C (default) or a triangle.")
 UPDATE_OPTIONS = [
     option(
         "--op",
@@ -65,8 +89,18 @@ UPDATE_OPTIONS = [
         "Use the matrices as stored (N, default), transposed (T: syrk, syr2k) or "
         "conjugate-transposed (C: herk, her2k).",
     ),
-    option("--uplo", click.Choice(UPLOS), "Write all of C (default) or one triangle."),
+    _UPLO,
 ]
+
+
+def update_options(other: str) -> list[click.Option]:
+    """Return the options of an update whose op is N or another one."""
+    turned = "transposed" if other == "T" else "conjugate-transposed"
+    about = f"Use the matrices as stored (N, default) or {turned} ({other})."
+    # The library refuses the third one, and names the routine that has it.
+    return [option("--op", _OP, about, metavar=f"[N|{other}]"), _UPLO]
+
+
 # Those of `problem.options.Options`.
 SHARED_OPTIONS = [
     option(
@@ -75,18 +109,24 @@ SHARED_OPTIONS = [
         "componentwise (default), normwise, or a bound: 1e-12.",
         metavar="ACCURACY",
     ),
-    option("--num-moduli", int, "Number of moduli, instead of an accuracy."),
+    option(
+        "--num-moduli",
+        int,
+        "Number of moduli, instead of an accuracy: 16 are double precision.",
+        metavar="N",
+    ),
     option(
         "--method",
         str,
-        "2m (default), hybrid, blas (the native product), auto (the faster one of 2m "
-        "and blas); to compare: 3m, 4m, eisenstein.",
+        "2m (default), blas (the native product), auto (the faster of both), hybrid "
+        "(more moduli); to compare: 3m, 4m, eisenstein.",
+        metavar="[2m|hybrid|blas|auto|...]",
     ),
     option(
         "--engine",
         str,
-        "auto (default: cuda if all workers have a GPU), cpu, cuda; to compare: "
-        "reference.",
+        "What multiplies [default: auto, which is cuda if all workers have a GPU].",
+        metavar="[auto|cpu|cuda|reference]",
     ),
     flag(
         "--equilibrate/--no-equilibrate",

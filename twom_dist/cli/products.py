@@ -18,6 +18,9 @@ Matrices are .zarr, .npy, .npz or HDF5 files, or members (data.h5::A).{triangle}
 The result is written to a temporary file and renamed when complete; on failure an
 existing file is left unchanged. Inputs, output, workers and disk space are checked
 before any work. The same command, without --overwrite, continues a stopped job.
+
+\b
+    twom-dist {name} {files} -o C.zarr
 """
 _TRIANGLE = """
 Only one triangle of C is computed, and only that triangle of C0 is read."""
@@ -62,7 +65,6 @@ _WORKER_OPTIONS = [
     opt.CHUNKS_OPTION,
 ]
 _RUN_OPTIONS = [
-    *opt.SCHEDULER_OPTIONS,
     flag("--dashboard", "Serve dask's dashboard on port 8787."),
     flag("--verbose", "Say how accurate the result is, and why."),
     flag("--quiet", "Print nothing but errors and what --json prints."),
@@ -72,7 +74,9 @@ _RUN_OPTIONS = [
 
 def _make_command(routine: Routine) -> click.Command:
     letters = ["a", "b"][: routine.matrices]
-    ops = opt.UPDATE_OPTIONS if routine.triangle else opt.OP_OPTIONS
+    ops = opt.OP_OPTIONS
+    if routine.triangle:
+        ops = opt.update_options(routine.transposed)
     more = [] if routine.sums else [opt.SCALING_OPTION]
     of_call = [*_SUM_OPTIONS, *ops, *opt.SHARED_OPTIONS, *more, opt.PAIRS_OPTION]
     of_call_names, of_job_names = (
@@ -95,21 +99,24 @@ def _make_command(routine: Routine) -> click.Command:
         _run_job(open_job(call, output, command=_retype(), **of_job), **options)
 
     formula = f"{routine.formula}0"
-    return click.Command(
+    groups = {
+        "Output": [_OUTPUT, *_FILE_OPTIONS],
+        "Product": [*_SUM_OPTIONS, *ops, *more],
+        "Accuracy": [*opt.SHARED_OPTIONS, opt.EXACT_OPTION, opt.PAIRS_OPTION],
+        "Workers": [*_WORKER_OPTIONS, *opt.SCHEDULER_OPTIONS],
+    }
+    options = [x for own in groups.values() for x in own]
+    return opt.GroupedCommand(
         routine.name,
-        params=[
-            *(click.Argument([x]) for x in letters),
-            _OUTPUT,
-            *of_call,
-            opt.EXACT_OPTION,
-            *_FILE_OPTIONS,
-            *_WORKER_OPTIONS,
-            *_RUN_OPTIONS,
-        ],
+        groups=groups,
+        params=[*(click.Argument([x]) for x in letters), *options, *_RUN_OPTIONS],
         callback=run,
         short_help=f"Compute {formula}.",
         help=_HELP.format(
-            formula=formula, triangle=_TRIANGLE if routine.triangle else ""
+            formula=formula,
+            triangle=_TRIANGLE if routine.triangle else "",
+            name=routine.name,
+            files=" ".join(f"{x.upper()}.zarr" for x in letters),
         ),
         epilog=EPILOG,
     )

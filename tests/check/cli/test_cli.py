@@ -248,6 +248,7 @@ OTHER_REFUSALS = [
     (("plan", "gemm", "A.npy", "B.npy", "--dtype", "1+2j"), "dtype"),
     (("plan", "gemm", "--shape-a", "2,2", "--shape-b", "2,100000000000"), "many-tiles"),
     (("plan", "gemm", "A.npy", "B.npy", "--n-workers", "0"), UsageError),
+    (("syrk", "A.npy", "-oC.npy", "--exact", "--num-moduli", "9"), "unknown-option"),
     # Not reported: the mistake is in the command, and nothing was examined.
     (("doctor", *TWO), "workers-of-scheduler"),
 ]
