@@ -100,7 +100,9 @@ def test_tiles_enter_a_host_as_in_a_grid_of_hosts(routine, hosts, anywhere):
     tiles = rows_of_a_grid(routine, count, nodes) * steps
     own = count * count * len(names)
     there = tiles / hosts if anywhere else own / hosts
-    assert max(entering.values()) <= 1.2 * (tiles - there)
+    # The workers of several nodes that have rows of a triangle in common need less.
+    most = 0.9 if routine is td.herk and nodes > 2 else 1.2
+    assert max(entering.values()) <= most * (tiles - there)
     # Plans count it, and the residues of other layers.
     apart = min(hosts, layers) - 1
     residues = apart * count**2 * plan.spec.system.num_products
