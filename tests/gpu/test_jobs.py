@@ -8,6 +8,7 @@ import pytest
 import twom_dist as td
 from tests.gpu.ways import engine_or_skip
 from tests.support.expect import same_bits
+from tests.support.integers import random_integers
 from twom_dist.store import open_matrix
 from twom_dist.testing import random_matrix
 
@@ -88,6 +89,13 @@ def test_this_process_uses_its_device_unasked(files):
     assert summary.engine == "cuda"
     given = td.herk, "A.zarr"
     assert compare(td.update_files, *given, overwrite=True).engine == "cuda"
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+def test_pairs_of_integers_go_to_the_device(here, dtype):
+    np.save("V.npy", random_integers((M, K), dtype, pairs=True))
+    given = td.integers.herk, "V.npy"
+    assert compare(td.update_files, *given, pairs=True).engine == "cuda"
 
 
 def test_waves_stay_within_the_limit_of_the_pool(files):

@@ -109,17 +109,13 @@ def _read_pairs(
 ) -> NDArray[Any]:
     """Read pairs: in Fortran order all real parts come first."""
     (rows, columns, _), (m, n, _) = region, header.shape
-    if header.fortran_order:
-        size = m * n * header.dtype.itemsize
-        parts = (
-            header._replace(shape=(m, n), offset=header.offset + i * size)
-            for i in range(2)
-        )
-        read = (read_region(stream, path, x, (rows, columns)) for x in parts)
-        return np.ascontiguousarray(np.stack([*read], axis=-1))
-    wide = slice(2 * columns.start, 2 * columns.stop)
-    flat = read_region(stream, path, header._replace(shape=(m, 2 * n)), (rows, wide))
-    return flat.reshape(len(flat), columns.stop - columns.start, 2)
+    start, stop, flat = columns.start, columns.stop, header._replace(shape=(m, 2 * n))
+    if not header.fortran_order:
+        found = read_region(stream, path, flat, (rows, slice(2 * start, 2 * stop)))
+        return found.reshape(len(found), stop - start, 2)
+    places = (slice(start + x, stop + x) for x in (0, n))
+    parts = [read_region(stream, path, flat, (rows, x)) for x in places]
+    return np.ascontiguousarray(np.stack(parts, axis=-1))
 
 
 # Largest compressed member, in bytes, that is read: 2048 x 2048 complex numbers,
