@@ -17,6 +17,7 @@ import twom_dist as td
 from tests.support import jobs
 from tests.support.command import CommandLine, contents, make, read, save
 from tests.support.expect import raises, same_bits
+from tests.support.integers import random_integers
 from tests.support.stored import left_behind
 from tests.support.workers import start_workers
 from twom_dist.errors import StoreError
@@ -49,6 +50,14 @@ def test_a_job_on_workers_has_the_bits_of_its_routine(
     if routine is td.gemm:
         assert summary.operations == seen[-1].operations == 8 * jobs.M * jobs.N * jobs.K
     assert left_behind() == []
+
+
+def test_workers_find_pairs_and_send_them(client, here):
+    v = random_integers((50, 60), "int8", pairs=True)
+    save("V.h5", v)
+    job = partial(td.update_files, td.integers.herk, "V.h5", "C.npy", pairs=True)
+    assert job(chunks=16, client=client).tiles == (4, 4, 4)
+    assert same_bits(np.load("C.npy"), td.integers.herk(v, pairs=True))
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
