@@ -22,7 +22,6 @@ from itertools import product
 from statistics import mean
 from typing import Any
 
-import dask
 from distributed import Client, Scheduler, SpecCluster, Worker, wait
 
 import twom_dist as td
@@ -33,8 +32,6 @@ from benchmarks.model import MACHINES, make_plan, predict
 
 # A side for each number of workers: what fits on so many H100s.
 SIDES = {1: 24_576, 2: 32_768, 4: 49_152, 8: 65_536, 16: 65_536, 32: 65_536}
-# How often dask's memory manager looks, which is slowed as well.
-INTERVAL = "distributed.scheduler.active-memory-manager.interval"
 
 
 @contextmanager
@@ -46,7 +43,6 @@ def start(args: Namespace, workers: int, network: float) -> Iterator[Client]:
     options = {"dashboard_address": f"{host}1:0", "host": f"{host}1"}
     scheduler = {"cls": Scheduler, "options": options}
     with (
-        dask.config.set({INTERVAL: f"{2 * args.dilation}s"}),
         clocked.clocked_devices(args.dilation, args.link, network),
         SpecCluster(given, scheduler, silence_logs=50) as cluster,
         Client(cluster) as client,

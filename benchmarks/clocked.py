@@ -165,6 +165,7 @@ def clocked_devices(
         mock.patch.object(Worker, "retry_busy_worker_later", retry_slowly),
         # One block a message, as large ones travel.
         dask.config.set({"distributed.worker.transfer.message-bytes-limit": "1B"}),
+        # dask's memory manager drops what came ahead: as often as devices have it.
         dask.config.set({f"{MEMORY_MANAGER}.interval": f"{2 * dilation} s"}),
     ):
         yield
