@@ -94,9 +94,9 @@ def header_of(x: Any, name: str) -> Any:
 
 
 def as_pairs(x: Any, name: str) -> Any:
-    """View (..., rows, columns, 2) integers as (..., rows, columns) pairs."""
+    """View what `header_of` describes as (..., rows, columns) pairs."""
     x = as_matrix(x, name)
-    dtype = header_of(x, name).dtype
+    dtype = x.dtype
     if not is_dask(x):
         return pack(x, dtype.str)
     from dask.array import blockwise

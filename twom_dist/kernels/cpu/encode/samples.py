@@ -32,6 +32,28 @@ def _load(bits, builder, address):
 
 _load_word = instructions(partial(_load, 32), result=types.uint32)
 _load_long = instructions(partial(_load, 64), result=types.uint64)
+_LINES_BYTES = 1 << 18
+_TOGETHER = 8  # words of each part that one vector of 64 bytes holds
+
+
+@instructions(given=(types.intp, types.intp, types.intp, types.uint32))
+def _split_pairs(builder, source, re, im, flips):
+    """Write 8 words of both parts of 32 pairs, each a line of 16 words further on."""
+    pair, word = ir.IntType(16), ir.IntType(32)
+    pairs, bytes_ = (ir.VectorType(x, 32) for x in (pair, ir.IntType(8)))
+    found = builder.load(builder.inttoptr(source, pairs.as_pointer()))
+    found.align = 1
+    odd = builder.lshr(found, ir.Constant(pairs, [8] * 32))
+    for part, target in ((found, re), (odd, im)):
+        words = builder.bitcast(
+            builder.trunc(part, bytes_), ir.VectorType(word, _TOGETHER)
+        )
+        for i in range(_TOGETHER):
+            own = builder.extract_element(words, ir.Constant(word, i))
+            place = builder.add(target, ir.Constant(target.type, 64 * i))
+            builder.store(
+                builder.xor(own, flips), builder.inttoptr(place, word.as_pointer())
+            )
 
 
 @inner
@@ -68,8 +90,17 @@ def _copy_rows(x, flip, out, lo, hi):
         for start in range(0, whole, _WORDS):
             for r in range(count):
                 row = x[matrix, first + r].ctypes.data
+                first_word, end = start, min(whole, start + _WORDS)
                 if parts == 2:
-                    for w in range(start, min(whole, start + _WORDS)):
+                    while first_word + _TOGETHER <= end:
+                        _split_pairs(
+                            row + 8 * first_word,
+                            out[0, group, first_word, r:].ctypes.data,
+                            out[1, group, first_word, r:].ctypes.data,
+                            flips,
+                        )
+                        first_word += _TOGETHER
+                    for w in range(first_word, end):
                         pairs = _load_long(row + 8 * w)
                         out[0, group, w, r] = _take_even(pairs) ^ flips
                         out[1, group, w, r] = _take_even(pairs >> np.uint64(8)) ^ flips
@@ -83,36 +114,61 @@ def _copy_rows(x, flip, out, lo, hi):
                     out[part, group, w, r] = _join(rest, part, flip)
 
 
+@instructions(given=(types.intp, types.intp, types.intp, types.intp, types.uint32))
+def _join_lines(builder, source, distance, re, im, flips):
+    """Write a line of 16 words of both parts, of 16 pairs in each of four lines."""
+    pair, word = ir.IntType(16), ir.IntType(32)
+    pairs, words = (ir.VectorType(x, GROUP) for x in (pair, word))
+
+    def splat(number):
+        return ir.Constant(words, [number] * GROUP)
+
+    lines = []
+    for t in range(DEPTH):
+        offset = builder.mul(distance, ir.Constant(distance.type, t))
+        place = builder.inttoptr(builder.add(source, offset), pairs.as_pointer())
+        found = builder.load(place)
+        found.align = 1
+        lines.append(builder.zext(found, words))
+    none = ir.Constant(words, ir.Undefined)
+    first = builder.insert_element(none, flips, ir.Constant(word, 0))
+    flip = builder.shuffle_vector(first, none, splat(0))
+    for part, target in ((0, re), (8, im)):
+        total = flip
+        for t, line in enumerate(lines):
+            byte = builder.and_(builder.lshr(line, splat(part)), splat(255))
+            total = builder.xor(total, builder.shl(byte, splat(8 * t)))
+        out = builder.store(total, builder.inttoptr(target, words.as_pointer()))
+        out.align = 4
+
+
 @kernel
 def _turn_columns(x, flip, out, lo, hi):
     """Write groups lo..hi of rows that lie side by side: x (matrices, k, rows)."""
     matrices, k, rows = x.shape
     parts, groups, words = len(out), out.shape[1] // matrices, out.shape[2]
     flips, whole = np.uint32(flip * 0x01010101), k // DEPTH
-    byte = np.uint32(255)
-    for group in range(lo, hi):
-        matrix, first = group // groups, group % groups * GROUP
-        count = min(GROUP, rows - first)
-        out[:, group, :, count:] = 0
-        for w in range(whole):
-            lines = x[matrix, DEPTH * w : DEPTH * (w + 1), first : first + count]
-            a, b, c, d = lines[0], lines[1], lines[2], lines[3]
-            own = out[0, group, w]
-            for r in range(count):
-                low = (np.uint32(a[r]) & byte) | (np.uint32(b[r]) & byte) << 8
-                high = (np.uint32(c[r]) & byte) | (np.uint32(d[r]) & byte) << 8
-                own[r] = (low | high << 16) ^ flips
-            if parts == 2:
-                own = out[1, group, w]
+    # Lines of all rows that stay in L2 while groups take their part of each.
+    step = max(1, _LINES_BYTES // (DEPTH * max(1, rows) * parts))
+    for start in range(0, words, step):
+        for group in range(lo, hi):
+            matrix, first = group // groups, group % groups * GROUP
+            count = min(GROUP, rows - first)
+            for w in range(start, min(words, start + step)):
+                if parts == 2 and count == GROUP and w < whole:
+                    _join_lines(
+                        x[matrix, DEPTH * w, first:].ctypes.data,
+                        x.strides[1],
+                        out[0, group, w].ctypes.data,
+                        out[1, group, w].ctypes.data,
+                        flips,
+                    )
+                    continue
+                out[:, group, w, count:] = 0
                 for r in range(count):
-                    low = np.uint32(a[r] >> 8) | np.uint32(b[r] >> 8) << 8
-                    high = np.uint32(c[r] >> 8) | np.uint32(d[r] >> 8) << 8
-                    own[r] = (low | high << 16) ^ flips
-        for w in range(whole, words):
-            for r in range(count):
-                rest = x[matrix, DEPTH * w :, first + r]
-                for part in range(parts):
-                    out[part, group, w, r] = _join(rest, part, flip)
+                    rest = x[matrix, DEPTH * w : DEPTH * (w + 1), first + r]
+                    for part in range(parts):
+                        out[part, group, w, r] = _join(rest, part, flip)
 
 
 def encode_samples(x: Array, system: ResidueSystem, conjugate: bool) -> CpuEncoded:
