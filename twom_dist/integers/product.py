@@ -12,14 +12,13 @@ import numpy as np
 from ..errors import ArgumentError, PlanError, portable_errors
 from ..interop.dlpack import adopt
 from ..kernels.family import Family, empty_block, family_of
-from ..moduli import samples_system
 from ..problem.arguments import checked
 from ..problem.call import Call, Terms
 from ..problem.choice import Choice
 from ..problem.exact import (
     LARGEST_RESULT,
-    are_samples,
     describe_tiles,
+    find_samples,
     shortest_exact,
 )
 from ..problem.integer_valued import is_floating
@@ -242,8 +241,9 @@ def _multiply(x: _Integers, y: _Integers, posed: Problem, pairs: bool) -> list[A
         )
     system = shortest_exact("2m", pairs, bound, x.largest, y.largest)
     assert system is not None  # of 95 bits
-    if are_samples(bound, posed.spec.engine, x.x.dtype, y.x.dtype):
-        system = samples_system(pairs)
+    engine = posed.spec.engine
+    samples = find_samples(pairs, bound, engine, x.x.dtype, y.x.dtype)
+    system = samples or system
     a, b = (
         as_pairs(limb.x, name) if pairs else as_matrix(limb.x, name)
         for limb, name in ((x, "A"), (y, "B"))

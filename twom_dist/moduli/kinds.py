@@ -109,12 +109,12 @@ def _four_m(p: int) -> Kind:
     return Kind(planes, pairs, post, {3: Mirror(2, 0, -1)})
 
 
-def _int32(p: int) -> Kind:
+def _words(p: int) -> Kind:
     """T1 = Ar Br, T2 = Ai (-Bi), T3 = Ar Bi, T4 = Ai Br; Re = T1+T2, Im = T3+T4.
 
-    For p = 2^32: the planes are bytes as they are stored, the third one read with the
-    other sign, and sums of int32 are residues as they wrap. In X X^H nothing follows
-    from other products, but a triangle of each is all that is needed.
+    For p = 2^32 or 2^64: the planes are bytes as they are stored, the third one read
+    with the other sign, and sums of words are residues as they wrap. In X X^H nothing
+    follows from other products, but a triangle of each is all that is needed.
     """
     planes = [Plane(p, 1, 0), Plane(p, 0, 1), Plane(p, 0, -1)]
     pairs = [(0, 0), (1, 2), (0, 1), (1, 0)]
@@ -123,7 +123,7 @@ def _int32(p: int) -> Kind:
 
 KINDS = {
     "real": _real,
-    "int32": _int32,
+    "words": _words,
     "2m": _two_m,
     "3m": _three_m,
     "4m": _four_m,

@@ -27,9 +27,9 @@ from .selection import eisenstein_moduli, hybrid_moduli, real_moduli, two_m_modu
 
 METHODS = ("2m", "3m", "4m", "hybrid", "eisenstein")
 
-# The modulus of samples of 8 bits: sums of their products are residues as int32 has
-# them, with nothing to encode, to reduce or to reconstruct.
-WORD = 1 << 32
+# Moduli of samples of 8 bits: sums of their products are residues as int32 has them, or
+# int64 where they are long, with nothing to encode, to reduce or to reconstruct.
+_WORDS = 1 << 32, 1 << 64
 
 # With b digit bits and Q <= 2^c products: |sum_q digit residue| <= 2^(c + 7 + b - 1),
 # the quotient times a digit of M at most half as much. For b + c = 45 that leaves room
@@ -59,7 +59,8 @@ class PlaneProduct:
 class ResidueSystem:
     """The linear maps of one method with one set of moduli, in exact integers."""
 
-    method: str  # "2m", "3m", "4m", "hybrid", "eisenstein", "int32" or "real"
+    # "2m", "3m", "4m", "hybrid", "eisenstein", "real"; of samples "int32" or "int64"
+    method: str
     moduli: tuple[int, ...]  # pairwise coprime, each with one or more planes
     kinds: tuple[str, ...]  # of each modulus: a method, but "hybrid"
     planes: tuple[Plane, ...]  # encoded matrices of either operand, by moduli
@@ -85,11 +86,16 @@ class ResidueSystem:
 
     @cached_property
     def wraps(self) -> bool:
-        """True if the modulus is that of int32, and the planes are samples of 8 bits.
+        """True if the modulus is that of a word, and the planes are samples of 8 bits.
 
         These are of int8, uint8 or booleans, or pairs of them.
         """
-        return self.moduli[0] == WORD
+        return self.moduli[0] in _WORDS
+
+    @cached_property
+    def residue_dtype(self) -> str:
+        """The dtype of residues of products."""
+        return f"i{self.moduli[0].bit_length() // 8}" if self.wraps else "i1"
 
     @cached_property
     def plane_bytes(self) -> int:
@@ -99,7 +105,7 @@ class ResidueSystem:
     @cached_property
     def entry_bytes(self) -> int:
         """Bytes of the residues of an entry of C."""
-        return self.num_products * (4 if self.wraps else 1)
+        return self.num_products * int(self.residue_dtype[1])
 
     @cached_property
     def num_hermitian_products(self) -> int:
@@ -154,11 +160,11 @@ class ResidueSystem:
         rounded from its two leading digits (error below 2^-20), on the right side.
 
         Hexagonal: the largest |c|. M/2 is the inradius of the cell of multiples of M,
-        and errors below 2^-20 M of g and h move c by less than that. What wraps is not
+        and errors below 2^-20 M of g and h move c by less than that. Words are not
         rounded: there it is M/2 - 1.
         """
         if self.wraps:
-            return WORD // 2 - 1
+            return self.modulus_product // 2 - 1
         return self.modulus_product * ((1 << 19) - 1) >> 20
 
     @cached_property
@@ -246,9 +252,11 @@ def residue_system(method: str, num_moduli: int) -> ResidueSystem:
     return make_system(method, choice[:num_moduli])
 
 
-def samples_system(is_complex: bool) -> ResidueSystem:
-    """Return the system of the modulus 2^32."""
-    return make_system("int32", ((WORD, "int32" if is_complex else "real"),))
+def samples_system(is_complex: bool, bound: int) -> ResidueSystem:
+    """Return the system of words that hold results up to a bound."""
+    word = _WORDS[bound >= _WORDS[0] // 2]
+    kind = "words" if is_complex else "real"
+    return make_system(f"int{word.bit_length() - 1}", ((word, kind),))
 
 
 def first_system(method: str, bits: float) -> ResidueSystem | None:

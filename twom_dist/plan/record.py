@@ -125,7 +125,7 @@ class Plan:
 
     @property
     def method(self) -> str:
-        """Name of the method; "real" of real matrices, "int32" of samples of 8 bits."""
+        """Name of the method; "real" of real matrices, "int32" and "int64" of bytes."""
         return self.spec.method
 
     @property

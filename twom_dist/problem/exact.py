@@ -105,9 +105,10 @@ class Integers:
             raise AccuracyError(problem, remedy, "exact-range")
         # Both products of a sum are decoded by themselves.
         bound = results // 2 if routine.sums else results
-        by_bytes = are_samples(bound, engine, self.a.dtype, self.b.dtype)
-        if method == "2m" and by_bytes:
-            return samples_system(self.is_complex)
+        a, b = self.a.dtype, self.b.dtype
+        samples = find_samples(self.is_complex, bound, engine, a, b)
+        if method == "2m" and samples is not None:
+            return samples
         system = shortest_exact(method, self.is_complex, bound, *magnitudes)
         assert system is not None  # 2^54 is far below the capacity of all moduli
         return system
@@ -154,20 +155,26 @@ def _name_dtype(dtype: np.dtype[Any]) -> str:
     return ",".join([dtype[0].str] * 2)
 
 
-def are_samples(bound: int, engine: str, *dtypes: Any) -> bool:
-    """Tell whether int32 holds all sums of products of integers of 8 bits.
+def find_samples(
+    is_complex: bool, bound: int, engine: str, *dtypes: Any
+) -> ResidueSystem | None:
+    """Return the system of words for integers of 8 bits, whose results have a bound.
 
-    `bound`: of the result.
+    None for others. CUDA's planes are signed, and its sums int32.
     """
-    # CUDA's planes are signed, and nobody shifts those of uint8 there.
-    kinds = "bi" if engine == "cuda" else "biu"
-    bytes_alone = all(x.kind in kinds and x.itemsize == 1 for x in dtypes)
-    return bytes_alone and bound <= samples_system(True).capacity
+    on_device = engine == "cuda"
+    if not all(x.kind in "biu" and x.itemsize == 1 for x in dtypes):
+        return None
+    system = samples_system(is_complex, bound)
+    if on_device and ("u" in [x.kind for x in dtypes] or system.residue_dtype != "i4"):
+        return None
+    return system
 
 
 def without_samples(system: ResidueSystem) -> ResidueSystem:
-    """Return moduli that hold whatever the modulus 2^32 does."""
-    found = shortest_exact("2m", system.parts == 2, system.capacity, 255)
+    """Return moduli that hold the results which words hold, up to 53 bits."""
+    bound = min(system.capacity, LARGEST_RESULT)
+    found = shortest_exact("2m", system.parts == 2, bound, 255)
     assert found is not None
     return found
 

@@ -17,9 +17,6 @@ from .matrices import Header, is_dask
 # Entries whose copies stay in a cache, and those that keep a GPU busy.
 _AT_ONCE = {"numpy": 1 << 15, "cupy": 1 << 24}
 
-# Products of two parts of int8 whose sum may exceed int32.
-_MANY_SAMPLES = 1 << 16
-
 
 def is_floating(dtype: Any) -> bool:
     """Tell a dtype of real or complex numbers up to double precision."""
@@ -45,14 +42,12 @@ def outline_integers(x: Any, name: str) -> Any:
 
 
 def find_magnitude(x: Any) -> int | None:
-    """Return the largest magnitude of integers in memory, where it decides; else None.
+    """Return the largest magnitude of integers of 32 or 64 bits in memory, else None.
 
-    Those of 16 bits go by their dtype: their products fit, and take few moduli. So do
-    those of 8 bits, unless they are so many that it alone may let int32 hold sums.
+    Narrower ones go by their dtypes: their products fit, and take few moduli.
     """
     ours = isinstance(x, np.ndarray) or (not is_dask(x) and family_of(x) == "cupy")
-    few = x.dtype.itemsize == 2 or max(x.shape, default=0) < _MANY_SAMPLES
-    if not ours or x.dtype.kind not in "iu" or (x.dtype.itemsize < 4 and few):
+    if not ours or x.dtype.kind not in "iu" or x.dtype.itemsize < 4:
         return None
     return max(int(x.max()), -int(x.min())) if x.size else 0
 

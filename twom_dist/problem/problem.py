@@ -110,9 +110,10 @@ class Problem:
         # CuPy blocks are converted as they are made.
         stored = () if engine == "cuda" else self.spec.stored
         spec = replace(self.spec, engine=engine, stored=stored)
-        unsigned = any("u1" in x for x in self.spec.stored)
-        if engine == "cuda" and unsigned and spec.system.wraps:
-            spec = spec.with_moduli(without_samples(spec.system))
+        if engine == "cuda" and spec.exact and spec.system.wraps:
+            unsigned = any("u1" in x for x in self.spec.stored)
+            if unsigned or spec.system.residue_dtype != "i4":
+                spec = spec.with_moduli(without_samples(spec.system))
         return replace(self, spec=spec)
 
 

@@ -99,21 +99,22 @@ def test_products_are_those_of_python_integers(data, m, n, k, pairs, lazily):
 def test_extremes_on_both_sides_of_a_modulus(dtype, pairs):
     """The longest k of a number of moduli, and one more, with the largest entries.
 
-    Of int8 the longest of the modulus 2^32, and then of five moduli.
+    Of int8 the longest whose sums int32 holds, and then int64.
     """
     largest = -int(np.iinfo(dtype).min)
     kind, parts = ("2m", 2) if pairs else ("real", 1)
-    count = 1 if dtype == "int8" else 5 if pairs else 4
-    after = 5 if dtype == "int8" else count + 1
-    system = residue_system(kind, count)
+    count = 5 if pairs else 4
+    system, names = residue_system(kind, count), (kind, kind)
+    moduli = count, count + 1
     if dtype == "int8":
-        system = samples_system(pairs)
+        system, names, moduli = samples_system(pairs, 1), ("int32", "int64"), (1, 1)
     k = system.capacity // (parts * largest**2)
-    for length, moduli in ((k, count), (k + 1, after)):
+    for length, number, name in zip((k, k + 1), moduli, names, strict=True):
         last = (2,) * pairs
         shapes = (1, length, *last), (length, 1, *last)
         plan = td.plan(td.integers.gemm, *shapes, dtype=dtype, pairs=pairs)
-        assert (plan.num_moduli, plan.error_bound) == (moduli, 0)
+        found = plan.num_moduli, plan.method, plan.error_bound
+        assert found == (number, name, 0)
         if length > 2**20:
             continue
         a = full((1, length), -largest, dtype, pairs)

@@ -3,6 +3,7 @@
 from contextlib import nullcontext
 
 import dask
+import dask.array as da
 import numpy as np
 import pytest
 
@@ -40,25 +41,26 @@ def test_triangles_and_samples_of_time_first(uplo, n):
 
 
 @cases("pairs", [False, True])
-def test_entries_decide_where_the_dtype_does_not(pairs):
-    """Of long sums int32 holds those of small samples; others take more moduli."""
-    k = 1 << 17
-    for largest, moduli in ((1, 1), (127, 1 if not pairs else 5), (-128, 5)):
-        x = np.full((2, k, 2) if pairs else (2, k), largest, np.int8)
-        product = td.integers.herk if pairs else td.integers.syrk
-        assert td.explain(product, x, pairs=pairs).num_moduli == moduli
+@cases("dtype", ["int8", "uint8"])
+def test_long_sums_of_the_largest_samples(pairs, dtype):
+    """Panels whose sums int32 holds are added as int64."""
+    k = (1 << 17) + 5
+    product = td.integers.herk if pairs else td.integers.syrk
+    for largest in (np.iinfo(dtype).min, np.iinfo(dtype).max):
+        x = np.full((2, k, 2) if pairs else (2, k), largest, dtype)
+        assert td.explain(product, x, pairs=pairs).method == "int64"
         found = as_parts(product(x, pairs=pairs))
-        assert found.flat[0] == (1 + pairs) * k * largest**2
+        assert found.flat[0] == (1 + pairs) * k * int(largest) ** 2
 
 
 def test_lazy_samples_go_by_their_dtype():
-    import dask.array as da
-
     x = random_integers((6, 300), "int8", True)
     expected = td.integers.herk(x, pairs=True)
     lazy = da.from_array(x, chunks=(2, 70, 2))
-    found = td.integers.herk(lazy, pairs=True)
-    assert same_bits(found.compute(), expected)
-    assert td.plan(td.integers.herk, lazy, pairs=True).num_moduli == 1
-    long = da.zeros((2, 1 << 16, 2), dtype=np.int8)
-    assert td.plan(td.integers.herk, long, pairs=True).num_moduli == 5
+    assert same_bits(td.integers.herk(lazy, pairs=True).compute(), expected)
+    # A stack is multiplied in pieces along k, which are added.
+    stack = da.stack([lazy, lazy])
+    assert same_bits(td.integers.herk(stack, pairs=True)[1].compute(), expected)
+    for k, method in ((300, "int32"), (1 << 16, "int64")):
+        long = da.zeros((2, k, 2), dtype=np.int8)
+        assert td.plan(td.integers.herk, long, pairs=True).method == method

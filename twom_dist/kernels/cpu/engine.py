@@ -158,7 +158,7 @@ class CpuEngine(Defaults):
         """Multiply and reduce; rows of residues are padded to whole groups."""
         m, n, k = left.rows, right.rows, left.k
         shape = system.num_products, *left.stack, m, -(-n // GROUP) * GROUP
-        dtype = np.int32 if system.wraps else np.int8
+        dtype = system.residue_dtype
         if 0 in (m, n, k) or 0 in left.stack:
             return np.zeros(shape, dtype) if before is None else before
         shape = shape if before is None else before.shape

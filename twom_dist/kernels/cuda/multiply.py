@@ -50,7 +50,7 @@ class CudaResidues:
         # Rows are padded to multiples of 16: no kernel meets a ragged one.
         shape = (system.num_products, *left.stack, m, align(n))
         shape = shape if before is None else before.shape
-        dtype = np.int32 if system.wraps else np.int8
+        dtype = system.residue_dtype
         if 0 in (m, n, k, *left.stack):
             return device.full(shape, dtype) if before is None else before
         residues: Array = before if overwrite else device.empty(shape, dtype)

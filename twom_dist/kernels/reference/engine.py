@@ -68,7 +68,9 @@ def _planes_of_samples(x: Array, system: ResidueSystem, conjugate: bool) -> Arra
 
 
 def _reduce(x: Array, p: int) -> Array:
-    """Return x modulo p, from -(p // 2) on."""
+    """Return x modulo p, from -(p // 2) on; int64 wraps by itself."""
+    if p == 1 << 64:
+        return x
     return (x + p // 2) % p - p // 2
 
 
@@ -134,8 +136,7 @@ class ReferenceEngine(Defaults):
         shape = system.num_products, *stack, m, n
         if before is not None and left.shape[-1] == 0:
             return before
-        dtype = np.int32 if system.wraps else np.int8
-        old = np.zeros(shape, dtype) if before is None else before
+        old = np.zeros(shape, system.residue_dtype) if before is None else before
         residues = old if overwrite else np.empty_like(old)
         for q, product in enumerate(system.products):
             if hermitian and product.mirror is not None:

@@ -1,4 +1,4 @@
-"""Products of samples of 8 bits: their sums modulo 2^32, which int32 has as they wrap.
+"""Products of samples of 8 bits: sums modulo 2^32, which int32 has as they wrap.
 
 With ``x = x' + a`` and ``y = y' + b``, of which planes hold x' and y' (a and b are 128
 for uint8, and 0), the microkernel takes ``y' + 128`` for y, and so
@@ -12,6 +12,7 @@ import numpy as np
 
 from ....moduli import ResidueSystem
 from ....typing import Array
+from ..buffers import empty
 from ..jit import kernel
 from ..planes import DEPTH, GROUP, CpuEncoded
 from ..threads import num_threads, ranges, run_each
@@ -20,6 +21,8 @@ from .microkernel import BIAS, ROWS, WIDEST, sum_one, sum_rows, sum_three, sum_t
 
 _BYTES = GROUP * DEPTH
 _NONE = np.uintp(0)
+# Words along k whose products of two uint8 int32 holds: 2^15 columns.
+_PANEL = (1 << 15) // DEPTH
 
 
 @kernel
@@ -48,17 +51,18 @@ def _multiply_rows(source, panel, stride, steps, out, old, where, starts, sign):
 
 @kernel
 def _multiply_items(
-    lo, hi, x, y, out, before, add, jobs, signs, offsets, k, block, longest, side
+    lo, hi, x, y, span, out, before, add, jobs, signs, offsets, k, block, longest, side
 ):
     """Multiply items lo..hi: blocks of rows of each job of each matrix, in this order.
 
-    x, y (planes, groups of all matrices, words, 16, 4); out (products, matrices, m, n
-    or more) int32, and before, which may be out itself.
+    x, y (planes, groups of all matrices, words, 16, 4), of which the words of a `span`,
+    k columns, are multiplied; out (products, matrices, m, n or more) int32, and before,
+    which may be out itself.
     """
     matrices, m, width = out.shape[1:]
     blocks, (a, b) = -(-m // block), offsets
-    groups, words = y.shape[1] // matrices, y.shape[2]
-    stride, of_x = words * _BYTES, x.shape[1] // matrices
+    groups, (begin, end) = y.shape[1] // matrices, span
+    stride, of_x = y.shape[2] * _BYTES, x.shape[1] // matrices
     starts, sums = np.empty(block + GROUP, np.uint32), np.empty(GROUP, np.uint32)
     for item in range(lo, hi):
         matrix, item = divmod(item, len(jobs) * blocks)
@@ -74,17 +78,17 @@ def _multiply_items(
         where, result = (row, rows, first, last, 4 * width), out[q, matrix]
         base = y[right, matrix * groups].ctypes.data
         sign = signs[job : job + 1].ctypes.data
-        for k_lo in range(0, words, longest):
-            steps = min(words - k_lo, longest)
-            old = result.ctypes.data if k_lo > 0 else _NONE
-            if add and k_lo == 0:
+        for k_lo in range(begin, end, longest):
+            steps = min(end - k_lo, longest)
+            old = result.ctypes.data if k_lo > begin else _NONE
+            if add and k_lo == begin:
                 old = before[q, matrix].ctypes.data
             source = x[left, matrix * of_x].ctypes.data + _BYTES * k_lo
             for i in range(0, rows, GROUP):
                 group = source + (row + i) // GROUP * stride
                 own = starts[i : i + GROUP]
                 sum_rows(group, steps, np.int32(b - 128), own.ctypes.data)
-            if a != 0 and k_lo == 0:
+            if a != 0 and k_lo == begin:
                 starts += np.uint32(k * a * b)
             panel, room = base + _BYTES * k_lo, starts.ctypes.data
             _multiply_rows(
@@ -93,7 +97,8 @@ def _multiply_items(
         if a == 0:
             continue
         for j in range(first, last):
-            sum_rows(base + j * stride, words, np.int32(a), sums.ctypes.data)
+            first_word = base + j * stride + _BYTES * begin
+            sum_rows(first_word, end - begin, np.int32(a), sums.ctypes.data)
             for i in range(row, row + rows):
                 for c in range(GROUP):
                     own = np.int32(sums[c] ^ np.uint32(BIAS)) * signs[job]
@@ -110,18 +115,43 @@ def multiply_samples(
 ) -> None:
     """Multiply a triangle of all products, and add sums of their shape.
 
-    `sums`: (products, matrices, m, n padded to whole groups) int32; `side`: -1 for the
-    lower triangle, 1 for the upper, 0 for both.
+    `sums`: (products, matrices, m, n padded to whole groups) int32, or int64, to which
+    panels along k are added; `side`: -1 for the lower triangle, 1 for the upper, 0 for
+    both.
     """
+    words = left.planes.shape[2]
+    if sums.itemsize == 4:
+        _multiply_span(left, right, system, (0, words), sums, before, side)
+        return
+    if before is None:
+        sums[...] = 0
+    elif before is not sums:
+        sums[...] = before
+    panel = empty(sums.shape, np.int32)
+    for start in range(0, words, _PANEL):
+        span = start, min(words, start + _PANEL)
+        _multiply_span(left, right, system, span, panel, None, side)
+        sums += panel
+
+
+def _multiply_span(
+    left: CpuEncoded,
+    right: CpuEncoded,
+    system: ResidueSystem,
+    span: tuple[int, int],
+    sums: Array,
+    before: Array | None,
+    side: int,
+) -> None:
     x, y, offsets = left.planes, right.planes, (left.offset, right.offset)
-    order = left.order, right.order
-    sizes = sums.shape[1:], x.shape[2], side != 0
-    plan = _plan(system, *order, *sizes, num_threads())
+    sizes = sums.shape[1:], span[1] - span[0], side != 0
+    plan = _plan(system, left.order, right.order, *sizes, num_threads())
     jobs, signs, block, longest, pieces = plan
     old, add = (sums[:0], False) if before is None else (before, True)
+    k = min(left.k, DEPTH * span[1]) - DEPTH * span[0]
 
     def multiply(piece: tuple[int, int]) -> None:
-        given = x, y, sums, old, add, jobs, signs, offsets, left.k
+        given = x, y, span, sums, old, add, jobs, signs, offsets, k
         _multiply_items(*piece, *given, block, longest, side)
 
     run_each(multiply, pieces)
