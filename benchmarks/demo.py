@@ -2,23 +2,23 @@
 
 import logging
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from time import thread_time
-from timeit import repeat
+from statistics import median
 
 import click
+import dask.array as da
 import numpy as np
 import zarr
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info
 
 import twom_dist as td
-from benchmarks.harness import interleave
+from benchmarks.harness import interleave, ratios
 from twom_dist.cli.failures import SentenceGroup, begin_work
 from twom_dist.cli.options import COUNT, DEBUG_OPTION, option
 from twom_dist.cli.progress import Bar
 from twom_dist.errors import PlanError
-from twom_dist.jobs.reports import count_operations
 from twom_dist.store import open_matrix
 from twom_dist.testing import random_matrix
 from twom_dist.workers.devices import count_gpus
@@ -28,11 +28,12 @@ FOLDER = Path("demo-output")
 DRIVER = Path("/proc/driver/nvidia/version")
 SEED = 2026
 SIZE = 2048
-# Rows and columns of the matrices that NumPy multiplies, too.
+# Rows and columns of the matrices that NumPy multiplies, too; four times on a GPU.
 IN_MEMORY = 1024
 # Rows of the random matrices that are drawn at once.
 ROWS = 256
 
+Call = Callable[[], object]
 _OPTIONS = [
     option("--a", str, "File of the left matrix [default: a random one]."),
     option("--b", str, "File of the right matrix [default: a random one]."),
@@ -83,10 +84,9 @@ def main(a: str | None, b: str | None, size: int | None, n_workers: int | None) 
             progress=bar.report,
         )
     click.echo(summary)
-    plan = td.plan(td.gemm, A.shape, B.shape, dtype=summary.dtype)
+    show_products(summary.engine == "cuda")
     if summary.engine == "cpu":
-        rate = measure_speedup(plan.dtype)
-        click.echo(compare(plan, rate, *time_in_memory(plan.dtype)))
+        click.echo(tell_of_cpu())
 
 
 def choose_workers(n_workers: int | None) -> int | None:
@@ -130,44 +130,61 @@ def write_random(folder: str, n: int) -> list[str]:
     return paths
 
 
-def measure_speedup(dtype: str) -> float:
-    """Divide the rate of int8 products on one core by that of NumPy's products."""
-    from twom_dist.kernels import get_engine
-    from twom_dist.kernels.cpu.threads import limit_threads
-    from twom_dist.moduli import residue_system
-
-    n, count, engine = 1024, 4, get_engine("cpu")
-    x = td.testing.random_matrix(n, n, dtype=dtype)
-    system = residue_system("real", count)
-    planes = engine.encode(x.real, np.zeros(n, np.int32), system)
-    calls = (lambda: x @ x, lambda: engine.multiply(planes, planes, system))
-    with threadpool_limits(1, "blas"), limit_threads(1):
-        native, int8 = (min(repeat(f, timer=thread_time, number=1)) for f in calls)
-    operations = 2 * n**3 * count
-    return native / int8 * (operations / count_operations(n, n, n, dtype))
+def show_products(on_device: bool) -> None:
+    """Time products beside those of the array library, in turns, and show both."""
+    click.echo(f"{'':32}twom_dist    {'CuPy' if on_device else 'NumPy'}")
+    for name, calls in list_products(on_device).items():
+        seconds = interleave(dict(zip(("ours", "native"), calls, strict=True)), 5)
+        ours, native = (median(seconds[x]) for x in ("ours", "native"))
+        ratio = ratios(seconds, "native")["ours"]
+        times = f"{ours:9.3f} s {native:8.3f} s"
+        click.echo(f"{name:32}{times}   {ratio:.2f} times as fast")
 
 
-def time_in_memory(dtype: str) -> tuple[float, float]:
-    """Time our product in memory and NumPy's in turns; return the best seconds."""
-    x = td.testing.random_matrix(IN_MEMORY, IN_MEMORY, dtype=dtype)
-    candidates = {"ours": lambda: td.gemm(x, x), "native": lambda: x @ x}
-    seconds = interleave(candidates, 5)
-    return min(seconds["ours"]), min(seconds["native"])
+def list_products(on_device: bool) -> dict[str, tuple[Call, Call]]:
+    """List products, ours and those of the array library, by what they compute."""
+    n, xp, wait = IN_MEMORY, np, lambda x: x
+    if on_device:
+        import cupy as xp
+
+        n, wait = 4 * n, lambda x: (x, xp.cuda.Device().synchronize())
+    x = xp.asarray(random_matrix(n, n))
+    # As many entries, in few long rows.
+    shape, rng = (n // 4, 4 * n, 2), np.random.default_rng(SEED)
+    samples = xp.asarray(rng.integers(-127, 128, shape, dtype=np.int8))
+    single = samples.astype("f4").view("c8")[..., 0]
+
+    def multiply() -> object:
+        return wait(x @ x)
+
+    return {
+        "A @ B, by default": (lambda: wait(td.gemm(x, x)), multiply),
+        "A @ B, 16 moduli": (lambda: wait(td.gemm(x, x, num_moduli=16)), multiply),
+        "A @ A.conj().T, 16 moduli": (
+            lambda: wait(td.herk(x, num_moduli=16)),
+            lambda: wait(x @ x.conj().T),
+        ),
+        "the same of 8-bit samples": (
+            lambda: wait(td.integers.herk(samples, pairs=True)),
+            lambda: wait(single @ single.conj().T),
+        ),
+    }
 
 
-def compare(plan: td.Plan, speedup: float, ours: float, native: float) -> str:
-    """Say whether int8 beats NumPy's product on this machine, and why."""
-    more = plan.int8_operations / count_operations(*plan.shape, plan.dtype)
-    vnni = "with" if "vnni" in Path("/proc/cpuinfo").read_text() else "without"
-    # Between these bounds the difference is noise.
-    verdict = "faster than" if ours < 0.9 * native else "as fast as"
-    if ours > 1.1 * native:
-        verdict = "slower than"
+def tell_of_cpu() -> str:
+    """Say what multiplies here, and whether chunks change a bit."""
+    from twom_dist.kernels.cpu.products.multiply import name_kernel
+
+    x = random_matrix(500, 500)
+    chunks = da.from_array(x, chunks=150)
+    same = bool((td.gemm(chunks, x).compute(scheduler="sync") == td.gemm(x, x)).all())
+    blas = {x.get("architecture") for x in threadpool_info()} - {None}
+    of_blas = ", ".join(map(str, blas)) or "this CPU"
     return (
-        f"On this machine it is {verdict} NumPy: the product of two {IN_MEMORY} x "
-        f"{IN_MEMORY} arrays takes {ours:.2g} s, and {native:.2g} s with NumPy. Here, "
-        f"{vnni} VNNI, int8 is {speedup:.1f} times as fast as {plan.dtype}, but there "
-        f"are {more:.1f} times as many multiplications to do."
+        f"int8 is multiplied by {name_kernel()}, and doubles by NumPy's BLAS for "
+        f"{of_blas}; without VNNI or AMX int8 is slower. Samples are added exactly, "
+        "and rounded by NumPy. In chunks of 150 x 150 a product has "
+        f"{'the same' if same else 'OTHER'} bits."
     )
 
 
