@@ -6,13 +6,14 @@ python docs/pictures/triangle.py > docs/pictures/triangle.svg
 from twom_dist.tiles.dask.placement.triangle import triangle_map
 
 TILES, WORKERS, SIDE = 8, 6, 44
-COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
+# White digits have a contrast of 4.5 and more to each.
+COLOURS = ("#33669a", "#c2334a", "#1f7a2e", "#7a6a00", "#00708f", "#8f2a63")
 
 
 def draw() -> str:
     """Return the picture as SVG text."""
     triangle = triangle_map(TILES, WORKERS)
-    size, legend = TILES * SIDE + 2, 60
+    size, legend = TILES * SIDE + 2, 76
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{size}" '
         f'height="{size + legend}" font-family="sans-serif" font-size="15" '
@@ -34,7 +35,8 @@ def draw() -> str:
                 where = f'x="{x + SIDE / 2}" y="{y + SIDE / 2 + 5}"'
                 parts.append(f'<text {where} fill="#fff">{1 if i == j else 2}</text>')
     caption = (
-        "colour: worker; number: int8 products for each modulus;",
+        "colour: the worker that computes the tile",
+        "number: int8 products for each modulus",
         "dashed: mirrored, not computed",
     )
     for line, text in enumerate(caption):
