@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from platform import python_version
+from platform import machine, python_version
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -29,6 +29,7 @@ from .client import check_client, current_client
 # If releases of these differ, processes cannot read each other's messages or tasks.
 _MUST_AGREE = ("python", "dask", "distributed", "twom_dist")
 _PACKAGES = ("twom_dist", "numpy", "dask", "zarr", "numba")
+_X86 = ("x86_64", "AMD64")
 _SHAPE = (24, 40, 257)  # m, n, k: where int8 products saturate, many such sums do
 
 Status = Literal["ok", "warning", "failure"]
@@ -144,7 +145,9 @@ def name_versions() -> Iterator[Finding]:
     python = f"Python {python_version()}"
     kernel, cores = name_kernel(), name_count(CPU_COUNT, "core")
     if not has_vnni():
-        kernel += " (no VNNI: products of doubles are slower than NumPy's)"
+        slower = "no VNNI: products of doubles are slower than NumPy's"
+        other = f"plain code, whose speed on {machine()} nobody has measured"
+        kernel += f" ({slower if machine() in _X86 else other})"
     int8 = f"int8 products by {kernel} on {cores}"
     yield Finding("installation", "ok", ", ".join([*releases, python, int8]))
 

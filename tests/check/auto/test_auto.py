@@ -67,6 +67,51 @@ def test_gpus_without_a_measurement_go_by_their_capability(capability, dtype, le
     assert given.choice == "int8, since num_moduli=9 was given"
 
 
+# As Linux describes machines that say neither "model name" nor "flags".
+ON_ARM = """\
+processor\t: 0
+BogoMIPS\t: {mips}
+Features\t: fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp {more}
+CPU implementer\t: {implementer}
+CPU architecture: 8
+CPU variant\t: {variant}
+CPU part\t: {part}
+CPU revision\t: {revision}
+
+processor\t: 1
+CPU part\t: 0xfff
+"""
+MACHINES = {  # mips, implementer, variant, part, revision, more
+    "Grace": ("2000.00", "0x41", "0x0", "0xd4f", 0, "cpuid asimddp sve sve2 i8mm bf16"),
+    "Graviton 3": ("2100.00", "0x41", "0x1", "0xd40", 1, "cpuid asimddp sve i8mm bf16"),
+    "Graviton 2": ("243.75", "0x41", "0x3", "0xd0c", 1, "cpuid asimdrdm lrcpc asimddp"),
+    "Orin": ("62.50", "0x41", "0x0", "0xd42", 1, "cpuid asimdrdm lrcpc dcpop asimddp"),
+    "AmpereOne": ("2000.00", "0xc0", "0x0", "0xac3", 0, "cpuid asimddp i8mm bf16"),
+    "M1": ("48.00", "0x61", "0x1", "0x022", 1, "cpuid asimdrdm jscvt asimddp sb paca"),
+    "Thunder": ("200.00", "0x43", "0x1", "0x0af", 1, "cpuid asimdrdm"),
+}
+
+
+def test_machines_with_arm_are_told_by_numbers():
+    """Homes that they share keep what was measured on each."""
+    names = {}
+    for machine, told in MACHINES.items():
+        keys = "mips", "implementer", "variant", "part", "revision", "more"
+        chip = chips.describe_cpu(ON_ARM.format(**dict(zip(keys, told, strict=True))))
+        assert not chip.vnni
+        assert is_native(chip, "herk", 9000, 9000, 9000)
+        names[machine] = chip.name.partition(",")[0]
+    assert len({chip_files.path_of(chips.Chip(x)) for x in names.values()}) == 7
+    known = "Arm Neoverse V2 (implementer 0x41 part 0xd4f variant 0x0)"
+    assert names["Grace"] == known
+    assert names["M1"].startswith("Apple (implementer 0x61 part 0x022")
+    assert names["Thunder"].endswith("(implementer 0x43 part 0x0af variant 0x1)")
+    # As a 32-bit program is told.
+    text = "model name\t: ARMv8 Processor rev 0 (v8l)\n"
+    text += ON_ARM.format(**dict(zip(keys, MACHINES["Grace"], strict=True)))
+    assert chips.describe_cpu(text).name.startswith(known)
+
+
 def test_what_the_native_product_does_not_give_is_int8():
     assert method_of(10) == "blas"
     assert method_of(10, engine="reference") != "blas"

@@ -11,7 +11,8 @@ import twom_dist as td
 from tests.support.cases import cases
 from tests.support.expect import raises
 from twom_dist.errors import ArgumentError, KernelError
-from twom_dist.kernels.cpu import fused_gemm
+from twom_dist.kernels.cpu import fused_gemm, units
+from twom_dist.kernels.cpu.products import multiply
 from twom_dist.workers import diagnosis
 from twom_dist.workers.diagnosis import Finding, Report
 
@@ -62,6 +63,23 @@ def test_an_engine_that_is_off_by_one_residue_fails(monkeypatch):
 def test_releases_of_cublas_that_may_be_wrong_are_told(version, capability, status):
     cuda = Mock(**{"cublas.getVersion.return_value": version})
     assert statuses(diagnosis.check_cublas(cuda, capability)) == {"cuBLAS": status}
+
+
+@cases(
+    ("machine", "told"),
+    [
+        ("x86_64", "vectors (no VNNI:"),
+        ("aarch64", "vectors (plain code, whose speed on"),
+    ],
+)
+def test_of_vnni_owners_of_x86_alone_are_told(machine, told, monkeypatch):
+    monkeypatch.setattr(diagnosis, "machine", lambda: machine)
+    monkeypatch.setattr(units, "count_lanes", lambda: 0)
+    monkeypatch.setattr(multiply, "count_lanes", lambda: 0)
+    monkeypatch.setattr(multiply, "select_tiles", lambda: None)
+    (found,) = diagnosis.name_versions()
+    assert told in found.found
+    assert ("VNNI" in found.found) == (machine == "x86_64")
 
 
 def test_the_command_tells_whether_all_is_in_order(call):
