@@ -118,7 +118,7 @@ def multiply(
         made_bytes=max(x["peak_bytes"] for x in found),
         received_bytes=max(x["counts"].get("received", 0) for x in found),
         entered_bytes=sum(x["counts"].get("entered", 0) for x in found),
-        told_busy=max(x["counts"].get("told busy", 0) for x in found),
+        led=sum(x["counts"].get("led", 0) for x in found),
         planned_bytes=plan.bytes_between_hosts * AREA,
         efficiency=mean(x["seconds"]["products"] for x in found) / seconds,
         predicted=ideal.ideal / workers / ideal.seconds,

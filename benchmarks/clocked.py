@@ -137,11 +137,13 @@ def clocked_devices(
         sizes = [sizeof(data[key]) for key in keys if key in data]
         own, host = (get_address_host(x) for x in (self.worker.address, who))
         node = None if own == host else _nodes.setdefault(host, Link(network))
-        await asyncio.sleep(clock(who).receive(AREA * sum(sizes), node))
+        if keys:
+            await asyncio.sleep(clock(who).receive(AREA * sum(sizes), node))
+        else:
+            clock(who).counts["led"] += 1
         return await send(self, comm, keys, who, *given, **options)
 
     async def retry_slowly(self: Any, worker: str) -> Any:
-        clock(self.address).counts["told busy"] += 1
         await asyncio.sleep(0.15 * (dilation - 1))  # what dask waits
         return await retry(self, worker)
 
@@ -159,7 +161,6 @@ def clocked_devices(
         mock.patch.object(sweeps, "PANEL_VOLUME", sweeps.PANEL_VOLUME // SCALE**3),
         mock.patch.object(run_devices, "measure_device", _measure_device),
         mock.patch.object(host_shares, "LEAST_SHARED", least),
-        slowed(host_shares, "_HEARD_SECONDS", "_MOST_SECONDS"),
         slowed(plugin, "REBALANCE_SECONDS", "PAYS_SECONDS"),
         mock.patch.object(TransportPlugin, "_send", send_slowly),
         mock.patch.object(Worker, "retry_busy_worker_later", retry_slowly),

@@ -1,28 +1,26 @@
 """Large blocks go to another host once, and on from there to its other workers.
 
 Dask's workers prefer a holder on their own host, but all of them may ask before any has
-the block. The first one gets it. Others are told, once it has come, that this worker is
-busy, so that they ask the scheduler who else has it.
+the block. The first one gets it. Once it has come, each of the others is told to seek
+it there and nowhere else, and is sent nothing.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
+from time import time
 from typing import Any
 
 from distributed.comm.addressing import get_address_host
+from distributed.core import Status
+from distributed.worker_state_machine import RefreshWhoHasEvent
 
-# Bytes of the least block: dask waits 0.15 s before it asks a busy worker again, and
-# lanes take as long to bring this one to seven workers. Smaller blocks come several in
-# a message (dask's limit is 50 MB), which would wait for one of them.
+# Bytes of the least block: dask sends those above 50 MB alone, so that no other waits
+# with one. Nobody waits longer than a block takes to come.
 LEAST_SHARED = 2**26
-# For the scheduler to hear that a block has come.
-_HEARD_SECONDS = 0.05
-# The longest that one worker waits for the block of another.
-_MOST_SECONDS = 30
-# Times that a worker is sent elsewhere for a block: others may have dropped theirs.
-_MOST_TOLD = 2
+# For an answer, which waits only for the event loop of its sender.
+_ANSWER_SECONDS = 5
 
 
 @dataclass
@@ -30,8 +28,8 @@ class _Sent:
     """A block on its way to a host, or there."""
 
     first: str  # worker that gets it
-    come: asyncio.Event = field(default_factory=asyncio.Event)
-    told: dict[str, int] = field(default_factory=dict)  # by worker, how often
+    asked: set[str]  # workers
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class HostShares:
@@ -41,38 +39,56 @@ class HostShares:
         self._worker = worker
         self._sent: dict[tuple[Any, str], _Sent] = {}
 
-    def _list_large(self, keys: Iterable[Any], who: str) -> list[tuple[Any, str]]:
-        host, tasks = get_address_host(who), self._worker.state.tasks
-        if host == get_address_host(self._worker.address):
-            return []
-        found = ((key, tasks[key].nbytes or 0) for key in keys if key in tasks)
-        return [(key, host) for key, nbytes in found if nbytes >= LEAST_SHARED]
-
-    async def wait_elsewhere(self, keys: Iterable[Any], who: str) -> bool:
-        """Wait for blocks to come to a worker's host; tell if it gets them there."""
-        found = (self._sent.get(place) for place in self._list_large(keys, who))
-        others = [
-            sent
-            for sent in found
-            if sent and sent.first != who and sent.told.get(who, 0) < _MOST_TOLD
-        ]
-        for sent in others:
-            sent.told[who] = sent.told.get(who, 0) + 1
-            with suppress(TimeoutError):
-                await asyncio.wait_for(sent.come.wait(), _MOST_SECONDS)
-        if others:
-            await asyncio.sleep(_HEARD_SECONDS)
-        return bool(others)
-
-    @contextmanager
-    def sending(self, keys: Iterable[Any], who: str) -> Iterator[None]:
-        """Note that a worker is sent blocks."""
-        for place in [x for x in self._sent if x[0] not in self._worker.data]:
-            del self._sent[place]
-        own = {place: _Sent(who) for place in self._list_large(keys, who)}
-        self._sent |= own
+    async def send(
+        self, keys: Collection[Any], who: str, send: Callable[[Any], Awaitable[Any]]
+    ) -> Any:
+        """Send a worker blocks, but for one that it gets on its own host."""
+        place = self._find_place(keys, who)
+        if place is None:
+            return await send(keys)
+        while (sent := self._sent.get(place)) and who not in sent.asked:
+            sent.asked.add(who)
+            await sent.ended.wait()
+            came = self._sent.get(place) is sent
+            if came and await self._lead(place[0], sent.first, who):
+                return await send([])
+        for gone in [x for x in self._sent if x[0] not in self._worker.data]:
+            del self._sent[gone]
+        self._sent[place] = sent = _Sent(who, {who})
+        answer = None
         try:
-            yield
+            answer = await send(keys)
         finally:
-            for sent in own.values():
-                sent.come.set()
+            # Without the block, its next worker is the first.
+            if answer is not Status.dont_reply and self._sent.get(place) is sent:
+                del self._sent[place]
+            sent.ended.set()
+        return answer
+
+    def _find_place(self, keys: Collection[Any], who: str) -> tuple[Any, str] | None:
+        """Return a large block, and the other host to which it goes."""
+        host, key = get_address_host(who), next(iter(keys), None)
+        if len(keys) != 1 or key not in self._worker.data:
+            return None
+        nbytes = self._worker.state.tasks[key].nbytes or 0
+        here = host == get_address_host(self._worker.address)
+        return None if here or nbytes < LEAST_SHARED else (key, host)
+
+    async def _lead(self, key: Any, first: str, who: str) -> bool:
+        """Have a worker seek a block at another one alone; tell if that has it."""
+        with suppress(Exception):  # of a network, or a worker without this plugin
+            call = self._worker.rpc(first).twom_dist_lead(key=key, who=who)
+            return bool(await asyncio.wait_for(call, _ANSWER_SECONDS))
+        return False
+
+    async def lead(self, key: Any, who: str) -> bool:
+        """Have a worker of this host seek a block here, if it is here."""
+        if key in self._worker.data:
+            await self._worker.rpc(who).twom_dist_seek(key=key, at=self._worker.address)
+            return True
+        return False
+
+    async def seek(self, key: Any, at: str) -> None:
+        """Seek a block at one worker, whoever else has it."""
+        event = RefreshWhoHasEvent(who_has={key: [at]}, stimulus_id=f"seek-{time()}")
+        self._worker.handle_stimulus(event)

@@ -63,12 +63,14 @@ class TransportPlugin(WorkerPlugin):
                 "twom_dist_read": self.read,
                 "twom_dist_offer": self.offer,
                 "twom_dist_drop": self.drop,
+                "twom_dist_lead": self._shares.lead,
+                "twom_dist_seek": self._shares.seek,
             }
 
     def teardown(self, worker: Any) -> None:
         """Leave data to dask, and return what other processes have lent."""
         worker.handlers["get_data"] = self._handler
-        for name in ("read", "offer", "drop"):
+        for name in ("read", "offer", "drop", "lead", "seek"):
             worker.handlers.pop(f"twom_dist_{name}", None)
         for lanes in self._lanes.values():
             lanes.close()
@@ -97,10 +99,11 @@ class TransportPlugin(WorkerPlugin):
             return await self._handler(
                 comm, keys=keys, who=who, serializers=serializers, **more
             )
-        if await self._shares.wait_elsewhere(keys, who):
-            return {"status": "busy"}
-        with self._shares.sending(keys, who):
-            return await self._send(comm, keys, who, LEAST[protocol], **more)
+
+        async def send(some: Any) -> Any:
+            return await self._send(comm, some, who, LEAST[protocol], **more)
+
+        return await self._shares.send(keys, who, send)
 
     async def _send(
         self, comm: Any, keys: Any, who: str, least: int, **more: Any
