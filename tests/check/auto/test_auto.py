@@ -55,6 +55,8 @@ def test_sizes_decide(shape, routine, native):
         (90, "float64", 8190),
         (121, "complex64", 8190),
         (60, "complex128", 600),
+        # Beside Arm's CPUs, as the newest that is not newer: Orin, Thor, GB10.
+        *((87, "complex128", 600), (110, "float64", 900), (121, "complex128", 600)),
     ],
 )
 def test_gpus_without_a_measurement_go_by_their_capability(capability, dtype, least):

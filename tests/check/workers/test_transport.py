@@ -1,8 +1,12 @@
 """Arrays past a connection: bits, lifetimes, and all that is left to dask."""
 
+import asyncio
 import os
+import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, wait
 from threading import Event
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -15,6 +19,7 @@ from tests.support.cases import cases
 from tests.support.expect import same_bits
 from tests.support.strategies import LAYOUTS
 from twom_dist.tiles.accumulator import Accumulator
+from twom_dist.workers.transport import worker_plugin
 from twom_dist.workers.transport.leases import Lease, is_held
 from twom_dist.workers.transport.serialiser import Receiver, find_arrays, flatten
 
@@ -161,6 +166,26 @@ def test_a_block_that_the_sender_drops_too_early_is_no_block(both, device):
     with pytest.raises(OSError, match="could not be taken"):
         receiver.load(header, [b"no pickle"])
     assert not receiver.works  # and asks for no more
+
+
+def test_blocks_go_by_lanes_where_the_driver_makes_no_handles(monkeypatch, device):
+    """As on Tegra: what is tried counts, no attribute of the device."""
+    plugin = transport.TransportPlugin()
+    plugin.worker, plugin.carried = Mock(), Counter()
+    monkeypatch.setitem(sys.modules, "cupy", Mock())
+    monkeypatch.setattr(worker_plugin, "convert", lambda x, _: transport.on_device(x))
+    comm, device.works = Mock(remote_info={}), False
+    passage = asyncio.run(plugin._find_passage(comm, "tls://host:1"))
+    assert not passage.device
+    asked = plugin.worker.rpc.return_value.twom_dist_read
+    asked.assert_not_called()  # nobody waits for an answer
+    again = asyncio.run(plugin._find_passage(comm, "tls://host:1"))
+    assert again is passage
+    with transport.arrivals() as lanes:
+        lanes.bring(BLOCK, passage)
+        found = deserialize(*transport.send(BLOCK, passage))
+    assert same_bits(found, np.asarray(BLOCK))
+    assert dict(plugin.carried) == {"lanes": BLOCK.nbytes}
 
 
 def test_an_allocation_is_opened_once_on_a_device_until_its_memory_is_given_out_again(

@@ -49,7 +49,9 @@ BY_CAPABILITY = {
 def tuning_for(capability: int) -> Tuning:
     """Return the numbers of the newest capability that is not newer.
 
-    >>> tuning_for(101) is BY_CAPABILITY[100]
+    >>> [tuning_for(x) is BY_CAPABILITY[x // 10 * 10] for x in (101, 110, 121)]
+    [True, True, True]
+    >>> tuning_for(87) is BY_CAPABILITY[86]  # Orin
     True
     >>> tuning_for(103).element
     'float16'
