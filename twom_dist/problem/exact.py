@@ -61,11 +61,14 @@ class Integers:
 
     def choose_letter(self, asked: str | None) -> str:
         """Return the letter of the result's dtype, by default one that rounds none."""
-        if self.is_complex and asked and asked in "sd":
-            problem = f"products of complex integers are complex, not {DTYPES[asked]}"
-            remedy = "Give complex64 or complex128, or take the real part"
+        own = "zc" if self.is_complex else "ds"
+        if asked and asked not in own:
+            parts = "complex" if self.is_complex else "real"
+            problem = f"products of {parts} integers are {parts}, not {DTYPES[asked]}"
+            one, other = (DTYPES[x] for x in own)
+            remedy = f"Give {one} or {other}, and convert the result"
             raise ArgumentError(problem, remedy, "exact-dtype")
-        return asked or ("z" if self.is_complex else "d")
+        return asked or own[0]
 
     def find_magnitudes(self, routine: Routine, k: int) -> tuple[int, int]:
         """Return the largest magnitudes that the parts of A, and of B, may have.

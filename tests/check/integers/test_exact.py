@@ -195,6 +195,8 @@ JUST, OTHERS = np.full((1, 1), 2**26 + 1), ("blas", "auto", "eisenstein", "5m", 
 REFUSALS = [
     refuse(ArgumentError, "exact-dtype", exact.syrk, a8.astype("O")),
     refuse(ArgumentError, "exact-dtype", exact.syrk, a8.astype("g")),
+    refuse(ArgumentError, "exact-dtype", exact.syrk, a8, dtype="complex64"),
+    refuse(ArgumentError, "exact-dtype", exact.herk, p8, pairs=True, dtype="float32"),
     refuse(ArgumentError, "pairs-dtype", exact.herk, p8 * 1.0, pairs=True),
     refuse(PlanError, "pairs-shape", exact.herk, a8, pairs=True),
     refuse(PlanError, "pairs", exact.herk, p8, pairs="yes"),
