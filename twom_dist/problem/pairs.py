@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError, PlanError
-from ..kernels.family import empty_block, family_of
+from ..kernels.family import Family, empty_block, family_of
+from ..tiles.blocks import check_declared
 from ..tiles.integers import pair_dtype, working_dtype
 from .call import Terms
 from .choice import Exact
@@ -106,14 +107,15 @@ def as_pairs(x: Any, name: str) -> Any:
     pairs = pair_dtype(dtype)
     meta = empty_block(family, pairs if family == "numpy" else working_dtype(pairs))
     axes, given = range(x.ndim), {"dtype": meta.dtype, "meta": meta}
+    given |= {"family": family, "declared": dtype.str}
     # Not by map_blocks, which would copy each block to put the last axis together.
-    return blockwise(_pack_block, axes[:-1], x, axes, declared=dtype.str, **given)
+    return blockwise(_pack_block, axes[:-1], x, axes, **given)
 
 
-def _pack_block(parts: Any, declared: str) -> Any:
+def _pack_block(parts: Any, family: Family, declared: str) -> Any:
     """View a block as pairs; dask gives a list, along the axis that goes."""
     (block,) = parts
-    return pack(block, declared)
+    return pack(check_declared(block, family, declared), declared)
 
 
 def pack(x: Any, dtype: str) -> Any:

@@ -91,12 +91,17 @@ def cast(block: Array, dtype: np.dtype[Any]) -> Array:
     return block.astype(dtype, copy=False)
 
 
-def cast_block(block: Array, family: Family, given: Any, dtype: Any) -> Array:
-    """Promote a block of a dask array whose declared dtype is `given`.
+def check_declared(block: Array, family: Family, given: Any) -> Array:
+    """Return a block of a dask array whose declared dtype is `given`.
 
     The byte order may differ: NumPy makes it native when it pickles some slices.
     """
     found, given = getattr(block, "dtype", None), np.dtype(given)
     if found is not None and found.newbyteorder("=") == given.newbyteorder("="):
         given = found
-    return cast(check_kind(block, family, given), np.dtype(dtype))
+    return check_kind(block, family, given)
+
+
+def cast_block(block: Array, family: Family, given: Any, dtype: Any) -> Array:
+    """Promote a block as `check_declared` takes it."""
+    return cast(check_declared(block, family, given), np.dtype(dtype))

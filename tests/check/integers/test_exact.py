@@ -14,7 +14,8 @@ import twom_dist as td
 from tests.support.cases import cases
 from tests.support.expect import raises, same_bits
 from tests.support.integers import as_parts, conjugate, full, multiply, random_integers
-from twom_dist.errors import AccuracyError, ArgumentError, PlanError
+from tests.support.lies import lying
+from twom_dist.errors import AccuracyError, ArgumentError, KernelError, PlanError
 from twom_dist.moduli import residue_system, samples_system
 
 NARROW = ("bool", "int8", "uint8", "int16", "uint16")
@@ -161,6 +162,13 @@ def test_alpha_and_dtype_round_the_exact_product():
     assert same_bits(td.integers.herk(a, **mean), exact * (1 / 300))
     single = td.integers.gemm(a, a, op_b="C", dtype="complex64", **mean)
     assert same_bits(single, (exact * (1 / 300)).astype("complex64"))
+
+
+def test_a_block_of_pairs_of_another_dtype_is_refused():
+    x = da.ones((4, 5, 2), chunks=(2, 3, 2), dtype="int8")
+    liar = lying(x, lambda block: block * np.int16(300), dtype="int8")
+    with raises(KernelError, "block-kind"):
+        td.integers.herk(liar, pairs=True).compute()
 
 
 def test_the_largest_entries_of_wide_integers_in_memory_decide():
