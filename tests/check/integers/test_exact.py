@@ -164,6 +164,14 @@ def test_alpha_and_dtype_round_the_exact_product():
     assert same_bits(single, (exact * (1 / 300)).astype("complex64"))
 
 
+@cases("pairs", [False, True])
+def test_any_byte_but_zero_is_true(pairs):
+    x = random_integers((5, 40), "uint8", pairs)
+    for own in (x, np.ascontiguousarray(x.swapaxes(0, 1)).swapaxes(0, 1)):
+        found = td.integers.syrk(own.view(bool), pairs=pairs)
+        assert same_bits(found, td.integers.syrk(x != 0, pairs=pairs))
+
+
 def test_a_block_of_pairs_of_another_dtype_is_refused():
     x = da.ones((4, 5, 2), chunks=(2, 3, 2), dtype="int8")
     liar = lying(x, lambda block: block * np.int16(300), dtype="int8")

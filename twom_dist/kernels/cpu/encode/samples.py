@@ -180,7 +180,14 @@ def encode_samples(x: Array, system: ResidueSystem, conjugate: bool) -> CpuEncod
         x = x.swapaxes(-1, -2)
     elif x.strides[-1] != x.itemsize:
         x = np.ascontiguousarray(x)
-    source = read_only(as_stack(x.view(f"u{parts}")))
+    samples = x.view(f"u{parts}")
+    if kind.kind == "b":
+        # NumPy takes any byte but 0 as True.
+        places = range(0, 8 * parts, 8)
+        one, bits = samples.dtype.type, [samples >> i & 255 != 0 for i in places]
+        found = sum(x * one(1 << i) for i, x in zip(places, bits, strict=True))
+        samples = np.ascontiguousarray(found)
+    source = read_only(as_stack(samples))
     flip = _FLIP if kind.kind == "u" else 0
     groups, words = prod(stack) * -(-rows // GROUP), -(-k // DEPTH)
     planes = empty((parts, groups, words, GROUP, DEPTH), np.int8)
