@@ -11,6 +11,7 @@ References
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -216,13 +217,20 @@ def decode_cell(
         out = tasks.decode_tile(own, rows, columns, spec, beta, c, triangle, out)
         return _close(out, spec) if diagonal else out
     engine, both = load_engine(spec), zip(accumulators, scales, strict=True)
-    decoded = [tasks.decode_tile(own, *exponents, spec) for own, exponents in both]
+    # Integers, and the sums of two, are exact in double precision.
+    wide = spec
+    if spec.exact:
+        wide = replace(spec, dtype=np.result_type(spec.dtype, np.float64).str)
+    decoded = [tasks.decode_tile(own, *exponents, wide) for own, exponents in both]
     # A diagonal cell has a single product.
     mirrored = mirror_tile(spec, decoded[-1])
     if spec.components == 2:
         out = add_pairs(decoded[0], mirrored)
     else:
-        out = engine.scale_and_add(decoded[0], 1, 1, mirrored, spec.dtype)
+        out = engine.scale_and_add(decoded[0], 1, 1, mirrored, wide.dtype)
+        if wide.dtype != spec.dtype:
+            out = out.astype(spec.dtype)
+            out += 0  # what underflows becomes a positive zero, as everywhere
         if spec.beta != 0:
             out = engine.scale_and_add(out, 1, spec.beta, c, spec.dtype)
     return _close(out, spec) if diagonal else out

@@ -164,6 +164,18 @@ def test_alpha_and_dtype_round_the_exact_product():
     assert same_bits(single, (exact * (1 / 300)).astype("complex64"))
 
 
+@cases("dtype", ["int8", "int16"])
+def test_a_sum_of_two_products_is_rounded_once(dtype):
+    a = random_integers((5, 40000), "int8", True).astype(dtype)
+    b = a[::-1].copy()
+    b[2:] //= 3
+    exact = td.integers.her2k(a, b, pairs=True)
+    single = td.integers.her2k(a, b, pairs=True, dtype="complex64")
+    assert same_bits(single, exact.astype("complex64"))
+    tiny = td.integers.syr2k(a[..., 0], b[..., 0], alpha=-1e-60, dtype="float32")
+    assert same_bits(tiny, np.zeros((5, 5), np.float32))
+
+
 @cases("pairs", [False, True])
 def test_any_byte_but_zero_is_true(pairs):
     x = random_integers((5, 40), "uint8", pairs)
