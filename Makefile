@@ -45,7 +45,7 @@ BENCHMARKS := $(filter-out %_gpu.py %/bench_out_of_core.py, \
     $(sort $(wildcard benchmarks/bench_*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test nightly check lowest newest counts bench figures test-gpu sanitize-gpu bench-gpu kernels \
+.PHONY: help demo test nightly check lowest newest emulate-arm counts bench figures test-gpu sanitize-gpu bench-gpu kernels \
         lint lint-ruff lint-mypy lint-numpydoc lint-codespell docs format clean
 
 help: ## print this list
@@ -83,6 +83,10 @@ newest: ## run the quick tests with the newest dask, pre-releases as well, in .v
 	    'dask[array]' distributed
 	@NUMBA_CACHE_DIR=$(CURDIR)/$(NEWEST)/kernels \
 	    $(subst $(BIN),$(NEWEST)/bin,$(PYTEST)) tests/check -m "not nightly" $(ARGS)
+
+emulate-arm: $(TOOLS) ## compare products with those of Arm, which qemu plays, in .venv-arm
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q \
+	    tests/nightly/architectures/test_arm.py $(ARGS)
 
 counts: $(TOOLS) ## record what products cost in tasks, int8 products, bytes, calls, launches
 	@rm -f tests/data/counts.json

@@ -56,6 +56,12 @@ def _has_no_slurm():
     return why_not() is not None
 
 
+def _has_no_arm():
+    from tests.support.emulator import READY
+
+    return not READY.exists()
+
+
 EXPECTED = (
     # A driver, a device, its capability, packages: each says itself what it misses.
     Skips("tests/gpu/", 100, lambda: True),
@@ -71,7 +77,8 @@ EXPECTED = (
     # or too new for the oldest dependencies.
     Skips("tests/run/cuda_on_host/", 1500, _program("g++")),
     Skips("tests/run/cuda_on_host/test_compile.py", 1, _package("cuda.core")),
-    Skips("tests/nightly/architectures/", 1, _package("cuda.core")),
+    Skips("tests/nightly/architectures/test_compile.py", 1, _package("cuda.core")),
+    Skips("tests/nightly/architectures/test_arm.py", 2, _has_no_arm),
     Skips("tests/run/cuda_on_host/test_products.py", 1, _package("cupy")),
     Skips("tests/check/workers/test_transport.py", 100, _is_not_linux),
     Skips("tests/run/workers/test_transport_on_workers.py", 100, _is_not_linux),
