@@ -16,6 +16,7 @@ from ..problem.dtypes import DTYPES, letter_of
 from ..problem.matrices import Header, as_array, as_matrix, check_single, read_shape
 from ..problem.pairs import check_told, header_of
 from ..store import StoredMatrix, open_matrix, read_vector
+from ..tiles.integers import part_dtype
 from ..typing import as_integer
 
 _MATRICES = ("A", "B", "C")  # other operands are vectors
@@ -47,8 +48,14 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
         matrices = (
             x for x, name in zip(found, given, strict=True) if name in _MATRICES
         )
-        dtypes = (x.dtype for x in matrices if hasattr(x, "dtype"))
-        dtype = DTYPES.get(call.terms.letter or "") or next(dtypes, "complex128")
+        # Those of files of pairs have two fields, as shapes do not.
+        dtypes = (part_dtype(x.dtype) for x in matrices if hasattr(x, "dtype"))
+        dtype = DTYPES.get(call.terms.letter or "") or next(dtypes, None)
+        if dtype is None and pairs and not all(map(is_header, found)):
+            problem = "a shape does not tell the dtype of pairs"
+            remedy = "Give that of their parts, such as dtype='int8'"
+            raise ArgumentError(problem, remedy, "pairs-dtype")
+        dtype = dtype or "complex128"
     taken = {name: _take(x, name, dtype) for x, name in zip(found, given, strict=True)}
     if not labelled:
         check_told(call.terms, taken["A"], taken.get("B"))

@@ -13,7 +13,7 @@ from tests.support.expect import first_number, raises
 from tests.support.splits import in_sweeps
 from tests.support.stages import count_stages
 from tests.support.strategies import random_matrix
-from twom_dist.errors import MemoryLimitError, PlanError
+from twom_dist.errors import ArgumentError, MemoryLimitError, PlanError
 from twom_dist.plan import Cluster
 from twom_dist.tiles.spec import Spec
 
@@ -147,6 +147,12 @@ def test_pairs_are_planned_and_explained_as_arrays_shapes_and_paths(here):
     both = {"op_b": "C", "dtype": "i1", **pairs}
     explained = td.explain(td.integers.gemm, v, v, **both)
     assert {td.explain(td.integers.gemm, *x, **both) for x in given} == {explained}
+    # Without a dtype a shape has that of the other matrix.
+    del both["dtype"]
+    for x in (v, "V.npy"):
+        assert td.explain(td.integers.gemm, x, v.shape, **both) == explained
+    with raises(ArgumentError, "pairs-dtype"):
+        td.plan(herk, v.shape, **pairs)
 
 
 def test_files_are_multiplied_by_the_routine_that_is_given(here):
