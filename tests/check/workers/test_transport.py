@@ -18,8 +18,10 @@ from tests.support import transport
 from tests.support.cases import cases
 from tests.support.expect import same_bits
 from tests.support.strategies import LAYOUTS
+from twom_dist.kernels.nonfinite import MatrixFill, NativeFill
 from twom_dist.tiles.accumulator import Accumulator
 from twom_dist.workers.transport import worker_plugin
+from twom_dist.workers.transport.device_accumulator import DeviceAccumulator
 from twom_dist.workers.transport.leases import Lease, is_held
 from twom_dist.workers.transport.serialiser import Receiver, find_arrays, flatten
 
@@ -48,12 +50,15 @@ CARRIED = [
     np.frombuffer(b"\x01\x02\x03\x04\x05\x06\xf8\x7f" * 3),  # not a number
     LAYOUTS["read-only"](GRID),
 ]
+ENDLESS = [[]]
+ENDLESS[0].append(ENDLESS)
 LEFT = [
     *(GRID[:, ::2], np.broadcast_to(GRID, (3, 4, 6))),
     np.array([{}, []], object),
     np.array(["2020-01-01"], "datetime64[D]"),
     np.zeros(3, [("x", float)]),
     *(np.ma.masked_array(GRID), "abc", [1, 2]),
+    ENDLESS,
 ]
 
 
@@ -77,15 +82,35 @@ def test_arrays_arrive_as_they_were(given, passage, lanes):
     assert same_bits(spilled, given)
 
 
-def test_arrays_of_an_accumulator_arrive_with_it(passage, lanes):
-    given = Accumulator(GRID.copy(), None, GRID + 1)
-    for x in find_arrays(given):
-        lanes.bring(x, passage)
-    header, frames = transport.send(given, passage)
-    assert header["serializer"] == transport.FAMILY
-    found = deserialize(header, frames)
-    assert same_bits(found.values, given.values)
-    assert same_bits(found.scaled, given.scaled)
+def make_sums(make):
+    """Make sums of a sweep as layers send them, one with what fills its tile."""
+    fill = NativeFill(*(GRID > 3, GRID > 4), {(): MatrixFill(*[GRID + 5] * 4)})
+    return [
+        ((make(GRID + 1, fill), make(GRID + 2, None, GRID + 3)), 2),
+        ((make(GRID + 4),), 2),
+        (GRID.copy(), 8),
+    ]
+
+
+def test_arrays_of_sums_arrive_with_them(passage, lanes):
+    for given in (make_sums(Accumulator), {"x": (1, GRID)}, Accumulator(GRID)):
+        arrays = {id(x): x for x in find_arrays(given)}
+        for x in arrays.values():
+            lanes.bring(x, passage)
+        header, frames = transport.send(given, passage)
+        assert not passage.arrived
+        found = deserialize(header, frames)
+        assert not lanes.blocks
+        assert type(found) is type(given)
+        for x, y in zip(find_arrays(found), find_arrays(given), strict=True):
+            assert same_bits(x, y)
+
+
+def test_what_pickle_does_not_know_leaves_arrays_to_dask(passage, lanes):
+    given = "x", GRID, lambda: None
+    lanes.bring(GRID, passage)
+    assert transport.send(given, passage)[0]["serializer"] != transport.FAMILY
+    assert passage.arrived  # for the receiver to forget
 
 
 def test_dask_gets_what_has_not_arrived(passage, lanes):
@@ -144,6 +169,17 @@ def test_blocks_of_a_device_arrive_there(given, both, device):
     assert same_bits(found, given)
     assert not np.shares_memory(found, given)
     assert found.flags.f_contiguous == given.flags.f_contiguous
+
+
+def test_sums_on_a_device_arrive_there(both, device):
+    given = [((DeviceAccumulator(BLOCK, None, BLOCK[1:]),), 2), (BLOCK, 8)]
+    both.carried.clear()
+    found = deserialize(*transport.send(given, both))
+    assert dict(both.carried) == {"device": 2 * BLOCK.nbytes + BLOCK[1:].nbytes}
+    assert type(found[0][0][0]) is DeviceAccumulator
+    for x, y in zip(find_arrays(found), find_arrays(given), strict=True):
+        assert type(x) is transport.ndarray
+        assert same_bits(x, y)
 
 
 def test_few_blocks_are_lent_at_a_time(both, device):

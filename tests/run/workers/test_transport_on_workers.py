@@ -14,6 +14,7 @@ from tests.support.expect import same_bits
 from tests.support.jobs import addresses, local_workers, wait_until
 from tests.support.strategies import random_matrix
 from tests.support.workers import PATIENT
+from twom_dist.tiles.accumulator import Accumulator
 from twom_dist.workers.transport import serialiser
 
 pytestmark = pytest.mark.skipif(
@@ -95,6 +96,23 @@ def test_blocks_pass_the_connection_between_workers_alone(client):
     assert carried(client) == before + make(1).nbytes
     for found in client.run(weigh_and_spill, block.key).values():
         assert found == (make(1).nbytes, make(1).nbytes, make(1).tobytes())
+
+
+def make_sums(seed):
+    """Make sums of a sweep, as one layer of workers sends them to another."""
+    return [((Accumulator(make(seed + i)),), 1) for i in range(2)]
+
+
+def read_sums(sums):
+    return [x.values.tobytes() for cell, _ in sums for x in cell]
+
+
+def test_sums_of_a_sweep_pass_it(client):
+    before, (one, other) = carried(client), addresses(client)
+    sums = client.submit(make_sums, 1, workers=[one], pure=False)
+    found = client.submit(read_sums, sums, workers=[other]).result()
+    assert found == read_sums(make_sums(1))
+    assert carried(client) == before + 2 * make(1).nbytes
 
 
 def test_products_pass_it(client):

@@ -7,6 +7,8 @@ taken there. Whatever it does not know, or cannot carry now, is left to dask's f
 import io
 import pickle
 from collections import Counter
+from collections.abc import Iterable
+from dataclasses import is_dataclass
 from errno import ESTALE
 from math import inf
 from typing import Any, NamedTuple
@@ -15,7 +17,6 @@ import numpy as np
 from distributed.protocol import register_serialization_family
 
 from ...kernels.family import family_of
-from ...tiles.accumulator import Accumulator
 from ...typing import Array
 from .handles import Export, opened
 from .lane_server import LaneServer
@@ -174,39 +175,32 @@ class Receiver:
             raise OSError(f"a block could not be taken ({error})") from error
 
 
-class _Finder(pickle.Pickler):
-    """Lists the arrays of an object, in the place of writing it."""
+def find_arrays(x: Any, levels: int = 8) -> list[Array]:
+    """List the arrays of an object that a passage may carry, and of its parts.
 
-    def __init__(self) -> None:
-        super().__init__(io.BytesIO(), protocol=5)
-        self.arrays: list[Array] = []
-
-    def persistent_id(self, x: Any) -> str | None:
-        if not is_array(x):
-            return None
-        self.arrays.append(x)
-        return "array"
-
-
-def find_arrays(x: Any) -> list[Array]:
-    """List the arrays of an object that a passage may carry."""
+    `levels`: how deep parts lie at most; a list may be a part of itself.
+    """
     if is_array(x):
         return [x]
-    if not isinstance(x, Accumulator):
-        return []
-    finder = _Finder()
-    finder.dump(x)
-    return finder.arrays
+    parts: Iterable[Any] = x if type(x) in (list, tuple) and levels else ()
+    if type(x) is dict and levels:
+        parts = x.values()
+    elif is_dataclass(x) and levels:  # an accumulator, and what fills its tile
+        parts = getattr(x, "__dict__", {}).values()
+    return [array for part in parts for array in find_arrays(part, levels - 1)]
 
 
 def _dump(x: Any, context: Any = None) -> tuple[dict[str, Any], list[bytes]]:
     passage = ((context or {}).get("recipient") or {}).get(FAMILY)
-    if passage is None or not (is_array(x) or isinstance(x, Accumulator)):
+    if passage is None:
         raise NotImplementedError
+    arrived = dict(passage.arrived)
     try:
-        return {}, [pack(x, passage)]
-    except Exception as error:  # no memory, descriptor or device
-        raise NotImplementedError from error
+        if find_arrays(x):
+            return {}, [pack(x, passage)]
+    except Exception:  # no memory, descriptor or device, or what pickle does not know
+        passage.arrived = arrived
+    raise NotImplementedError
 
 
 receiver = Receiver()

@@ -12,7 +12,6 @@ import os
 import sys
 from collections import Counter
 from contextlib import suppress
-from itertools import chain
 from math import inf
 from time import monotonic
 from typing import Any
@@ -158,9 +157,9 @@ class TransportPlugin(WorkerPlugin):
         busy = limit and worker.transfer_outgoing_count >= limit
         if busy or self._not_before.get(who, 0.0) > monotonic():
             return
-        values = (worker.data[key] for key in keys if key in worker.data)
+        values = [worker.data[key] for key in keys if key in worker.data]
         arrays: dict[int, tuple[Array, Array]] = {}
-        for x in chain.from_iterable(map(find_arrays, values)):
+        for x in find_arrays(values):
             lent = passage.device and family_of(x) == "cupy"
             found = flatten(x) if x.nbytes >= least and not lent else None
             if found is not None:
