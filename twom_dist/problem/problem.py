@@ -222,7 +222,9 @@ def _pose(terms: Terms, engine: str, A: Any, B: Any, C: Any, diag: Any) -> Probl
     uplo = choose("uplo", terms.uplo, UPLOS)
     integers = Integers.of(A, B, choice)
     letter = integers.choose_letter(terms.letter) if integers else terms.letter
-    dtype = result_dtype(letter, A=A, B=B, C=None if beta == 0 else C, diag=diag)
+    # An exact product is rounded to any dtype, whatever its integers are.
+    matrices = {} if integers else {"A": A, "B": B}
+    dtype = result_dtype(letter, **matrices, C=None if beta == 0 else C, diag=diag)
     check_scalars(routine, dtype, alpha, beta)
     b = A if routine.matrices == 1 else B
     shape, stack = check_sizes(routine, A, b, C, op_a, op_b)

@@ -160,7 +160,9 @@ def test_alpha_and_dtype_round_the_exact_product():
     a = random_integers((5, 300), "int8", True)
     exact, mean = td.integers.herk(a, pairs=True), {"alpha": 1 / 300, "pairs": True}
     assert same_bits(td.integers.herk(a, **mean), exact * (1 / 300))
+    wide = td.integers.gemm(a, a.astype("int32"), op_b="C", dtype="complex64", **mean)
     single = td.integers.gemm(a, a, op_b="C", dtype="complex64", **mean)
+    assert same_bits(wide, single)
     assert same_bits(single, (exact * (1 / 300)).astype("complex64"))
 
 
