@@ -6,8 +6,7 @@ taken there. Whatever it does not know, or cannot carry now, is left to dask's f
 
 import io
 import pickle
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, deque
 from dataclasses import is_dataclass
 from errno import ESTALE
 from math import inf
@@ -28,6 +27,7 @@ FAMILY = "twom-dist"
 # Blocks of a device that one message lends; dask sends 20 messages at a time from a
 # process that may have 1024 files open.
 _MOST_LENT = 32
+_MOST_PARTS = 1024  # of an object among which arrays are looked for
 
 
 class Sent(NamedTuple):
@@ -175,19 +175,25 @@ class Receiver:
             raise OSError(f"a block could not be taken ({error})") from error
 
 
-def find_arrays(x: Any, levels: int = 8) -> list[Array]:
+def find_arrays(x: Any) -> list[Array]:
     """List the arrays of an object that a passage may carry, and of its parts.
 
-    `levels`: how deep parts lie at most; a list may be a part of itself.
+    This runs on an event loop: of data with many parts the first ones are looked at.
     """
-    if is_array(x):
-        return [x]
-    parts: Iterable[Any] = x if type(x) in (list, tuple) and levels else ()
-    if type(x) is dict and levels:
-        parts = x.values()
-    elif is_dataclass(x) and levels:  # an accumulator, and what fills its tile
-        parts = getattr(x, "__dict__", {}).values()
-    return [array for part in parts for array in find_arrays(part, levels - 1)]
+    found, rest = list[Array](), deque([x])
+    for _ in range(_MOST_PARTS):
+        if not rest:
+            break
+        part = rest.popleft()
+        if is_array(part):
+            found.append(part)
+        elif type(part) in (list, tuple):
+            rest.extend(part[:_MOST_PARTS])
+        elif type(part) is dict and len(part) <= _MOST_PARTS:
+            rest.extend(part.values())
+        elif is_dataclass(part):  # an accumulator, and what fills its tile
+            rest.extend(getattr(part, "__dict__", {}).values())
+    return found
 
 
 def _dump(x: Any, context: Any = None) -> tuple[dict[str, Any], list[bytes]]:
