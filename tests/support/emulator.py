@@ -97,7 +97,7 @@ def build():
     tags = [x for tag in TAGS for x in ("--platform", f"{tag}_aarch64")]
     pip = (sys.executable, "-m", "pip", "download", "-q", "--only-binary=:all:")
     version = PYTHON.removeprefix("python")
-    options = ("--python-version", version, "-d", HOME / "wheels", "psutil")
+    options = ("--python-version", version, "-d", HOME / "wheels", "psutil", "pytest")
     command = (*pip, *tags, *options, *project["dependencies"])
     subprocess.run(command, check=True, timeout=1800)
     for wheel in (HOME / "wheels").glob("*.whl"):

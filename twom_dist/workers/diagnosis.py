@@ -146,7 +146,7 @@ def name_versions() -> Iterator[Finding]:
     kernel, cores = name_kernel(), name_count(CPU_COUNT, "core")
     if not has_vnni():
         slower = "no VNNI: products of doubles are slower than NumPy's"
-        other = f"plain code, whose speed on {machine()} nobody has measured"
+        other = f"whose speed on {machine()} nobody has measured"
         kernel += f" ({slower if machine() in _X86 else other})"
     int8 = f"int8 products by {kernel} on {cores}"
     yield Finding("installation", "ok", ", ".join([*releases, python, int8]))

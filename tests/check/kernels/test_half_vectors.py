@@ -13,12 +13,15 @@ from twom_dist.kernels.cpu.planes import as_groups
 from twom_dist.kernels.cpu.products import microkernel
 from twom_dist.kernels.cpu.products.microkernel import GROUP, ROWS, WIDEST
 from twom_dist.kernels.cpu.products.reduction import reduction_entry, reduction_table
+from twom_dist.kernels.cpu.units import find_features
 from twom_dist.moduli import residue_system
 
-# What has products of pairs, on the machines of these tests; and what has none.
+# What has products of pairs or of fours, on the machines of these tests; and has none.
 FEATURES = [frozenset()]
 if platform.machine() == "x86_64":
     FEATURES.append(frozenset(["avx2"]))
+if "i8mm" in find_features():
+    FEATURES.append(frozenset(["i8mm"]))
 
 
 @cache

@@ -1,5 +1,6 @@
 """Products have the same bits on Arm, which an emulator plays: `make emulate-arm`."""
 
+import os
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ import pytest
 from tests.support import emulator
 from tests.support.places import ROOT
 
+MICROKERNEL = "tests/check/kernels/test_half_vectors.py"
 DIGESTS = ("-m", "tests.support.digests")
 # The first product takes five minutes or more, in which its kernels are compiled. They
 # are kept: of later runs these seconds are enough for all.
@@ -32,6 +34,18 @@ def expected():
     return done.stdout.splitlines()
 
 
+@pytest.mark.timeout(1800)
+def test_the_microkernel_of_arm_sums_as_int64(packages):
+    python, environment = emulator.python_on("Neoverse V2")
+    alone = ("--noconftest", "-p", "no:cacheprovider", "-c", os.devnull)
+    command = (*python, "-m", "pytest", "-q", *alone, MICROKERNEL)
+    done = subprocess.run(
+        command, env=environment, cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout
+    assert "28 passed" in done.stdout  # half of them by i8mm
+
+
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("cpu", SECONDS)
 def test_products_have_the_same_bits_on_arm(cpu, packages, expected):
@@ -45,4 +59,6 @@ def test_products_have_the_same_bits_on_arm(cpu, packages, expected):
     assert found == expected[: len(found)], done.stderr
     assert found
     assert f"Arm {cpu} (implementer 0x41" in done.stderr
+    kernel = "neon-i8mm" if cpu == "Neoverse V2" else "vectors"
+    assert f"int8 products by {kernel} (whose speed" in done.stderr
     assert "exact, to the last bit" in done.stderr

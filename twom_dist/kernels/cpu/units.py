@@ -7,12 +7,16 @@ from functools import cache
 from typing import Any
 
 import numba
-from llvmlite.binding import get_host_cpu_features
+from llvmlite.binding import get_host_cpu_features, get_host_cpu_name
 
 from .jit import instructions
 
 # Linux on x86-64: arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA).
 _ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
+# Linux on Arm: AT_HWCAP2, HWCAP2_I8MM; and CPUs of which LLVM knows that they have it,
+# but does not list it. Of others it could not select the instruction, and would abort.
+_CAPABILITIES, _I8MM = 26, 1 << 13
+_WITH_I8MM = ("neoverse-v1", "neoverse-n2", "neoverse-v2", "ampere1", "ampere1a")
 
 
 @cache
@@ -25,7 +29,12 @@ def find_features() -> frozenset[str]:
         features = get_host_cpu_features()
     except RuntimeError:  # LLVM knows none of this host
         return frozenset()
-    return frozenset(name for name, present in features.items() if present)
+    found = {name for name, present in features.items() if present}
+    if sys.platform == "linux" and get_host_cpu_name() in _WITH_I8MM:
+        auxiliary = ctypes.CDLL(None).getauxval
+        auxiliary.argtypes, auxiliary.restype = (ctypes.c_ulong,), ctypes.c_ulong
+        found |= {"i8mm"} if auxiliary(_CAPABILITIES) & _I8MM else set()
+    return frozenset(found)
 
 
 def count_lanes() -> int:

@@ -16,7 +16,6 @@ from numba.core import cgutils
 
 from ..jit import instructions
 from ..planes import DEPTH, GROUP
-from ..units import count_lanes
 from .writer import Writer, make_writer
 
 ROWS = 8  # rows of the left operand; half a group
@@ -84,7 +83,7 @@ def _multiply(
         for v in range(width * halves)
     ]
     # As many rows and vectors at a time as there are registers for: pairs take more.
-    few = 2 if write.lanes < GROUP and count_lanes() == 0 else 3
+    few = 3 if write.lanes == GROUP or write.adds_fours() else 2
     height, pieces = ROWS // halves, -(-len(vectors) // few)
     across = len(vectors) // pieces
     for top in range(0, ROWS, height):

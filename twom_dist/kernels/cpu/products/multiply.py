@@ -10,7 +10,7 @@ from ...winograd import choose_levels
 from ..planes import DEPTH, GROUP, SIDES, CpuEncoded, as_groups
 from ..threads import available_cores, num_threads
 from ..tuning import CROSSOVERS, MOST_CORES
-from ..units import count_lanes, has_amx, refuse_amx
+from ..units import count_lanes, find_features, has_amx, refuse_amx
 from .amx_steps import CONFIGURATION
 from .macrokernel import multiply_packed
 from .quarters import multiply_in_quarters
@@ -22,7 +22,7 @@ def name_kernel() -> str:
     """Name what multiplies int8 here."""
     if select_tiles() is not None:
         return "amx-int8"
-    return _NAMES[count_lanes()]
+    return "neon-i8mm" if "i8mm" in find_features() else _NAMES[count_lanes()]
 
 
 def explain_no_amx() -> str:

@@ -1,8 +1,8 @@
 """Instructions on vectors of this CPU, in LLVM's own language through Numba.
 
 Numba has no name for vectors of 512 bits, nor for VNNI's ``vpdpbusd``, which adds four
-products u8 x s8 to each of 16 sums. Without VNNI ``vpmaddwd`` adds two products of 16
-bits each; on Arm plain code does.
+products u8 x s8 to each of 16 sums. On Arm ``usdot`` does to each of four. Without
+either ``vpmaddwd`` adds two products of 16 bits each, or plain code does.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -87,6 +87,10 @@ class Writer:
         mask = ir.Constant(ir.VectorType(_WORD, len(places)), places)
         return self.builder.shuffle_vector(a, b, mask)
 
+    def adds_fours(self) -> bool:
+        """Tell whether one instruction adds products of four bytes."""
+        return count_lanes() == self.lanes or "i8mm" in find_features()
+
     def add_products(self, sums: Any, unsigned: Any, signed: Any) -> Any:
         """sums[i] += the products of four bytes each."""
         builder = self.builder
@@ -95,6 +99,8 @@ class Writer:
             name = f"llvm.x86.avx512.vpdpbusd.{32 * self.lanes}"
             step = self.declare(name, self.words, *(self.words,) * 3)
             return builder.call(step, [sums, unsigned, signed])
+        if "i8mm" in find_features():
+            return self._add_by_fours(sums, unsigned, signed)
         feature, name = _PAIRS[self.lanes]
         if feature in find_features():
             pairs = ir.VectorType(ir.IntType(16), 2 * self.lanes)
@@ -113,6 +119,18 @@ class Writer:
             y = builder.ashr(builder.shl(signed, above), last)
             sums = builder.add(sums, builder.mul(x, y))
         return sums
+
+    def _add_by_fours(self, *words: Any) -> Any:
+        """Add products by Arm's ``usdot``, whose vectors have four words."""
+        four, bytes_ = ir.VectorType(_WORD, 4), ir.VectorType(_BYTE, 16)
+        name = "llvm.aarch64.neon.usdot.v4i32.v16i8"
+        step, found = self.declare(name, four, four, bytes_, bytes_), []
+        for first in (0, 4):
+            half = range(first, first + 4)
+            sums, *factors = (self.pick(x, x, half) for x in words)
+            given = [self.builder.bitcast(x, bytes_) for x in factors]
+            found.append(self.builder.call(step, [sums, *given]))
+        return self.pick(found[0], found[1], range(8))
 
     def add_exact(self, total: Any, x: Any, y: Any) -> Any:
         """Return total + x y, where the product is exact."""
