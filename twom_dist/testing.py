@@ -30,7 +30,8 @@ def random_matrix(
     dtype : dtype
         float32, float64, complex64 or complex128.
     seed : int or sequence of int
-        Seed for `numpy.random.default_rng`.
+        Seed for `numpy.random.default_rng`. Last bits of the entries are those of
+        NumPy's exponential, which CPUs compute differently, unless phi is 0.
 
     Returns
     -------
