@@ -239,11 +239,10 @@ def _multiply(x: _Integers, y: _Integers, posed: Problem, pairs: bool) -> list[A
             "Cut the matrices along k, and add up",
             "integer-range",
         )
-    system = shortest_exact("2m", pairs, bound, x.largest, y.largest)
+    system = find_samples(pairs, bound, posed.spec.engine, x.x.dtype, y.x.dtype)
+    if system is None:
+        system = shortest_exact("2m", pairs, bound, x.largest, y.largest)
     assert system is not None  # of 95 bits
-    engine = posed.spec.engine
-    samples = find_samples(pairs, bound, engine, x.x.dtype, y.x.dtype)
-    system = samples or system
     a, b = (
         as_pairs(limb.x, name) if pairs else as_matrix(limb.x, name)
         for limb, name in ((x, "A"), (y, "B"))

@@ -108,11 +108,11 @@ class Integers:
             raise AccuracyError(problem, remedy, "exact-range")
         # Both products of a sum are decoded by themselves.
         bound = results // 2 if routine.sums else results
-        a, b = self.a.dtype, self.b.dtype
-        samples = find_samples(self.is_complex, bound, engine, a, b)
-        if method == "2m" and samples is not None:
-            return samples
-        system = shortest_exact(method, self.is_complex, bound, *magnitudes)
+        system, a, b = None, self.a.dtype, self.b.dtype
+        if method == "2m":
+            system = find_samples(self.is_complex, bound, engine, a, b)
+        if system is None:
+            system = shortest_exact(method, self.is_complex, bound, *magnitudes)
         assert system is not None  # 2^54 is far below the capacity of all moduli
         return system
 

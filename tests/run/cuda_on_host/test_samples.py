@@ -1,5 +1,6 @@
 """Samples of 8 bits by the CUDA engine on the host: cuBLAS in either type."""
 
+import dask
 import numpy as np
 import pytest
 
@@ -33,3 +34,12 @@ def test_routines_have_the_bits_of_the_cpu(cuda, m, k, dtype):
                 assert same_bits(np.asarray(own), other)
     launched = {x[0] if isinstance(x, tuple) else x for x in cuda.device.launched}
     assert ("encode_samples" in launched) == (dtype != "uint8")
+
+
+def test_words_have_no_quarters(cuda):
+    """Winograd's algorithm forms sums of bytes modulo p."""
+    x = random_integers((65, 129), "int8", True)
+    with dask.config.set({"twom-dist.winograd-levels": 1}):
+        found = td.integers.gemm(x, x, op_b="C", pairs=True)
+    expected = td.integers.gemm(x, x, op_b="C", pairs=True, engine="reference")
+    assert same_bits(np.asarray(found), expected)

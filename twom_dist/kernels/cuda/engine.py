@@ -88,7 +88,7 @@ class CudaEngine(
         """Cut by the setting workspace-bytes."""
         capability = self.device.capability()
         fused = tuning.tuning_for(capability).fused and not system.wraps
-        sums = sums_bytes(capability, system.wraps)
+        sums = sums_bytes(capability, by_cublas=not fused)
         element = self.device.element(by_cublas=not fused)
         two = update is not None and update.two
         if update is not None and fused and not two:

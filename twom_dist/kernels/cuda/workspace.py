@@ -45,13 +45,13 @@ def unasked_bytes(device: CudaDevice) -> int:
     return int(device.total_bytes() * tuning.UNASKED_SHARE)
 
 
-def sums_bytes(capability: int, wraps: bool = False) -> int:
+def sums_bytes(capability: int, by_cublas: bool = False) -> int:
     """Bytes of the sums of one call: at most a quarter of what is allowed.
 
-    0 where there are none. `wraps`: of samples, which no kernel of ours multiplies.
+    0 where there are none. `by_cublas`: of products that no kernel of ours multiplies.
     """
     tuned = tuning.tuning_for(capability)
-    if tuned.fused and not wraps:
+    if tuned.fused and not by_cublas:
         return 0
     if setting("workspace-bytes") is None:
         return tuned.sums_bytes
@@ -84,7 +84,7 @@ def working_bytes(
     sums = sums and max(sums, 4 * min(256, m) * n)
     residues = system.entry_bytes * m * n
     tiles = 0 if update is None else 16 * (1 + twice) * m * n
-    called = min(sums, 4 * residues) + widened
+    called = min(sums, 4 * system.num_products * m * n) + widened
     return planes + twice * (residues + m * n) + called + tiles
 
 

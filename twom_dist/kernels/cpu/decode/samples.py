@@ -1,4 +1,4 @@
-"""Decode of sums modulo 2^32: the integers themselves, as floating-point numbers."""
+"""Decode of samples: their sums are the integers, which become numbers."""
 
 from math import prod
 

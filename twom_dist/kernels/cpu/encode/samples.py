@@ -1,7 +1,6 @@
 """Planes of samples of 8 bits: their bytes, put in the order that products read.
 
-The modulus is 2^32, so that nothing is scaled or reduced. Real and imaginary parts that
-alternate are taken apart.
+Nothing is scaled or reduced. Real and imaginary parts that alternate are taken apart.
 """
 
 from functools import partial
@@ -17,43 +16,39 @@ from ..buffers import empty
 from ..jit import inner, instructions, kernel
 from ..layout import as_stack, read_only
 from ..planes import DEPTH, GROUP, CpuEncoded
+from ..products.writer import Writer
 from ..threads import ranges, run_each
 
 _FLIP = 128  # planes are signed: what uint8 is too large
 _WORDS = 64  # of each row at a time: those of a group and of two planes fit L1
 
 
+_TOGETHER = 8  # words of each part that one vector of 64 bytes holds
+_LINES_BYTES = 1 << 18  # of lines that stay in L2 while groups take their part of each
+_WORD, _PAIR = ir.IntType(32), ir.IntType(16)
+
+
 def _load(bits, builder, address):
     """Load a number from anywhere."""
-    found = builder.load(builder.inttoptr(address, ir.IntType(bits).as_pointer()))
-    found.align = 1
-    return found
+    return Writer(builder, GROUP).load(address, 0, ir.IntType(bits))
 
 
 _load_word = instructions(partial(_load, 32), result=types.uint32)
 _load_long = instructions(partial(_load, 64), result=types.uint64)
-_LINES_BYTES = 1 << 18
-_TOGETHER = 8  # words of each part that one vector of 64 bytes holds
 
 
 @instructions(given=(types.intp, types.intp, types.intp, types.uint32))
 def _split_pairs(builder, source, re, im, flips):
     """Write 8 words of both parts of 32 pairs, each a line of 16 words further on."""
-    pair, word = ir.IntType(16), ir.IntType(32)
-    pairs, bytes_ = (ir.VectorType(x, 32) for x in (pair, ir.IntType(8)))
-    found = builder.load(builder.inttoptr(source, pairs.as_pointer()))
-    found.align = 1
+    write, pairs = Writer(builder, GROUP), ir.VectorType(_PAIR, 32)
+    found = write.load(source, 0, pairs)
     odd = builder.lshr(found, ir.Constant(pairs, [8] * 32))
     for part, target in ((found, re), (odd, im)):
-        words = builder.bitcast(
-            builder.trunc(part, bytes_), ir.VectorType(word, _TOGETHER)
-        )
+        some = builder.trunc(part, ir.VectorType(ir.IntType(8), 32))
+        words = builder.bitcast(some, ir.VectorType(_WORD, _TOGETHER))
         for i in range(_TOGETHER):
-            own = builder.extract_element(words, ir.Constant(word, i))
-            place = builder.add(target, ir.Constant(target.type, 64 * i))
-            builder.store(
-                builder.xor(own, flips), builder.inttoptr(place, word.as_pointer())
-            )
+            own = builder.extract_element(words, ir.Constant(_WORD, i))
+            write.store(builder.xor(own, flips), target, GROUP * DEPTH * i)
 
 
 @inner
@@ -117,29 +112,18 @@ def _copy_rows(x, flip, out, lo, hi):
 @instructions(given=(types.intp, types.intp, types.intp, types.intp, types.uint32))
 def _join_lines(builder, source, distance, re, im, flips):
     """Write a line of 16 words of both parts, of 16 pairs in each of four lines."""
-    pair, word = ir.IntType(16), ir.IntType(32)
-    pairs, words = (ir.VectorType(x, GROUP) for x in (pair, word))
-
-    def splat(number):
-        return ir.Constant(words, [number] * GROUP)
-
-    lines = []
+    write, lines = Writer(builder, GROUP), []
     for t in range(DEPTH):
         offset = builder.mul(distance, ir.Constant(distance.type, t))
-        place = builder.inttoptr(builder.add(source, offset), pairs.as_pointer())
-        found = builder.load(place)
-        found.align = 1
-        lines.append(builder.zext(found, words))
-    none = ir.Constant(words, ir.Undefined)
-    first = builder.insert_element(none, flips, ir.Constant(word, 0))
-    flip = builder.shuffle_vector(first, none, splat(0))
+        found = write.load(source, offset, ir.VectorType(_PAIR, GROUP))
+        lines.append(builder.zext(found, write.words))
     for part, target in ((0, re), (8, im)):
-        total = flip
+        total = write.fill(flips)
         for t, line in enumerate(lines):
-            byte = builder.and_(builder.lshr(line, splat(part)), splat(255))
-            total = builder.xor(total, builder.shl(byte, splat(8 * t)))
-        out = builder.store(total, builder.inttoptr(target, words.as_pointer()))
-        out.align = 4
+            byte = builder.lshr(line, write.splat(part))
+            byte = builder.and_(byte, write.splat(255))
+            total = builder.xor(total, builder.shl(byte, write.splat(8 * t)))
+        write.store(total, target, 0)
 
 
 @kernel
@@ -148,7 +132,6 @@ def _turn_columns(x, flip, out, lo, hi):
     matrices, k, rows = x.shape
     parts, groups, words = len(out), out.shape[1] // matrices, out.shape[2]
     flips, whole = np.uint32(flip * 0x01010101), k // DEPTH
-    # Lines of all rows that stay in L2 while groups take their part of each.
     step = max(1, _LINES_BYTES // (DEPTH * max(1, rows) * parts))
     for start in range(0, words, step):
         for group in range(lo, hi):

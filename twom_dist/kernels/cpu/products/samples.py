@@ -125,7 +125,7 @@ def multiply_samples(
         return
     if before is None:
         sums[...] = 0
-    elif before is not sums:
+    elif before.ctypes.data != sums.ctypes.data:
         sums[...] = before
     panel = empty(sums.shape, np.int32)
     for start in range(0, words, _PANEL):
