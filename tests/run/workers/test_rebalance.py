@@ -212,7 +212,8 @@ def test_a_late_worker_helps_where_it_is_allowed():
 def test_tiles_of_the_dead_stay_with_those_who_are_allowed():
     with start(1, 1, 1, 1) as cluster:
         product = begin(workers=addresses(cluster, 0, 1, 2))
-        time.sleep(5 * SECONDS)
+        while not computed[0]:  # a tile that is lost with its worker
+            time.sleep(SECONDS)
         die(cluster, 0)
         found = count(product, tiles=101)
     assert len(found) == 3
@@ -223,7 +224,8 @@ def test_a_product_waits_for_those_who_are_allowed():
     with start(1) as cluster:
         add(cluster, 1, 1, host=THERE)
         product = begin(workers=[THERE])
-        time.sleep(5 * SECONDS)
+        while not (computed[1] or computed[2]):  # a tile that is lost
+            time.sleep(SECONDS)
         die(cluster, 1, 2)
         time.sleep(5 * SECONDS)
         assert computed[0] == 0
