@@ -3,7 +3,7 @@
 Parts: ``jobs``, in one process, interleaved: the product of arrays, and jobs on two
 matrices of each format, with their files in the memory of the operating system ("warm")
 and, for root on Linux, on the disk alone ("cold"). ``tall``: ``A^H A`` of a zarr store
-larger than the worker, by `update_files` and by lazy products, whose tasks read the
+larger than the worker, by `rank_k_files` and by lazy products, whose tasks read the
 file, against `dask.array`'s: time and memory.
 
     python benchmarks/bench_files.py --size 4096 --rows 240000 --folder /a/disk
@@ -93,7 +93,7 @@ def bench_tall(report: Report, args: Namespace) -> None:
     for start in range(0, args.rows, ROWS):
         rows = min(ROWS, args.rows - start)
         stored[start : start + rows] = draw(rows, args.columns, start)
-    update = partial(td.update_files, td.herk, "A.zarr", "H.npy", op="C")
+    update = partial(td.rank_k_files, td.herk, "A.zarr", "H.npy", op="C")
 
     def square(_: Any) -> Any:
         a = da.from_zarr("A.zarr")
@@ -101,7 +101,7 @@ def bench_tall(report: Report, args: Namespace) -> None:
 
     candidates: dict[str, Callable[[Any], Any]] = {
         "dask": square,
-        "update_files": lambda client: update(client=client, overwrite=True),
+        "rank_k_files": lambda client: update(client=client, overwrite=True),
         "herk": lambda _: td.herk(da.from_zarr("A.zarr"), op="C").compute(),
     }
     seconds: dict[str, list[float]] = {name: [] for name in candidates}

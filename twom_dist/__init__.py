@@ -14,7 +14,7 @@ contract
 plan and explain
     ``plan``, ``explain``; they return a ``Plan`` or an ``Explanation``
 files
-    ``multiply_files``, ``update_files``; they return a ``JobSummary``
+    ``multiply_files``, ``rank_k_files``; they return a ``JobSummary``
 cluster and checks
     ``local_cluster``, ``doctor``, ``tune``, ``testing``, ``errors``
 """
@@ -26,7 +26,7 @@ from . import errors, integers, testing
 from .api import twofold, xarray
 from .api.crossovers import tune
 from .api.explain import explain
-from .api.files import multiply_files, update_files
+from .api.files import multiply_files, rank_k_files
 from .api.gemm import cgemm, dgemm, gemm, sgemm, zgemm
 from .api.plans import plan
 from .api.updates import (
@@ -84,6 +84,7 @@ __all__ = [
     "multiply_files",
     "numpy",
     "plan",
+    "rank_k_files",
     "sgemm",
     "ssyr2k",
     "ssyrk",
@@ -94,7 +95,6 @@ __all__ = [
     "transpose",
     "tune",
     "twofold",
-    "update_files",
     "use",
     "xarray",
     "zgemm",

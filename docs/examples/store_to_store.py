@@ -20,7 +20,7 @@ with tempfile.TemporaryDirectory() as folder:
     values = rng.standard_normal((300, 500)) + 1j * rng.standard_normal((300, 500))
     zarr.create_array(source, data=values, chunks=(100, 250))
 
-    summary = td.update_files(td.herk, source, target, chunks=100)
+    summary = td.rank_k_files(td.herk, source, target, chunks=100)
     print(summary)
 
     found = zarr.open_array(target, mode="r")[:]

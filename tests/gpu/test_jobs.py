@@ -70,7 +70,7 @@ def compare(job, *arguments, **options):
     ("job", "given", "options"),
     [
         (td.multiply_files, AB, {"beta": 0.5j, "c": "C0.zarr"}),
-        (td.update_files, (td.syrk, AB[0]), {"uplo": "upper"}),
+        (td.rank_k_files, (td.syrk, AB[0]), {"uplo": "upper"}),
     ],
 )
 def test_jobs_on_workers_that_share_the_device(client, files, job, given, options):
@@ -88,14 +88,14 @@ def test_this_process_uses_its_device_unasked(files):
     summary = compare(td.multiply_files, "B.zarr", "A.zarr", **options)
     assert summary.engine == "cuda"
     given = td.herk, "A.zarr"
-    assert compare(td.update_files, *given, overwrite=True).engine == "cuda"
+    assert compare(td.rank_k_files, *given, overwrite=True).engine == "cuda"
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
 def test_pairs_of_integers_go_to_the_device(here, dtype):
     np.save("V.npy", random_integers((M, K), dtype, pairs=True))
     given = td.integers.herk, "V.npy"
-    assert compare(td.update_files, *given, pairs=True).engine == "cuda"
+    assert compare(td.rank_k_files, *given, pairs=True).engine == "cuda"
 
 
 def test_waves_stay_within_the_limit_of_the_pool(files):

@@ -1,4 +1,4 @@
-"""Products and updates of matrices in files: multiply_files and update_files."""
+"""Products and updates of matrices in files: multiply_files and rank_k_files."""
 
 from collections.abc import Mapping
 from inspect import signature
@@ -108,7 +108,7 @@ def multiply_files(
     return run_job(job, client, chunks, progress)
 
 
-def update_files(
+def rank_k_files(
     routine: Any,
     a: Any,
     output: Path,
@@ -158,18 +158,18 @@ def update_files(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     a, c = (os.path.join(folder, name) for name in ("A.npy", "C.npy"))
     ...     np.save(a, np.array([[1 + 2j, 3], [0, 1j]]))
-    ...     summary = td.update_files(td.herk, a, c, uplo="lower")
+    ...     summary = td.rank_k_files(td.herk, a, c, uplo="lower")
     ...     print(summary.tiles, np.load(c)[1])
     (1, 1, 1) [0.+3.j 1.+0.j]
     """
-    call = _ask(update_files, routine, options, A=a, B=b, C=c)
+    call = _ask(rank_k_files, routine, options, A=a, B=b, C=c)
     job = open_job(call, output, overwrite=overwrite, refuse_missing=refuse_missing)
     return run_job(job, client, chunks, progress)
 
 
 def _ask(job: Any, routine: Any, options: Mapping[str, Any], **matrices: Any) -> Call:
     """Return the call of a routine that a job makes; else name the other job."""
-    other = update_files if job is multiply_files else multiply_files
+    other = rank_k_files if job is multiply_files else multiply_files
     if hasattr(routine, "ask"):
         name = name_routine(routine)
         fits = name.endswith("gemm") == (job is multiply_files)
@@ -188,12 +188,12 @@ _OF_RUN = "client", "chunks", "overwrite", "refuse_missing", "progress"
 def ask_job(
     function: Any, given: tuple[Any, ...], options: Mapping[str, Any]
 ) -> Call | None:
-    """Return the call of the job of multiply_files or update_files; else None.
+    """Return the call of the job of multiply_files or rank_k_files; else None.
 
     The output may be left out.
     """
     # Not by `in`, which asks an array whether it is equal.
-    if function is not multiply_files and function is not update_files:
+    if function is not multiply_files and function is not rank_k_files:
         return None
     options = {name: x for name, x in options.items() if name not in _OF_RUN}
     try:

@@ -58,7 +58,7 @@ def plan(
     routine : function
         `gemm`, `herk`, `syrk`, `her2k`, `syr2k`; a BLAS-typed name such as `zherk`; a
         routine of ``integers``, ``twofold`` or ``xarray``. Or `multiply_files` or
-        `update_files`: then the first wave of their job is planned.
+        `rank_k_files`: then the first wave of their job is planned.
     *matrices : array, tuple of int, or path
         As the routine takes them: arrays, their shapes as stored, before op (of pairs,
         with the 2 at the end), or files that `multiply_files` reads. Of stacks, one

@@ -16,7 +16,7 @@ from .failures import DONE, EPILOG, FAILED, escape, show
 from .options import COMMON_OPTIONS, flag
 
 _ARGUMENTS = ("routine", "alpha", "beta", "op_a", "op_b", "uplo")
-_AGAIN = "the same call of multiply_files or update_files"
+_AGAIN = "the same call of multiply_files or rank_k_files"
 
 
 @click.command(

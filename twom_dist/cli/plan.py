@@ -74,7 +74,7 @@ def plan(
 
     Only the headers of the files are read, and nothing is computed.
     """
-    from ..api.files import multiply_files, update_files
+    from ..api.files import multiply_files, rank_k_files
     from ..api.plans import plan as plan_routine
     from ..workers.local import choose_workers
 
@@ -82,7 +82,7 @@ def plan(
     asked = {"a": _find("A", a, shape_a), "routine": function}
     if ROUTINES[routine].matrices == 2 or b or shape_b:
         asked["b"] = _find("B", b, shape_b)
-    job = update_files if ROUTINES[routine].triangle else multiply_files
+    job = rank_k_files if ROUTINES[routine].triangle else multiply_files
     limit: int | str | None = memory_limit
     threads, on_device = threads_per_worker, options["engine"] == "cuda"
     if n_workers is None:

@@ -147,7 +147,7 @@ def _as_numpy(x: Any, name: str) -> Any:
         raise ArgumentError(problem, "", "not-a-matrix") from None
     if x.ndim == 0 and x.dtype.kind in "US":
         problem = f"{name} holds text, not numbers"
-        remedy = "Load the file first, or call td.multiply_files or td.update_files"
+        remedy = "Load the file first, or call td.multiply_files or td.rank_k_files"
         raise ArgumentError(problem, remedy, "not-a-matrix")
     if x.ndim == 0 and x.dtype.kind not in "biufc":
         problem = f"{name} is not a matrix of numbers but has dtype {x.dtype}"

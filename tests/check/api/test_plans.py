@@ -140,7 +140,7 @@ def test_pairs_are_planned_and_explained_as_arrays_shapes_and_paths(here):
     herk, pairs = td.integers.herk, {"pairs": True}
     whole, about = td.plan(herk, v, **pairs), td.explain(herk, v, **pairs)
     assert td.plan(herk, "V.npy", **pairs).to_json() == whole.to_json()
-    job = td.update_files, herk, "V.npy"
+    job = td.rank_k_files, herk, "V.npy"
     assert td.plan(*job, chunks=10, **pairs).tile_shape == (10, 10, 10)
     assert td.explain(*job, **pairs) == td.explain(herk, "V.npy", **pairs) == about
     given = ("V.npy", "V.npy"), ("V.npy", v), (v, "V.npy"), (v.shape, v)
@@ -161,7 +161,7 @@ def test_files_are_multiplied_by_the_routine_that_is_given(here):
     exactly = td.multiply_files("A.npy", "A.npy", "C.npy", routine=td.integers.gemm)
     assert (np.load("C.npy") == a.astype(int) @ a).all()
     assert "exact" in exactly.explanation.asked
-    given = td.update_files, td.zherk, "A.npy", "H.npy"
+    given = td.rank_k_files, td.zherk, "A.npy", "H.npy"
     own = {"uplo": "lower", "chunks": 4}
     assert td.plan(*given, **own).tile_shape == (4, 4, 4)
     explained = td.explain(*given, **own)

@@ -20,7 +20,7 @@ A, PATHS = np.eye(3), ("A.npy", "A.npy")
 SHAPE, LAZY = (3, 3), da.from_array(A)
 SINGLE = A.astype("f4")
 files = partial(td.multiply_files, *PATHS, "C.npy")
-update = partial(td.update_files, overwrite=True)
+update = partial(td.rank_k_files, overwrite=True)
 
 REFUSED = {
     AccuracyError: [("method", lambda: td.twofold.gemm(A, A, method="blas"))],
@@ -38,7 +38,7 @@ REFUSED = {
         ("out", lambda: td.gemm(LAZY, A, out=np.ones(SHAPE))),
         ("out", lambda: td.syrk(np.ones((2, 3, 3)), out=np.ones(SHAPE))),
         # What is no routine, or none of files.
-        ("routine", lambda: td.plan(td.update_files, td.twofold.herk, "A.npy")),
+        ("routine", lambda: td.plan(td.rank_k_files, td.twofold.herk, "A.npy")),
         ("routine", lambda: update(partial(td.herk), "A.npy", "H.npy")),
         ("routine", lambda: update(td.twofold.herk, "A.npy", "H.npy")),
         ("routine", lambda: update(td.zgemm, "A.npy", "H.npy", b="A.npy")),
@@ -59,7 +59,7 @@ REFUSED = {
         ("no-b", lambda: update(td.her2k, "A.npy", "H.npy")),
         ("no-dim", lambda: td.xarray.herk(A)),
         ("not-a-path", lambda: td.multiply_files(A, A, "C.npy")),
-        ("not-a-path", lambda: td.update_files(td.herk, "A.npy", None)),
+        ("not-a-path", lambda: td.rank_k_files(td.herk, "A.npy", None)),
         ("dtype", lambda: td.plan(td.gemm, SHAPE, SHAPE, dtype="text")),
         ("out", lambda: td.explain(td.gemm, A, A, out=A)),
         ("progress", lambda: files(progress=5)),
@@ -134,8 +134,8 @@ def list_functions():
 @cases(("name", "function"), list_functions())
 def test_every_function_refuses_a_misspelt_option_in_its_name(name, function):
     # Routines of others have their options.
-    first = {td.plan: td.gemm, td.explain: td.gemm, td.update_files: td.herk}
-    files = ("a", "b", "c")[: 2 if function is td.update_files else 3]
+    first = {td.plan: td.gemm, td.explain: td.gemm, td.rank_k_files: td.herk}
+    files = ("a", "b", "c")[: 2 if function is td.rank_k_files else 3]
     given = files if "files" in name else ()
     given = (*([first[function]] if function in first else ()), *given)
     with raises(ArgumentError, "unknown-option") as caught:

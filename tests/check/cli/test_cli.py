@@ -113,7 +113,7 @@ def test_a_plan_is_that_of_the_job(call, a, b, command, threads):
     sizes = ("--n-workers", "1", "--memory-limit", "1GiB", "--chunks", "10")
     flags = ("--threads-per-worker", str(threads)) if threads else ()
     code, out, _ = call("plan", *command, *sizes, *flags, "--json")
-    files, one = (td.multiply_files, *command[1:]), (td.update_files, td.herk, "A.npy")
+    files, one = (td.multiply_files, *command[1:]), (td.rank_k_files, td.herk, "A.npy")
     expected = td.plan(
         *(one if command[0] == "herk" else files),
         n_workers=1,

@@ -75,7 +75,7 @@ def test_a_stopped_job_says_what_continues_it(call, files):
 
 
 def test_updates_count_a_tile_and_its_image_once(files, status):
-    run = partial(td.update_files, td.herk, "A.zarr", "C.npy", chunks=16)
+    run = partial(td.rank_k_files, td.herk, "A.zarr", "C.npy", chunks=16)
     stop_after(6, run)
     found = status("C.npy")
     assert (found["routine"], found["tiles"]) == ("herk", 15)
@@ -117,7 +117,7 @@ CLEAR = "\x1b[2J\nstate  finished \u202e"
 @pytest.mark.parametrize("name", [f"{CLEAR}.npy", f"{CLEAR}.zarr", "\udcff.npy"])
 def test_names_are_spelt_out_for_a_terminal(call, here, name):
     save(name, make_matrix())
-    td.update_files(td.herk, name, "C.zarr", num_moduli=16)
+    td.rank_k_files(td.herk, name, "C.zarr", num_moduli=16)
     with begun(name, np.eye(4), overwrite=True):
         pass
     shown = [call("info", "C.zarr"), call("info", name), call("status", name)]
@@ -147,7 +147,7 @@ def left(call, a):
     np.save("C.npy", np.eye(2))
     product = {"chunks": 16, "op_b": "T", "overwrite": True}
     stop_after(2, partial(td.multiply_files, "A.npy", "A.npy", "C.npy", **product))
-    stop_after(3, partial(td.update_files, td.herk, "A.npy", "H.zarr", chunks=16))
+    stop_after(3, partial(td.rank_k_files, td.herk, "A.npy", "H.zarr", chunks=16))
 
 
 def listed(call, *flags):
@@ -194,7 +194,7 @@ def test_what_others_put_beside_the_tiles_stays(call, left):
     code, found = listed(call, "--yes")
     assert (code, found["C.npy"]["removed"]) == (0, True)
     assert [*notes.parent.iterdir()] == [notes]
-    td.update_files(td.herk, "A.npy", "C.npy", overwrite=True)
+    td.rank_k_files(td.herk, "A.npy", "C.npy", overwrite=True)
     assert notes.read_text() == "mine"
 
 

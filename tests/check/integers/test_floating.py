@@ -101,12 +101,12 @@ def test_files_are_looked_at_as_they_are_read(tmp_path):
     output = tmp_path / "C.npy"
     np.save(tmp_path / "A.npy", a)
     given = {"chunks": 4, "overwrite": True}
-    td.update_files(td.integers.herk, tmp_path / "A.npy", output, **given)
+    td.rank_k_files(td.integers.herk, tmp_path / "A.npy", output, **given)
     assert same_bits(np.load(output), td.integers.herk(a))
     a[5, 6] += 0.5
     np.save(tmp_path / "A.npy", a)
     with raises(PlanError, "not-integer") as caught:
-        td.update_files(td.integers.herk, tmp_path / "A.npy", output, **given)
+        td.rank_k_files(td.integers.herk, tmp_path / "A.npy", output, **given)
     assert "A.npy[5, 6]" in caught.value.problem
 
 

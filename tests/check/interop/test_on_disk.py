@@ -89,7 +89,7 @@ def test_what_is_no_matrix_is_refused(here, file):
     for call in (
         lambda: td.gemm(A, of_file),
         lambda: td.multiply_files(of_file, of_file, "C.npy"),
-        lambda: td.update_files(td.herk, "A.npy", "C.npy", diag=of_file),
+        lambda: td.rank_k_files(td.herk, "A.npy", "C.npy", diag=of_file),
     ):
         with raises(ArgumentError, none):
             call()

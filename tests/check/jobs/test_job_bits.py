@@ -115,7 +115,7 @@ def test_pairs_of_integers_are_matrices(samples, way, routine, paths, options):
 
 def test_a_stopped_product_of_pairs_goes_on(samples):
     source = zarr.open_array("V.zarr", mode="r")
-    job = partial(td.update_files, td.integers.herk, source, "C.npy", pairs=True)
+    job = partial(td.rank_k_files, td.integers.herk, source, "C.npy", pairs=True)
     stop_after(4, partial(job, chunks=8))
     assert job().resumed >= 4
     assert same_bits(np.load("C.npy"), td.integers.herk(samples["V"], pairs=True))
@@ -164,7 +164,7 @@ def test_refusals(files, code, options):
     kinds = {"diag-complex": ArgumentError, "vector-shape": StoreError}
     given = {"output": "C.zarr", "overwrite": True, **options}
     with raises(kinds.get(code, PlanError), code):
-        td.update_files(td.herk, "A.zarr", **given)
+        td.rank_k_files(td.herk, "A.zarr", **given)
     assert contents(Path()) == before
     (Path("w.h5")).unlink()
 
@@ -203,4 +203,4 @@ def test_arrays_that_no_other_process_can_read_are_refused(a):
             td.multiply_files("A.npy", x, "C.npy")
     for left, output in ((a, "C.npy"), ("A.npy", written["A"])):
         with raises(ArgumentError, "not-a-path"):
-            td.update_files(td.herk, left, output)
+            td.rank_k_files(td.herk, left, output)

@@ -24,7 +24,7 @@ def plan(routine, shape, mib, workers=1, chunks=None, **options):
         return td.plan(td.multiply_files, (m, k), (k, n), **options)
     if routine.endswith("2k"):
         options["b"] = (n, k)
-    return td.plan(td.update_files, getattr(td, routine), (n, k), **options)
+    return td.plan(td.rank_k_files, getattr(td, routine), (n, k), **options)
 
 
 @settings(max_examples=40)

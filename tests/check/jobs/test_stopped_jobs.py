@@ -70,7 +70,7 @@ def test_a_stopped_job_goes_on_where_it_was(files, output):
 
 
 def test_a_tile_is_kept_with_its_image(files):
-    job = partial(td.update_files, td.herk, "A.zarr", "C.npy", chunks=16)
+    job = partial(td.rank_k_files, td.herk, "A.zarr", "C.npy", chunks=16)
     stop_after(15, job)
     chunk_of("C.npy", 0, 1).unlink()
     flip(chunk_of("C.npy", 2, 2))
@@ -92,7 +92,7 @@ def test_other_workers_take_the_same_tiles(files):
     job = open_job(td.herk.ask("N.npy", op="C"), "H.zarr")
     given = {"way": "streams", "job": job, "tile": 8}
     stop_after(4, lambda progress: compute_in(progress=progress, **given))
-    assert td.update_files(td.herk, "N.npy", "H.zarr", op="C").resumed >= 4
+    assert td.rank_k_files(td.herk, "N.npy", "H.zarr", op="C").resumed >= 4
     assert same_bits(read("H.zarr"), td.herk(a, op="C"))
 
 

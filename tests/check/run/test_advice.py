@@ -30,6 +30,6 @@ def test_a_plan_of_a_job_says_what_would_be_faster_smaller_or_safer(
     workers = {} if told == ONE else {"n_workers": 2}
     with dask.config.set({"twom-dist.blas-below": 10**6}):
         given = {"a": shape, "routine": routine} | workers | options
-        plan = td.plan(td.update_files, **given)
+        plan = td.plan(td.rank_k_files, **given)
     assert [x.startswith(told or "-") for x in plan.notes[:1]] == [True] * bool(told)
     assert str(plan).count("note  ") == len(plan.notes)

@@ -170,7 +170,7 @@ def multiply_files(call):
             td.multiply_files(*names, "out.zarr", **given)
         else:
             given["b"] = names[1] if len(names) > 1 else None
-            td.update_files(getattr(td, call.name), names[0], "out.zarr", **given)
+            td.rank_k_files(getattr(td, call.name), names[0], "out.zarr", **given)
         return [open_matrix("out.zarr")[:, :]]
 
 

@@ -250,21 +250,21 @@ def test_parts_that_hdf5_lacks_are_counted_or_refused(call):
         file.create_dataset("empty", shape=(0, 6), dtype="f8")
     assert '"missing_chunks": 1' in call("info", "A.h5::A", "--json")[1]
     with raises(StoreError, "missing-chunks"):
-        td.update_files(td.herk, "A.h5::A", "C.npy", refuse_missing=True)
-    done = td.update_files(td.herk, "A.h5::A", "C.npy", num_moduli=16)
+        td.rank_k_files(td.herk, "A.h5::A", "C.npy", refuse_missing=True)
+    done = td.rank_k_files(td.herk, "A.h5::A", "C.npy", num_moduli=16)
     assert done.missing == {"A": 1}
     for name in ("whole", "cut"):
         with raises(StoreError, "no-chunks"):
-            td.update_files(td.herk, f"A.h5::{name}", "D.npy")
+            td.rank_k_files(td.herk, f"A.h5::{name}", "D.npy")
     with raises(StoreError, "no-chunks"):
         read_vector("A.h5::w")
-    assert td.update_files(td.herk, "A.h5::empty", "D.npy").missing == {}
+    assert td.rank_k_files(td.herk, "A.h5::empty", "D.npy").missing == {}
 
 
 def test_an_output_tells_where_it_comes_from(here):
     save("A.npy", td.testing.random_matrix(4, 4, dtype="float64"))
     for name in ("C.zarr", "C.h5", "C.npy"):
-        td.update_files(td.herk, "A.npy", name, alpha=2)
+        td.rank_k_files(td.herk, "A.npy", name, alpha=2)
     assert open_matrix("C.npy").provenance() == {}
     for name in ("C.zarr", "C.h5"):
         found = open_matrix(name).provenance()

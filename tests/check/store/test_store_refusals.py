@@ -197,10 +197,10 @@ def test_chunks_of_a_vector_are_looked_at():
 def test_a_matrix_of_any_claimed_size_is_refused_at_once():
     zarr.create_array("A.zarr", shape=(10**9, 10**9), chunks=(1000, 1000), dtype="f8")
     with raises(PlanError, "many-tiles"):
-        td.plan(td.update_files, td.herk, "A.zarr", n_workers=2)
+        td.plan(td.rank_k_files, td.herk, "A.zarr", n_workers=2)
     chunks = (2**40, 10**9 + 7)
     zarr.create_array("B.zarr", shape=(3000, 3000), chunks=chunks, dtype="f8")
-    plan = td.plan(td.update_files, td.herk, "B.zarr", n_workers=2, num_moduli=8)
+    plan = td.plan(td.rank_k_files, td.herk, "B.zarr", n_workers=2, num_moduli=8)
     assert max(plan.tile_shape) <= 3000
 
 
@@ -233,7 +233,7 @@ def test_every_truncated_file_is_found_at_once(name):
 def test_what_is_compressed_and_large_is_not_unpacked_for_each_tile():
     np.savez_compressed("A.npz", A=np.zeros((1025, 2**13)))
     with raises(StoreError, "npz-compressed"):
-        td.update_files(td.herk, "A.npz", "C.npy", num_moduli=16)
+        td.rank_k_files(td.herk, "A.npz", "C.npy", num_moduli=16)
     assert os.listdir() == ["A.npz"]
 
 

@@ -29,7 +29,7 @@ def run_products(client, count):
         options |= {"num_moduli": 16} if turn % 2 else {}
         save("P.npy", make(m, k, turn))
         if turn % 4 == 3:
-            td.update_files(td.herk, "P.npy", output, **options)
+            td.rank_k_files(td.herk, "P.npy", output, **options)
         else:
             save("Q.npy", make(k, n, turn))
             td.multiply_files("P.npy", "Q.npy", output, **options)

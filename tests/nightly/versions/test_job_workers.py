@@ -120,7 +120,7 @@ from distributed import Client
 assert hasattr(da.ones(3), "expr")
 with Client(sys.argv[1]) as client:
     td.multiply_files("A.zarr", "B.npy", "C.zarr", chunks=16, num_moduli=16)
-td.update_files(td.herk, "A.zarr", "H.zarr", chunks=16, engine="reference")
+td.rank_k_files(td.herk, "A.zarr", "H.zarr", chunks=16, engine="reference")
 """
 
 

@@ -88,7 +88,7 @@ def test_an_input_that_changes_in_the_bucket_is_noticed(matrices):
         array[-1, -1] = 7
 
     with raises(StoreError, "input-changed"):
-        td.update_files(
+        td.rank_k_files(
             *(td.herk, f"{BUCKET}/D.zarr", "E.zarr"),
             chunks=16,
             num_moduli=16,

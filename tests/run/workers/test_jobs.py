@@ -55,7 +55,7 @@ def test_a_job_on_workers_has_the_bits_of_its_routine(
 def test_workers_find_pairs_and_send_them(client, here):
     v = random_integers((50, 60), "int8", pairs=True)
     save("V.h5", v)
-    job = partial(td.update_files, td.integers.herk, "V.h5", "C.npy", pairs=True)
+    job = partial(td.rank_k_files, td.integers.herk, "V.h5", "C.npy", pairs=True)
     assert job(chunks=16, client=client).tiles == (4, 4, 4)
     assert same_bits(np.load("C.npy"), td.integers.herk(v, pairs=True))
 
@@ -64,10 +64,10 @@ def test_workers_find_pairs_and_send_them(client, here):
 def test_the_workers_of_a_job_share_k(client, here):
     a = make(500, 24, 1)
     save("A.zarr", a)
-    tall = partial(td.update_files, td.herk, "A.zarr", op="C", chunks=16)
+    tall = partial(td.rank_k_files, td.herk, "A.zarr", op="C", chunks=16)
     job = partial(tall, client=client)
     with client.as_current():
-        plan = td.plan(td.update_files, td.herk, "A.zarr", op="C", chunks=16)
+        plan = td.plan(td.rank_k_files, td.herk, "A.zarr", op="C", chunks=16)
         assert plan.layers == 2
     job("H.zarr")
     expected = td.herk(a, op="C")
