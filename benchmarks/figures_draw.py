@@ -6,10 +6,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from benchmarks.figures_measure import AS_DOUBLE, METHODS
+from benchmarks.figures_measure import METHODS
 from twom_dist.moduli import residue_system
 
 Lines = list[dict[str, Any]]
@@ -19,7 +20,6 @@ Rates = dict[tuple[str, int, int], float]
 # What multiplies natively.
 _LIBRARIES = {"cpu": "NumPy", "gpu": "CuPy"}
 _MARKERS = {"2m": "o", "3m": "s", "hybrid": "^", "eisenstein": "D", "real": "v"}
-_OTHERS = ("native", "cuBLAS")
 
 
 def read_lines(path: Path) -> Lines:
@@ -95,28 +95,50 @@ def draw_errors(lines: Lines) -> Figure:
 
 
 def draw_sizes(lines: Lines) -> Figure:
-    rates, unit = choose_unit(find_rates(lines))
+    """Draw how many times as fast as the library's product the others are."""
+    rates = find_rates(lines)
+    sizes, library = list_sizes(rates), name_product("native", lines[0])
     figure, (axes,) = _panels(1, 7)
-    shown = [*AS_DOUBLE.items(), ("default", 0), ("herk", 16), ("default, phi = 0", 0)]
-    others = {x["method"] for x in lines if x["method"].startswith(_OTHERS)}
-    shown += [(x, 0) for x in sorted(others, key=lambda x: (x[0] != "n", x))]
-    dashes = iter(("--", ":", "-.") * 2)
-    for method, count in shown:
-        own = (method, count)
-        points = sorted((n, rate) for (*x, n), rate in rates.items() if (*x,) == own)
-        if not points:
-            continue
-        style = {"marker": _MARKERS.get(method, "."), "fillstyle": "none"}
-        if method.startswith(_OTHERS):
-            colour = "black" if method.startswith("native") else "C8"
-            style = {"linestyle": next(dashes), "color": colour}
-        label = f"{method} {count}" if count else name_product(method, lines[0])
-        axes.plot(*zip(*points, strict=True), **style, label=label)
-    axes.set(yscale="log", xlabel="n", ylabel=unit)
-    axes.yaxis.set_major_formatter("{x:g}")
-    _mark_sizes(axes, list_sizes(rates))
-    # Ten lines leave no room for the legend among them.
-    axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
+    # The others, "performant", take cuBLAS's native product.
+    others = {x["method"] for x in lines if x["method"].startswith("cuBLAS eager")}
+    shown = {
+        ("herk", 16): "herk, 16 moduli",
+        ("2m", 16): "gemm, 16 moduli",
+        ("default, phi = 0", 0): "gemm, default, spread 0",
+        ("default", 0): "gemm, default",
+        **{(x, 0): f"{x} (emulation)" for x in others},
+    }
+    for (method, count), label in shown.items():
+        other = "native herk" if method == "herk" else "native"
+        points = [
+            (n, rates[method, count, n] / rates[other, 0, n])
+            for n in sizes
+            if (method, count, n) in rates
+        ]
+        if points:
+            style = {"linestyle": ":"} if method in others else {"marker": "o"}
+            axes.plot(*zip(*points, strict=True), **style, label=label)
+    axes.axhline(1, color="black", linestyle="--", linewidth=1)
+    axes.set(xlabel="n", ylabel=f"times as fast as {library}", ylim=(0, None))
+    _mark_sizes(axes, sizes)
+    axes.legend(fontsize="small")
+    return figure
+
+
+def draw_machines(found: dict[str, dict[str, dict[int, float]]]) -> Figure:
+    """Draw the ratios of machines by size: a panel for gemm, another for herk."""
+    figure, panels = _panels(2, 5)
+    titles = ("`gemm`, 16 moduli", "`herk`, 16 moduli")
+    for axes, title in zip(panels, titles, strict=True):
+        for machine, ratios in found.items():
+            own = sorted(ratios[title].items())
+            style = {"marker": "o", "markersize": 4, "label": machine}
+            axes.plot(*zip(*own, strict=True), **style)
+        axes.axhline(1, color="black", linestyle="--", linewidth=1)
+        axes.set(title=title.replace("`", ""), xlabel="n", ylim=(0, None))
+        _mark_sizes(axes, sorted({n for x in found.values() for n in x[title]}))
+    panels[0].set_ylabel("times as fast as the library's own product")
+    panels[0].legend(fontsize="small")
     return figure
 
 
@@ -150,13 +172,17 @@ def draw_heat_map(lines: Lines) -> Figure:
     own = [[rates["2m", count, n] for n in sizes] for count in counts]
     table = [[x / y for x, y in zip(row, native, strict=True)] for row in own]
     figure, (axes,) = _panels(1, 6)
-    image = axes.imshow(table, origin="lower", aspect="auto", cmap="viridis")
+    # Centred on 1: what is slower is red.
+    most = max(2.0, *(max(row) for row in table))
+    norm = TwoSlopeNorm(1, 0, most)
+    style = {"origin": "lower", "aspect": "auto", "cmap": "RdBu", "norm": norm}
+    image = axes.imshow(table, **style)
     axes.set(xlabel="n", ylabel="moduli")
     axes.set_xticks(range(len(sizes)), map(str, sizes))
     axes.set_yticks(range(len(counts)), map(str, counts))
     for i, row in enumerate(table):
         for j, value in enumerate(row):
-            colour = "black" if image.norm(value) > 0.6 else "white"
+            colour = "black" if 0.25 < norm(value) < 0.75 else "white"
             axes.text(j, i, f"{value:.2f}", ha="center", va="center", color=colour)
     library = name_product("native", lines[0])
     figure.colorbar(image, label=f"speed of 2m over that of {library}")
@@ -214,7 +240,7 @@ def draw_dask(lines: Lines) -> Figure:
 # File name, title, benchmark whose lines the figure shows, and function that draws it.
 FIGURES: tuple[tuple[str, str, str, Callable[[Lines], Figure]], ...] = (
     ("errors", "Error against moduli", "figure-errors", draw_errors),
-    ("sizes", "Speed against size, as exact as double", "figure-speeds", draw_sizes),
+    ("sizes", "Speed against size", "figure-speeds", draw_sizes),
     ("precisions", "Speed against precision", "figure-speeds", draw_precisions),
     ("speed-up", "2M against the native product", "figure-speeds", draw_heat_map),
     ("updates", "Rank-k updates", "figure-speeds", draw_updates),

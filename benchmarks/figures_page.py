@@ -1,14 +1,15 @@
-"""Show the figures and their numbers: on a page, and in docs/figures.md.
+"""Show the figures and their numbers: on a page, and in the docs.
 
-This script brings docs/figures.md up to date with benchmarks/results: pictures and
-tables. It shows the file of the command on it that draws its pictures again. A
-table of all files tells about other machines.
+This script brings the docs up to date with benchmarks/results: the pictures of
+docs/pictures/figures, and the tables that are made of records.
 
     python benchmarks/figures_page.py
 """
 
 import re
+import shutil
 from collections import defaultdict
+from collections.abc import Container
 from io import BytesIO
 from pathlib import Path
 
@@ -19,32 +20,40 @@ from benchmarks.figures_draw import (
     FIGURES,
     Lines,
     choose_unit,
+    draw_machines,
     find_rates,
     list_sizes,
     name_device,
     name_product,
     read_lines,
 )
+from benchmarks.figures_tables import (
+    RESULTS,
+    compare_dask,
+    compare_machines,
+    join_ratios,
+    tabulate_checks,
+    tabulate_errors,
+    tabulate_statements,
+)
 from benchmarks.statements import DIFFERS, PASS, Statement, list_statements, tabulate
 
 ROOT = Path(__file__).parents[1]
-RESULTS, DOCS = ROOT / "benchmarks" / "results", ROOT / "docs"
-PAGE, PICTURES = DOCS / "figures.md", DOCS / "pictures" / "figures"
+DOCS = ROOT / "docs"
+PICTURES = DOCS / "pictures" / "figures"
 
-_MACHINES = (
-    "machine",
-    "n",
-    "`gemm`, 16 moduli",
-    "native product",
-    "`gemm` against it",
-    "by default",
-    "`herk` against `gemm`",
-    "from",
-)
-_SHOWN = re.compile(r"--redraw benchmarks/results/(figures-[\w-]+\.jsonl)")
+NAMES = tuple(name for name, *_ in FIGURES)
+SHOWN = "figures-gpu-h200.jsonl"
+# The others are for those who measure their own machine.
+DRAWN, MACHINES = ("sizes", "speed-up", "dask"), "machines.png"
+TABLES = {
+    DOCS / "figures.md": (compare_machines, tabulate_checks, compare_dask),
+    DOCS / "accuracy.md": (tabulate_errors,),
+    DOCS / "contributing" / "paper.md": (tabulate_statements,),
+}
 
 
-def draw_all(lines: Lines, folder: Path) -> Path:
+def draw_all(lines: Lines, folder: Path, names: Container[str] = NAMES) -> Path:
     """Write a PNG for each figure that has lines, and the page; return the page."""
     found, first = defaultdict(list), lines[0]
     for line in lines:
@@ -54,7 +63,7 @@ def draw_all(lines: Lines, folder: Path) -> Path:
     told = ", ".join(f"{name} {version}" for name, version in versions.items())
     shown = [f"{first['device']}; {told}; {first['commit']}"]
     for name, title, needs, draw in FIGURES:
-        if found[needs]:
+        if found[needs] and name in names:
             figure = draw(found[needs])
             about = name_device(first, needs)
             figure.suptitle(about, fontsize="small", color="dimgrey")
@@ -91,53 +100,27 @@ def tabulate_speeds(lines: Lines) -> str:
     return tabulate([unit, "moduli", *(f"n = {n}" for n in sizes)], rows)
 
 
-def compare_machines() -> str:
-    """Make a table of the largest product in each file: GPUs first, and what wins."""
-    found = map(_row, RESULTS.glob("figures-*.jsonl"))
-    ratio, name = _MACHINES.index("`gemm` against it"), len(_MACHINES) - 1
-    ordered = sorted(found, key=lambda x: ("-gpu-" not in x[name], -float(x[ratio])))
-    return tabulate(_MACHINES, ordered)
-
-
-def _row(path: Path) -> tuple[str, ...]:
-    lines = [x for x in read_lines(path) if x["benchmark"] == "figure-speeds"]
-    rates, unit = choose_unit(find_rates(lines))
-    n = list_sizes(rates)[-1]
-    gemm, herk = rates["2m", 16, n], rates["herk", 16, n]
-    native, default = rates["native", 0, n], rates["default", 0, n]
-    return (
-        name_device(lines[0], "figure-speeds"),
-        str(n),
-        f"{gemm:.1f} {unit}",
-        f"{native:.1f} {unit}",
-        f"{gemm / native:.2f}",
-        f"{default / native:.2f}",
-        f"{herk / gemm:.2f}",
-        f"[{path.name}](../benchmarks/results/{path.name})",
-    )
-
-
-def renew(page: str) -> str:
-    """Put the tables of the results in place of those of a page."""
-    (name,) = _SHOWN.findall(page)
-    statements = tabulate(
-        Statement._fields, list_statements(read_lines(RESULTS / name))
-    )
-    for table in (compare_machines(), statements):
+def renew(page: Path) -> str:
+    """Replace the tables of a page, found by their heads, by those of the records."""
+    text = page.read_text("utf-8")
+    for table in (make() for make in TABLES[page]):
         head = re.escape(table.splitlines()[0])
-        page, count = re.subn(
-            rf"^{head}\n(\|.*\n)+", lambda _, x=table: x + "\n", page, flags=re.M
+        text, count = re.subn(
+            rf"^{head}\n(\|.*\n)+", lambda _, x=table: x + "\n", text, flags=re.M
         )
         if count != 1:
             raise ValueError(f"{count} tables with the head of\n{table}")
-    return page
+    return text
 
 
 def main() -> None:
-    page = PAGE.read_text("utf-8")
-    (name,) = _SHOWN.findall(page)
-    PAGE.write_text(renew(page), "utf-8")
-    draw_all(read_lines(RESULTS / name), PICTURES).unlink()
+    for page in TABLES:
+        page.write_text(renew(page), "utf-8")
+    shutil.rmtree(PICTURES, ignore_errors=True)
+    PICTURES.mkdir()
+    lines = read_lines(RESULTS / SHOWN)
+    draw_all(lines, PICTURES, DRAWN).unlink()
+    (PICTURES / MACHINES).write_bytes(_compress(draw_machines(join_ratios())))
 
 
 if __name__ == "__main__":
