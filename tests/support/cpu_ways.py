@@ -11,7 +11,6 @@ from twom_dist.kernels.cpu.products import (
     macrokernel,
     microkernel,
     multiply,
-    samples,
     writer,
 )
 from twom_dist.kernels.cpu.products.amx_steps import CONFIGURATION
@@ -21,24 +20,22 @@ WAYS = ("amx", "microkernel")
 
 
 @contextmanager
-def take(way):
+def take(way, longest=1 << 11):
     tiles = CONFIGURATION if way == "amx" else None
     changes = [
         (multiply, "select_tiles", lambda: tiles),
-        (macrokernel, "LONGEST_SUM", 1 << 11),
+        (macrokernel, "LONGEST_SUM", longest),
         (macrokernel, "BLOCK_BYTES", 64 * 32),
         (macrokernel, "TILES_BYTES", 1 << 12),
-        (samples, "LONGEST_SUM", 64),
-        (samples, "BLOCK_BYTES", 16),
     ]
-    samples._plan.cache_clear()
+    macrokernel._plan.cache_clear()
     with ExitStack() as stack:
         for change in changes:
             stack.enter_context(mock.patch.object(*change))
         if way == "amx":
             stack.enter_context(run_amx())
         yield
-    samples._plan.cache_clear()
+    macrokernel._plan.cache_clear()
 
 
 @contextmanager

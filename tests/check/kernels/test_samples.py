@@ -19,7 +19,7 @@ from tests.support.integers import as_parts, conjugate, multiply, random_integer
 def blocks(request):
     """Blocks of rows, and of k, as they are; and as small as they can be."""
     with (
-        take("microkernel") if request.param else nullcontext(),
+        take("microkernel", 64) if request.param else nullcontext(),
         dask.config.set({"twom-dist.threads": 2}),
     ):
         yield

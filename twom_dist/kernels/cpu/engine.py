@@ -31,7 +31,6 @@ from .layout import as_parts, as_stack, read_only, straighten, whole_rows
 from .planes import GROUP, SIDES, CpuEncoded
 from .products.modular import add_residues
 from .products.multiply import may_take_quarters, multiply_planes
-from .products.samples import multiply_samples
 from .threads import run_pieces, run_task
 from .tuning import QUARTERED, SMALLEST_STRIP, STACK_BYTES, STRIP_BYTES, UPDATE_TILE
 
@@ -166,9 +165,6 @@ class CpuEngine(Defaults):
         shape = len(residues), prod(left.stack), *residues.shape[-2:]
         every = residues.reshape(shape)
         old = None if before is None else read_only(before).reshape(shape)
-        if system.wraps:
-            multiply_samples(left, right, system, every, old, SIDES[triangle])
-            return residues
         multiply_planes(left, right, system, every, old, hermitian, triangle)
         if hermitian:
             fill_mirrors(system, every, SIDES[triangle])

@@ -1,4 +1,11 @@
-"""Products of encoded tiles by the microkernel: reduced where they are summed."""
+"""Products of encoded tiles by the microkernel: reduced where they are summed.
+
+Sums of samples of 8 bits stay as int32 has them as they wrap, modulo 2^32. With
+``x = x' + a`` and ``y = y' + b``, of which planes hold x' and y' (a and b are 128 for
+uint8, and 0), the microkernel takes ``y' + 128`` for y, and so
+
+    sum x y = sum x' (y' + 128) + (b - 128) sum x' + a sum y' + k a b
+"""
 
 from functools import cache, lru_cache
 
@@ -14,6 +21,7 @@ from ..tuning import BLOCK_BYTES, LONGEST_SUM, TILES_BYTES
 from .amx import PAIR, multiply_strip, room_bytes
 from .amx_steps import configure_tiles, release_tiles
 from .microkernel import (
+    BIAS,
     ROWS,
     WIDEST,
     multiply_one,
@@ -38,7 +46,7 @@ def product_table(system: ResidueSystem) -> Array:
 
 @kernel
 def _multiply_rows(
-    x, x_stride, y, y_stride, steps, out, old, where, entry, room, tiles
+    x, x_stride, y, y_stride, steps, out, old, where, entry, room, tiles, samples
 ):
     """Multiply rows of a plane by groups first..last of another, `steps` words of k.
 
@@ -52,25 +60,39 @@ def _multiply_rows(
         return
     row_bytes, out_base, starts = out.strides[0], out.ctypes.data, room.ctypes.data
     # y is taken 128 too large, which adds 128 times the sum of a row of x.
+    factor = -128 if samples is None else samples[1] - 128
     for i in range(0, rows, GROUP):
         group = x + (row + i) // GROUP * x_stride
-        sum_rows(group, steps, np.int32(-128), starts + 4 * i)
-    table = entry.ctypes.data
+        sum_rows(group, steps, factor, starts + 4 * i)
+    table, zero = entry.ctypes.data, out.dtype.type(0)
     for j in range(first, last, WIDEST):
         panel = y + j * y_stride
         for i in range(row, row + rows, ROWS):
             group = x + (i // GROUP * x_stride + i % GROUP * DEPTH)
             start = starts + 4 * (i - row)
-            place = i * row_bytes + j * GROUP
+            place = i * row_bytes + j * GROUP * out.itemsize
             target, origin = out_base + place, old + place if old != 0 else 0
             count = min(ROWS, row + rows - i)
             given = group, panel, y_stride, steps, start, target, row_bytes, count
             if last - j >= 3:
-                multiply_three(*given, origin, table)
+                multiply_three(zero, *given, origin, table)
             elif last - j == 2:
-                multiply_two(*given, origin, table)
+                multiply_two(zero, *given, origin, table)
             else:
-                multiply_one(*given, origin, table)
+                multiply_one(zero, *given, origin, table)
+
+
+@inner
+def _add_offsets(y, y_stride, steps, out, where, sign, samples):
+    """Add ``a sum y' + k a b`` of all steps along k to rows and groups of `out`."""
+    (row, rows, first, last), (a, b, k) = where, samples
+    sums = np.empty(GROUP, np.uint32)
+    for j in range(first, last):
+        sum_rows(y + j * y_stride, steps, np.int32(a), sums.ctypes.data)
+        for i in range(row, row + rows):
+            for c in range(GROUP):
+                own = np.uint32((sums[c] ^ np.uint32(BIAS)) + np.uint32(k * a * b))
+                out[i, j * GROUP + c] += np.int32(np.int32(own) * sign)
 
 
 @inner
@@ -84,19 +106,34 @@ def _begin(tiles, rows, steps):
 
 @kernel
 def _multiply_items(
-    lo, hi, x, y, out, before, add, jobs, table, block, longest, tiles, side
+    lo,
+    hi,
+    x,
+    y,
+    span,
+    out,
+    before,
+    add,
+    jobs,
+    table,
+    block,
+    longest,
+    tiles,
+    samples,
+    side,
 ):
     """Multiply items lo..hi: blocks of rows of each job of each matrix, in this order.
 
-    x, y (planes, groups of all matrices, words, 16, 4); out (products, matrices, m, n
-    or more), and before, which may be out itself. `tiles`: AMX's configuration, or
-    None: then the microkernel multiplies.
+    x, y (planes, groups of all matrices, words, 16, 4), of which a `span` of words is
+    multiplied; out (products, matrices, m, n or more), and before, which may be out
+    itself. `tiles`: AMX's configuration, or None: then the microkernel multiplies.
+    `samples`: None, or what those of x and of y exceed their planes by, and columns k.
     """
     matrices, m = out.shape[1], out.shape[2]
-    blocks = -(-m // block)
-    groups, words = y.shape[1] // matrices, y.shape[2]
-    stride, of_x = words * _BYTES, x.shape[1] // matrices
-    room = _begin(tiles, min(block, m), min(longest, words))
+    blocks, (begin, end) = -(-m // block), span
+    groups, stride = y.shape[1] // matrices, y.shape[2] * _BYTES
+    of_x = x.shape[1] // matrices
+    room = _begin(tiles, min(block, m), min(longest, end - begin))
     for item in range(lo, hi):
         matrix, item = divmod(item, len(jobs) * blocks)
         left, right, q = jobs[item // blocks]
@@ -107,15 +144,20 @@ def _multiply_items(
             last = min(groups, -(-(row + rows) // GROUP))
         elif side > 0:
             first = row // GROUP
-        for k_lo in range(0, words, longest):
-            k_hi = min(words, k_lo + longest)
-            old = out[q, matrix].ctypes.data if k_lo > 0 else _NONE
-            if add and k_lo == 0:
+        where, result = (row, rows, first, last), out[q, matrix]
+        for k_lo in range(begin, end, longest):
+            k_hi = min(end, k_lo + longest)
+            old = result.ctypes.data if k_lo > begin else _NONE
+            if add and k_lo == begin:
                 old = before[q, matrix].ctypes.data
             source = x[left, matrix * of_x].ctypes.data + _BYTES * k_lo
             panel = y[right, matrix * groups].ctypes.data + _BYTES * k_lo
-            given = source, stride, panel, stride, k_hi - k_lo, out[q, matrix], old
-            _multiply_rows(*given, (row, rows, first, last), table[q], room, tiles)
+            given = source, stride, panel, stride, k_hi - k_lo, result, old
+            _multiply_rows(*given, where, table[q], room, tiles, samples)
+        if samples is not None and samples[0] != 0:
+            panel = y[right, matrix * groups].ctypes.data + _BYTES * begin
+            of_y = panel, stride, end - begin
+            _add_offsets(*of_y, result, where, table[q, 0], samples)
     if tiles is not None:
         release_tiles()
 
@@ -137,7 +179,7 @@ def multiply_quarter(
             source, panel = x_base + _BYTES * lo, y_base + _BYTES * lo
             given = source, x.shape[1], panel, y.shape[1], count, out, old
             where = row, min(block, rows - row), 0, groups
-            _multiply_rows(*given, where, entry, room, tiles)
+            _multiply_rows(*given, where, entry, room, tiles, None)
     if tiles is not None:
         release_tiles()
 
@@ -160,19 +202,29 @@ def multiply_packed(
     own: Places,
     tiles: Array | None,
     side: int,
+    span: tuple[int, int] | None = None,
 ) -> None:
     """Multiply a triangle of the products `own`, and add residues of their shape.
 
-    `residues`: (products, matrices, m, n padded to whole groups); `tiles`: see
+    `residues`: (products, matrices, m, n padded to whole groups); `tiles`, `span`: see
     `_multiply_items`; `side`: -1 for the lower triangle, 1 for the upper, 0 for both.
     """
     x, y = left.planes, right.planes
-    sizes = residues.shape[1:], x.shape[2], tiles is not None, side != 0
+    span = begin, end = span or (0, x.shape[2])
+    sizes = residues.shape[1:], end - begin, tiles is not None, side != 0
     plan, pieces = _plan(system, left.order, right.order, own, *sizes, num_threads())
     old, add = (_NOTHING, False) if before is None else (before, True)
+    samples = None
+    if system.wraps:
+        k = min(left.k, DEPTH * end) - DEPTH * begin
+        old, samples = (
+            residues if before is None else before,
+            (left.offset, right.offset, k),
+        )
 
     def multiply(piece: tuple[int, int]) -> None:
-        _multiply_items(*piece, x, y, residues, old, add, *plan, tiles, side)
+        given = x, y, span, residues, old, add, *plan, tiles, samples
+        _multiply_items(*piece, *given, side)
 
     run_each(multiply, pieces)
 
@@ -192,12 +244,21 @@ def _plan(
     """Tabulate the products `own` and what they are reduced by, and share their blocks.
 
     A job: where a product's planes stand, and its residues. `shape`: (matrices, m, n).
+    Of samples planes may be read with the other sign, which the sums are multiplied by.
     """
     given = [(q, system.products[q]) for q in own]
-    jobs = np.array([(left[t.left], right[t.right], q) for q, t in given])
+    places = [(left[t.left], right[t.right], q) for q, t in given]
+    jobs = np.array([(max(i, ~i), max(j, ~j), q) for i, j, q in places])
     (count, m, n), (block, longest) = shape, cut_rows(words, has_tiles, triangle)
+    if system.wraps:
+        table = np.array([[1 if i ^ j >= 0 else -1] for i, j, _ in places], np.int32)
+        # So many that all threads have some: each product of few rows would be one.
+        share = -(-count * len(jobs) * m // (4 * threads))
+        share = min(share, m // 8) if triangle else share
+        block = max(GROUP, min(block, -(-share // GROUP) * GROUP))
+    else:
+        table = product_table(system)
     # 64 multiplications a clock and more.
     each = min(block, m) * n * words * DEPTH // 400
     blocks = count * len(jobs) * -(-m // block)
-    plan = jobs, product_table(system), block, longest
-    return plan, ranges(blocks, each=each, threads=threads)
+    return (jobs, table, block, longest), ranges(blocks, each=each, threads=threads)

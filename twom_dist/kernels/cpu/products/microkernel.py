@@ -23,7 +23,7 @@ WIDEST = 3  # groups of the right operand that one call may take
 
 _STEP = GROUP * DEPTH  # bytes of a group that one vector holds
 BIAS = 0x80000000  # what sums are too large, so that they are unsigned
-_WORD, _SINGLE = ir.IntType(32), ir.FloatType()
+_BYTE, _WORD, _SINGLE = ir.IntType(8), ir.IntType(32), ir.FloatType()
 _ADDRESS = ir.IntType(64)
 # A number below 2^22 is rounded by adding this, and the last bits of the sum are those
 # of the integer.
@@ -51,9 +51,9 @@ def sum_rows(builder, x, steps, factor, out):
 
 
 def _multiply(
-    kind,
     width,
     builder,
+    zero,
     x,
     y,
     y_stride,
@@ -69,9 +69,10 @@ def _multiply(
 
     r < `rows` <= 8; j < 16 width. All but `rows` are addresses and distances in bytes:
     of x and y their first words, `y_stride` from group to group of y. Residues at `old`
-    are added, with the strides of `out`, unless that is 0; it may be `out`. `entry` is
-    that of p; see `kind`, which finds the residues of sums and stores them.
+    are added, with the strides of `out`, unless that is 0; it may be `out`. `zero` has
+    their type: of bytes `entry` is what `Reducer` takes, of int32 what `Words` does.
     """
+    kind = Reducer if zero.type == _BYTE else Words
     add = builder.icmp_signed("!=", old, ir.Constant(_ADDRESS, 0))
     write = make_writer(builder)
     halves = GROUP // write.lanes
@@ -196,9 +197,8 @@ class Words:
         write.store(total, out, 4 * place)
 
 
+_GIVEN = None, *(types.intp,) * 10
 multiply_one, multiply_two, multiply_three = (
-    instructions(partial(_multiply, Reducer, width)) for width in range(1, WIDEST + 1)
-)
-sum_one, sum_two, sum_three = (
-    instructions(partial(_multiply, Words, width)) for width in range(1, WIDEST + 1)
+    instructions(partial(_multiply, width), given=_GIVEN)
+    for width in range(1, WIDEST + 1)
 )

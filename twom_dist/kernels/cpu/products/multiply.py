@@ -7,6 +7,7 @@ import numpy as np
 from ....moduli import ResidueSystem, residue_system
 from ....typing import Array, Uplo
 from ...winograd import choose_levels
+from ..buffers import empty
 from ..planes import DEPTH, GROUP, SIDES, CpuEncoded, as_groups
 from ..threads import available_cores, num_threads
 from ..tuning import CROSSOVERS, MOST_CORES
@@ -15,6 +16,8 @@ from .amx_steps import CONFIGURATION
 from .macrokernel import multiply_packed
 from .quarters import multiply_in_quarters
 
+# Words along k whose products of two uint8 int32 holds: 2^15 columns.
+_PANEL = (1 << 15) // DEPTH
 _NAMES = {16: "avx512-vnni", 8: "avx-vnni", 0: "vectors"}
 
 
@@ -87,6 +90,9 @@ def multiply_planes(
     shape, and may be `residues`.
     """
     own = system.own_products(hermitian)
+    if system.wraps:
+        given = left, right, system, residues, before, own, SIDES[triangle]
+        return _multiply_samples(*given)
     # What follows from a product needs all of it.
     side, levels, tiles = 0 if hermitian else SIDES[triangle], 0, select_tiles()
     if side == 0 and not left.stack:
@@ -100,3 +106,27 @@ def multiply_planes(
         multiply_in_quarters(left, right, system, *where)
     else:
         multiply_packed(left, right, system, residues, before, own, tiles, side)
+
+
+def _multiply_samples(
+    left: CpuEncoded,
+    right: CpuEncoded,
+    system: ResidueSystem,
+    sums: Array,
+    before: Array | None,
+    own: tuple[int, ...],
+    side: int,
+) -> None:
+    """Multiply samples, to int32, or to int64, to which panels along k are added."""
+    given = left, right, system
+    if sums.itemsize == 4:
+        return multiply_packed(*given, sums, before, own, None, side)
+    if before is None:
+        sums[...] = 0
+    elif before.ctypes.data != sums.ctypes.data:
+        sums[...] = before
+    panel, words = empty(sums.shape, np.int32), left.planes.shape[2]
+    for start in range(0, words, _PANEL):
+        span = start, min(words, start + _PANEL)
+        multiply_packed(*given, panel, None, own, None, side, span)
+        sums += panel
