@@ -93,20 +93,20 @@ class Explanation:
     def _list_rows(self) -> Rows:
         rows = [
             ("routine", self.routine),
-            ("asked for", self.asked),
-            ("taken", self._show_moduli()),
+            ("requested", self.asked),
+            ("method", self._show_moduli()),
             ("error bound", str(ErrorBound(self.error_bound, self.relative_to))),
         ]
         if self.choice:
-            rows.insert(2, ("chosen", self.choice))
+            rows.insert(2, ("choice", self.choice))
         if self.rho:
             rows.append(("rho", self._show_rho()))
         scaled = f"by up to 2^{self.equilibrated}" if self.equilibrated else "no"
         rows.append(("equilibrated", scaled))
         if self.exponents:
             (a, b), (rows_a, columns_b) = self.exponents, self.nonfinite
-            text = "op(A) 2^{} to 2^{}, op(B) 2^{} to 2^{}".format(*a, *b)
-            rows.append(("largest entries", text))
+            text = "2^{} to 2^{} in rows of op(A), 2^{} to 2^{} in columns of op(B)"
+            rows.append(("largest entries", text.format(*a, *b)))
             if rows_a or columns_b:
                 text = f"{rows_a} rows of op(A), {columns_b} columns of op(B)"
                 rows.append(("not finite", text))
@@ -115,23 +115,23 @@ class Explanation:
     def _show_rho(self) -> str:
         what = "||a_i|| ||b_j|| / (|A| |B|)_ij"
         if self.decided_by == "beyond":
-            return f"above {self.rho:.3g}, more than all moduli reach: {what}"
+            return f"above {self.rho:.3g}, more than all moduli reach; max of {what}"
         ways = {
             "sums": "sums of rows",
             "errors": "sums of rows and of their rounding errors",
             "octaves": "octaves of rows",
-            "pairs": "octaves of all pairs",
+            "pairs": "octaves of every row and column",
         }
-        most = f"at most {round_up(self.rho, 3):.3g} for all pairs"
-        return f"{most}: {what}, by {ways[self.decided_by]}"
+        most = f"at most {round_up(self.rho, 3):.3g}, by {ways[self.decided_by]}"
+        return f"{most}; max of {what}"
 
     def _show_moduli(self) -> str:
         if not self.num_moduli:
             depends = ", whose last bits depend on the BLAS and on chunks"
             return "the native product" + (depends if self.decided_by else "")
         moduli = name_count(self.num_moduli, "modulus", "moduli")
-        products = name_count(self.num_products, "int8 product")
-        products = f"{products} for a product of tiles"
+        products = name_count(self.num_products, "int8 GEMM")
+        products = f"{products} for each product of tiles"
         if self.num_diagonal_products < self.num_products:
             products += f", {self.num_diagonal_products} on the diagonal"
         taken = f"{self.method}, {moduli}, {self.modulus_bits:.1f} bits, {products}"

@@ -249,16 +249,18 @@ class Plan:
         moduli = name_count(self.num_moduli, "modulus", "moduli")
         moduli += f", {self.modulus_bits:.1f} bits"
         if self.data_driven:
-            each = f"{self.operations_per_modulus:.2g} ops a modulus"
+            each = f"{self.operations_per_modulus:.2g} operations a modulus"
             moduli += f", expected: the data decide; {each}"
-        products = f"{self.num_int8_gemms} of tiles, {self.int8_operations:.3g} ops"
+        products = (
+            f"{self.num_int8_gemms} of tiles, {self.int8_operations:.3g} operations"
+        )
         cuts = (
             f"cut by tiles, and read whole for each: up to {self.chunk_reads:.3g} "
             "times; rechunk the files, or give workers more memory"
         )
         moved = ["entries of op(A) and op(B)"] * (not self.streams)
         moved += ["residues of C"] * (self.layers > 1)
-        what = " and ".join(moved) or "nothing"
+        what = f"between workers: {' and '.join(moved) or 'nothing'}"
         between = f"{self.bytes_between_hosts / 2**30:.3g} GiB of these, each once"
         wave = f"the first of a job in {self.waves} waves, {_WHY_WAVES}"
         return [
@@ -270,14 +272,14 @@ class Plan:
             ("error bound", str(bound_error(self.spec, self.spec.data_driven))),
             ("tiles", f"{mt} x {nt} of C, {kt} along k; up to {mb} x {nb} x {kb}"),
             ("tasks", self._show_tasks()),
-            ("int8 products", products),
+            ("int8 GEMMs", products),
             ("workers", self._show_workers()),
             *([] if self._in_tasks else [("idle workers", f"{self.idle_workers}")]),
             *([("inputs", self.describe_reads())] if self.streams else []),
             *([("chunks", cuts)] if self.chunk_reads > 1 else []),
-            ("moved", f"{format_bytes(self.bytes_moved)}, {what}"),
+            ("data moved", f"{format_bytes(self.bytes_moved)} {what}"),
             *([("between machines", between)] if self.cluster.node else []),
-            ("peak of a worker", self._show_peak()),
+            ("peak per worker", self._show_peak()),
             *(("note", x) for x in self.notes),
         ]
 
@@ -292,12 +294,12 @@ class Plan:
             most = f"1 to {count}, each" if count > 1 else f"{count}"
             return f"{most} of one product or several"
         panels = name_count(self.panels, "panel")
-        return f"{self.num_tasks} of dask, k in {panels} for each C tile"
+        return f"{self.num_tasks} of dask, {panels} along k for each tile of C"
 
     def _show_stack(self) -> str:
         count, (m, n, _) = prod(self.stack), self.shape
         results = count * m * n * np.dtype(self.dtype).itemsize * self.spec.components
-        total = f"{count * self.int8_operations:.3g} ops"
+        total = f"{count * self.int8_operations:.3g} operations"
         if not self._in_tasks:
             total += f", {count * self.num_tasks} tasks"
         total += f" and {format_bytes(results)} of results"
@@ -315,7 +317,7 @@ class Plan:
             peak += f" of {format_bytes(room)} for tiles"
         if self.memory.total == self.memory.least:
             return peak
-        return f"{peak}; {least} if tiles of C leave as they are made"
+        return f"{peak}; {least} if tiles of C are not kept"
 
     def describe_reads(self) -> str:
         """Say how often tasks read, or make, the inputs that they multiply.

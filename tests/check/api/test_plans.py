@@ -40,7 +40,7 @@ def test_a_plan_says_what_is_asked_for_and_expected(options, data_driven, asked)
     assert ("expected: the data decide" in str(plan)) == data_driven
     assert len(repr(plan)) < 200
     if not options:  # bounds are rounded up: 8.30e-16 is within 8.4e-16, not 8.3e-16
-        assert "error bound       8.4e-16 (|A| |B|)_ij" in str(plan)
+        assert "error bound      8.4e-16 (|A| |B|)_ij" in str(plan)
 
 
 def lazy(shape, chunks, dtype="c16"):
@@ -180,7 +180,8 @@ def test_plans_of_stacks_are_those_of_one_product(routine, given, options, stack
     found = td.plan(routine, *given, **options)
     assert (found.stack, found.tiles) == (stack, (1, 1, 1))
     count = int(np.prod(stack))
-    assert f"of {count} products, {count * found.int8_operations:.3g} ops" in str(found)
+    operations = f"{count * found.int8_operations:.3g} operations"
+    assert f"of {count} products, {operations}" in str(found)
     assert json.loads(found.to_json())["stack"] == list(stack)
 
 
