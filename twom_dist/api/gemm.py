@@ -26,121 +26,134 @@ def gemm(  # numpydoc ignore=PR01,PR02
     out: Writable | None = None,
     **options: Unpack[OptionsDict],
 ) -> Call:
-    """Compute ``alpha op(A) op(B) + beta C`` through int8 products.
+    """Compute ``alpha op(A) op(B) + beta C`` on int8 units, as accurately as BLAS.
 
-    It is for large matrices: small ones take longer than in NumPy or CuPy. Where sizes
-    vary, give method="auto", or call `matmul`.
+    ``td.gemm(A, B)`` is ``A @ B``, and ``td.gemm(A, B, op_b="C", diag=w)`` is
+    ``A @ diag(w) @ B.conj().T``. It pays for large matrices, from about n = 1000 on;
+    `matmul` leaves smaller ones to NumPy or CuPy.
 
     Parameters
     ----------
     A : (..., m, k) array, or (..., k, m) with op_a "T" or "C"
-        A matrix, or a stack of them along axes in front, which broadcast as NumPy's do:
-        each product has the bits that it has alone. NumPy array (or anything that NumPy
-        converts to one), CuPy array, or dask array of either; array of another library
-        that speaks DLPack, such as a PyTorch tensor; zarr array or dataset of h5py.
-        Of float32, float64, complex64 or complex128, or integers and booleans that
-        promote to these. What lies on a GPU is multiplied with its like only.
-        `twom_dist.xarray` has the routines for DataArrays.
+        NumPy, CuPy or dask array, zarr array, h5py dataset, anything that NumPy
+        converts to an array, or an array of a library with DLPack, such as PyTorch. Of
+        float32, float64, complex64 or complex128, or of a dtype that promotes to one of
+        them. Axes in front are batches of matrices, which broadcast like NumPy's.
     B : (..., k, n) array, or (..., n, k) with op_b "T" or "C"
-        As A.
+        Like A, and on a GPU if A is.
     C : (..., m, n) array, optional
-        Not modified unless it is `out`; the result is a new array. Not read if beta is
-        0.
-    alpha : number
-        Real if the product is real. If it is 0, A and B are not read.
+        Matrix to add; requires beta. Only read, unless it is `out` as well.
+    alpha : number, optional
+        Factor of the product, real if that is real. With 0, A and B are not read.
     beta : number, optional
-        Real if the product is real. Has to be given with C; without, it is 0.
-    op_a, op_b : {"N", "T", "C"}
-        Use the matrix as stored (N), transposed (T) or conjugate-transposed (C).
+        Factor of C, real if the product is. With 0, C is not read.
+    op_a, op_b : {"N", "T", "C"}, optional
+        Use the matrix as it is, transposed, or conjugate-transposed.
     diag : (k,) array, optional
-        Diagonal between both: ``alpha op(A) diag op(B) + beta C``, of real or complex
-        numbers, such as the weights of a quadrature. It promotes as a matrix does. The
-        bits are those of the product with ``op(A) * diag`` in place of op(A), which is
-        made tile by tile (CuPy arrays and native products: whole). Bounds are those of
-        the scaled entries; their rounding adds ``u (|A| |diag| |B|)_ij``, with a
-        complex diag ``sqrt(5)`` times as much. Stacks share it. So ``A diag A^H`` is
-        not Hermitian bit for bit here, nor ``A diag A^T`` symmetric: `herk` and `syrk`
-        take diag as well, give just that, and take half the products.
+        Weights w, real or complex, for ``alpha op(A) diag(w) op(B) + beta C``; a batch
+        shares them. For a Hermitian result call `herk`, for a symmetric one `syrk`.
     out : (..., m, n) array, optional
-        Array in memory, of the dtype of the result, that is written to and returned; it
-        may not overlap A, B or C, but it may be C, which is then copied for the time of
-        the call. `twom_dist.twofold` returns two arrays instead, with twice the digits.
+        Array in memory, of the result's dtype, to write to and to return. It may be C,
+        but must not overlap A, B or C otherwise.
     accuracy : {"componentwise", "normwise"} or float, optional
-        "componentwise" (default): ``|dC_ij| <= sqrt(k) u (|A||B|)_ij``, with u the unit
-        roundoff. All entries decide how many moduli that takes: 15 to 19 for complex128
-        data that spread as exp(phi N(0, 1)), phi up to 2.
-        "normwise": ``|dC_ij| <= sqrt(k) u ||a_i|| ||b_j||`` for all data; 15 moduli. A
-        float replaces u in this bound. The rounding of the result comes on top.
-        `twom_dist.integers` multiplies integers without any.
+        Error bound to guarantee; see Notes. For "componentwise" (default) the data are
+        checked first: they decide how many moduli are needed.
     num_moduli : int, optional
-        Number of moduli, instead of an accuracy.
-    method : {"2m", "3m", "4m", "hybrid", "eisenstein", "blas", "auto"}
-        Number of int8 products for each modulus of a complex product: 2 (default) or
-        the cheapest mix of 2 and 3 ("hybrid"), which also goes on where the moduli of
-        2m end. 3m, 4m and "eisenstein", 2m on a hexagonal lattice, are for comparison.
-        "blas" calls the BLAS of NumPy or CuPy. "auto" takes the faster one of "blas"
-        and "2m", by the size of each product of matrices; see `matmul`. Real products
-        always take one.
-    engine : {"auto", "cpu", "cuda", "reference"}
-        Who multiplies. "auto" (default): "cpu" for NumPy arrays and "cuda" for CuPy
-        arrays. "reference" computes in exact Python integers, slowly, for comparison.
+        Number of moduli, instead of an accuracy and without a check of the data: 16 are
+        double precision for most complex128 data, and one less costs a digit.
+    method : {"2m", "hybrid", "3m", "4m", "eisenstein", "blas", "auto"}, optional
+        Algorithm for complex products: two int8 GEMMs for each modulus ("2m", default),
+        or a mix of two and three that reaches further ("hybrid"); "3m", "4m" and
+        "eisenstein" are for comparison. "blas" is NumPy's or CuPy's own product; "auto"
+        takes "blas" or "2m", whichever is faster for the size; see `matmul`.
+    engine : {"auto", "cpu", "cuda", "reference"}, optional
+        Default: "cpu" for NumPy arrays, "cuda" for CuPy arrays. "reference" computes
+        with Python's integers, slowly, for comparison.
     equilibrate : bool, optional
-        Whether to multiply column l of op(A) and divide row l of op(B) by powers of
-        two, exactly, where their sizes spread along k. Bounds are then relative to the
-        rows and columns that result. Default: yes where the entries decide about the
-        moduli ("componentwise"), and no with given ones.
+        Move powers of two along k from op(A) to op(B), without rounding, where their
+        magnitudes vary along k. Bounds then refer to the matrices that result. Default:
+        yes if the data decide about the moduli, otherwise no.
 
     Returns
     -------
     (..., m, n) array
-        NumPy for NumPy, CuPy for CuPy; else of the first library that an input is from,
-        if that has ``from_dlpack``. A lazy dask array, chunked like the rows of op(A)
-        and the columns of op(B), if any of the inputs is one, or lies on disk. All
-        chunks are then looked at before any is multiplied, unless the moduli are given.
-        In stacks of dask arrays matrices up to 2048 are gathered, each in one task. The
-        bits are the same for every tiling, engine, number of workers and schedule. A
-        NaN or Inf in row i of op(A) or column j of op(B) makes C[i, j] non-finite; all
-        other entries are what they are without these rows and columns.
+        Of the library of the inputs; of several, that of the first with DLPack. If any
+        input is a dask array or stored, a lazy dask array, chunked like the rows of
+        op(A) and the columns of op(B).
 
     Raises
     ------
     ArgumentError
-        (A TypeError.) For dtypes that cannot be promoted safely, integers beyond 2^53,
-        NumPy mixed with CuPy, sparse or masked arrays, tensors that require a
-        gradient, complex scalars of a real product, DataArrays.
+        (A TypeError.) For dtypes that do not promote safely, integers beyond 2^53,
+        NumPy arrays mixed with CuPy arrays, sparse or masked arrays, tensors that
+        require a gradient, DataArrays, and complex factors of a real product.
     PlanError, AccuracyError
-        (ValueErrors.) For shapes that do not fit, C without beta, option values that
-        do not exist, an accuracy out of reach.
+        (ValueErrors.) For shapes that do not match, C without beta, unknown values of
+        options, and an accuracy out of reach.
     MemoryLimitError
         For dask arrays whose product no worker of the current client can hold.
 
     Warns
     -----
     AccuracyWarning
-        Where the data need more bits than any residue system has, and the product is
-        the native one, whose last bits depend on chunks, BLAS and threads. Dask arrays
-        warn when they are computed.
+        Where the data need more moduli than there are, and NumPy or CuPy multiplies (a
+        dask array warns as it is computed); where num_moduli leaves few digits.
+
+    See Also
+    --------
+    herk, syrk, her2k, syr2k : Hermitian and symmetric results, for half the work.
+    matmul, tensordot, einsum : By int8 or by BLAS, whichever is faster.
+    explain, plan : Accuracy and cost of a call, without making it.
+    multiply_files : The same for matrices in files.
+    integers.gemm, twofold.gemm, xarray.gemm : Exact; to twice the digits; by dimension.
 
     Notes
     -----
-    Implements section 2 of [1]_ with the scaling of [2]_. Costs 2 (2m) int8 products of
-    ``2 m n k`` operations for each modulus, and 2 bytes of memory for each modulus and
-    entry of A, B and C.
+    Before the result is rounded to its dtype, with u = 2^-53 (single precision: 2^-24),
+    a_i a row of op(A) and b_j a column of op(B)::
+
+        "componentwise"   |error_ij| <= sqrt(k) u (|A| |B|)_ij
+        "normwise"        |error_ij| <= sqrt(k) u ||a_i|| ||b_j||
+        a float eps       |error_ij| <= sqrt(k) eps ||a_i|| ||b_j||
+
+    This follows from the rounding of the scaled entries, since integers are multiplied
+    exactly; the documentation's page on accuracy proves it. With weights, bounds are
+    those of the scaled entries, whose rounding adds at most ``u (|A| |w| |B|)_ij``,
+    with complex weights ``sqrt(5)`` times that.
+
+    The result is bit-for-bit the same for every chunking, engine, schedule and number
+    of workers, also in a batch, unless NumPy or CuPy multiplies. A NaN or Inf in row i
+    of op(A) or column j of op(B) makes C[i, j] non-finite, and changes no other entry.
+
+    Each modulus takes two int8 GEMMs of ``2 m n k`` operations [1]_ (one if the product
+    is real), and 2 bytes for each entry of A, B and C. The scaling is that of [2]_.
 
     References
     ----------
-    .. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices".
+    .. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices", section 2.
     .. [2] K. Ozaki, Y. Uchino, T. Imamura, "Ozaki Scheme II: A GEMM-oriented emulation
        of floating-point matrix multiplication using an integer modular technique".
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import twom_dist as td
+    >>> import dask.array as da, numpy as np, twom_dist as td
     >>> A = np.array([[1 + 2j, 3], [0, 1j]])
     >>> td.gemm(A, A, op_b="C")
     array([[14.+0.j,  0.-3.j],
            [ 0.+3.j,  1.+0.j]])
+
+    Fewer digits take fewer moduli, and so less time:
+
+    >>> A, B = td.testing.random_matrix(300, 200), td.testing.random_matrix(200, 100)
+    >>> C = td.gemm(A, B)
+    >>> [td.explain(td.gemm, A, B, accuracy=x).num_moduli for x in (None, 1e-8)]
+    [17, 8]
+
+    A product of chunks has the same bits:
+
+    >>> lazy = td.gemm(da.from_array(A, chunks=100), B)
+    >>> bool((lazy.compute() == C).all())
+    True
     """
     ops, choice = (op_a, op_b), Choice.of(**options)
     terms = Terms(ROUTINES["gemm"], choice, ops, alpha=alpha, beta=beta)

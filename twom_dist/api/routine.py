@@ -106,6 +106,7 @@ def _describe(row: Routine) -> dict[str, str]:
     """Return what the documentation of updates says of one, by the names there."""
     op, two = row.transposed, row.matrices == 2
     t = "^H" if row.hermitian else "^T"
+    rest = row.name[2:]
     return {
         "name": row.name,
         "kind": "Hermitian" if row.hermitian else "symmetric",
@@ -114,6 +115,10 @@ def _describe(row: Routine) -> dict[str, str]:
         "product": f"A B{t} + B A{t}" if two else f"A A{t}",
         "matrices": "A, B" if two else "A",
         "arrays": "arrays" if two else "array",
+        "partner": ("sy" if row.hermitian else "he") + rest,
+        "other": row.name.replace(rest, "rk" if two else "r2k"),
+        "given": "A, A[::-1]" if two else "A",
+        "example": _EXAMPLES[row.name],
         "op": op,
         "t": t,
         "transpose": "conjugate transpose" if row.hermitian else "transpose",
@@ -125,6 +130,12 @@ def _describe(row: Routine) -> dict[str, str]:
     }
 
 
+_EXAMPLES = {
+    "herk": "array([[14.+0.j,  0.-3.j],\n       [ 0.+3.j,  1.+0.j]])",
+    "syrk": "array([[ 6.+4.j,  0.+3.j],\n       [ 0.+3.j, -1.+0.j]])",
+    "her2k": "array([[ 0.+0.j, 15.+0.j],\n       [15.+0.j,  0.+0.j]])",
+    "syr2k": "array([[0.+6.j, 5.+4.j],\n       [5.+4.j, 0.+6.j]])",
+}
 _COMPLEX = (
     "; ArgumentError also for complex scalars, and complex numbers between both",
     "; ArgumentError also for a complex beta",
@@ -171,9 +182,12 @@ def _type(routine: F, letter: str) -> F:
     ask.__name__ = ask.__qualname__ = name
     summary, _, rest = cleandoc(routine.__doc__ or "").partition("\n")
     body = rest.partition("\nExamples\n")[0].rstrip()
+    dtype, taken = DTYPES[letter], "A, A" if "B" in signature(ask).parameters else "A"
     ask.__doc__ = (
-        f"{summary}\n\n`{name}` in {DTYPES[letter]}: every input is promoted to it "
-        f'where NumPy\'s "safe" casting\nallows that.\n{body}\n'
+        f"{summary}\n\n`{name}` works in {dtype}, to which every input is promoted; "
+        f'NumPy\'s "safe" casting\nhas to allow that.\n{body}\n\nExamples\n--------\n'
+        f">>> import numpy as np, twom_dist as td\n>>> A = np.eye(2, dtype={dtype!r})\n"
+        f">>> td.{name}({taken}).dtype\ndtype({dtype!r})\n"
     )
     return cast(F, _make_routine(ask))
 

@@ -21,7 +21,7 @@ __all__ = ["gemm", "her2k", "herk", "syr2k", "syrk"]
 def gemm(
     A: Any, B: Any, *, op_a: Op = "N", op_b: Op = "N", **options: Unpack[OptionsDict]
 ) -> Call:
-    """Compute ``op(A) op(B)`` as the sum of two arrays, to twice the digits.
+    """Compute ``op(A) op(B)`` to twice the digits, as the sum of two arrays.
 
     Parameters
     ----------
@@ -32,22 +32,32 @@ def gemm(
     op_a, op_b : optional
         As in `twom_dist.gemm`.
     **options : optional
-        As in `twom_dist.gemm`, with u = 2^-106; method is not "blas".
+        As in `twom_dist.gemm`, but method is not "blas".
 
     Returns
     -------
     hi, lo : (..., m, n) arrays
-        Of float64 or complex128, and of the kind of A and B. ``hi + lo == hi``.
+        Of float64 or complex128, and of the library of A and B.
 
     Raises
     ------
     ArgumentError, PlanError, AccuracyError, MemoryLimitError
         As `twom_dist.gemm`; PlanError also for single precision.
 
+    See Also
+    --------
+    herk, syrk, her2k, syr2k : Hermitian and symmetric results, for half the work.
+    twom_dist.gemm : The product in one array.
+    twom_dist.integers.gemm : The product of integers without any rounding.
+
+    Notes
+    -----
+    ``hi + lo`` is the product, with the error bounds of `twom_dist.gemm` for u = 2^-106
+    instead of 2^-53. hi is that sum rounded to double precision: ``hi + lo == hi``.
+
     Examples
     --------
-    >>> import numpy as np
-    >>> import twom_dist as td
+    >>> import numpy as np, twom_dist as td
     >>> hi, lo = td.twofold.gemm(np.array([[1.0, 2.0**-70]]), np.array([[1.0], [1.0]]))
     >>> float(hi[0, 0]), float(lo[0, 0]) == 2.0**-70
     (1.0, True)
@@ -66,7 +76,7 @@ def _update(
     uplo: Uplo = "full",
     **options: Unpack[OptionsDict],
 ) -> Call:
-    """Compute the {kind} ``{product}`` as the sum of two arrays, to twice the digits.
+    """Compute the {kind} ``{product}`` to twice the digits, as two arrays.
 
     Parameters
     ----------
@@ -80,12 +90,25 @@ def _update(
     Returns
     -------
     hi, lo : (..., n, n) arrays
-        As in `gemm`.
+        {Kind}; otherwise as in `gemm`.
 
     Raises
     ------
     ArgumentError, PlanError, AccuracyError, MemoryLimitError
         As `gemm`.
+
+    See Also
+    --------
+    gemm : Products of two matrices; says how accurate the sum of both arrays is.
+    twom_dist.{name} : In one array, of double or single precision.
+
+    Examples
+    --------
+    >>> import numpy as np, twom_dist as td
+    >>> A = np.array([[1 + 2j, 3], [0, 1j]])
+    >>> hi, lo = td.twofold.{name}({given})
+    >>> hi, bool((lo == 0).all())
+    ({example}, True)
     """
     return Call(Terms(routine, Choice.of(components=2, **options), (op,), uplo), A, B)
 

@@ -26,7 +26,7 @@ def _rank_k(
     out: Writable | None = None,
     **options: Unpack[OptionsDict],
 ) -> Call:
-    """Compute the {kind} ``{formula}``, one triangle only.
+    """Compute the {kind} ``{formula}`` for half the work of `gemm`.
 
     Parameters
     ----------
@@ -35,18 +35,16 @@ def _rank_k(
     C : (..., n, n) array, optional
         As in `gemm`. Only the triangle that is computed is read (the lower one for
         "full").
-    alpha : {alpha}
+    alpha : {alpha}, optional
     beta : {beta}, optional
-        Has to be given with C.
-    op : {{"N", "{op}"}}
-        Use A as stored (N), or its {transpose}: ``A{t} A``.
-    uplo : {{"full", "lower", "upper"}}
-        Return the whole matrix (default), or one triangle with zeros in the other,
-        which is not computed.
+        Required with C.
+    op : {{"N", "{op}"}}, optional
+        Use A as it is, or its {transpose}: ``A{t} A``.
+    uplo : {{"full", "lower", "upper"}}, optional
+        Return the whole matrix (default), or one triangle, with zeros in the other one.
     diag : (k,) {real}array, optional
-        Diagonal between both: ``alpha A diag A{t} + beta C``, with op "{op}"
-        ``alpha A{t} diag A``. As in `gemm`, whose bits the triangle has that is
-        computed, and at its cost for each tile of the diagonal.
+        Weights w between the factors: ``alpha A diag(w) A{t} + beta C``, with op "{op}"
+        ``alpha A{t} diag(w) A``.
     out : optional
         As in `gemm`.
     **options : optional
@@ -55,21 +53,42 @@ def _rank_k(
     Returns
     -------
     (..., n, n) array
-        {Kind} bit for bit{diagonal}, and of the kind of A, as in `gemm`.
+        {Kind} bit for bit{diagonal}, and of the library of A, as in `gemm`.
 
     Raises
     ------
     ArgumentError, PlanError, AccuracyError, MemoryLimitError
         As `gemm`{complex}.
 
+    See Also
+    --------
+    gemm : Products of two matrices; describes all options.
+    {partner}, {other} : With the other transpose; of two matrices.
+    integers.{name}, twofold.{name}, xarray.{name}
+        Exact; to twice the digits; of DataArrays.
+    rank_k_files : The same for matrices in files.
+
     Notes
     -----
-    Costs half the int8 products of `gemm` with method 2m: herk since ``C- = C+^T``
-    [1]_, syrk since it multiplies one triangle of tiles.
+    Errors are bounded as in `gemm`. Only one triangle of tiles is computed; herk halves
+    the int8 GEMMs of tiles on the diagonal, too, since ``C- = C+^T`` [1]_. With diag
+    the triangle has the bits of `gemm`, and tiles on the diagonal cost as much.
 
     References
     ----------
     .. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices", section 5.
+
+    Examples
+    --------
+    >>> import numpy as np, twom_dist as td
+    >>> A = np.array([[1 + 2j, 3], [0, 1j]])
+    >>> td.{name}(A)
+    {example}
+
+    One triangle, with zeros in the other one:
+
+    >>> bool((td.{name}(A, uplo="lower") == np.tril(td.{name}(A))).all())
+    True
     """
     terms = Terms(routine, Choice.of(**options), (op,), uplo, alpha, beta)
     return Call(terms, A if diag is None else Scaled(A, diag), None, C, out)
@@ -97,37 +116,50 @@ def _rank_2k(
         Any arrays that `gemm` takes.
     C : (..., n, n) array, optional
         As in `herk`.
-    alpha : {alpha}
+    alpha : {alpha}, optional
     beta : {beta}, optional
-        As in `gemm`.
-    op : {{"N", "{op}"}}
-        Use A and B as stored (N), or the {transpose} of each.
-    uplo : {{"full", "lower", "upper"}}
+        Required with C.
+    op : {{"N", "{op}"}}, optional
+        Use A and B as they are, or the {transpose} of each.
+    uplo, out : optional
         As in `herk`.
-    out : optional
-        As in `gemm`.
     **options : optional
         As in `gemm`.
 
     Returns
     -------
     (..., n, n) array
-        {Kind} bit for bit{diagonal}, and of the kind of A and B, as in `gemm`.
+        {Kind} bit for bit{diagonal}, and of the library of A and B, as in `gemm`.
 
     Raises
     ------
     ArgumentError, PlanError, AccuracyError, MemoryLimitError
         As `gemm`{complex}.
 
+    See Also
+    --------
+    gemm : Products of two matrices; describes all options.
+    {partner}, {other} : With the other transpose; of one matrix.
+    integers.{name}, twofold.{name}, xarray.{name}
+        Exact; to twice the digits; of DataArrays.
+    rank_k_files : The same for matrices in files.
+
     Notes
     -----
-    Costs the int8 products of one `gemm` instead of two: ``C = S + S{t}`` with
-    ``S = alpha A B{t}``. her2k scales A and B apart, since the common scaling of [1]_
-    loses accuracy where they differ in size.
+    It takes the int8 GEMMs of one `gemm` instead of two: ``C = S + S{t}`` with
+    ``S = alpha A B{t}``. Errors of S are bounded as in `gemm`. her2k scales A and B
+    apart, since the common scaling of [1]_ loses accuracy where their sizes differ.
 
     References
     ----------
     .. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices", section 5.
+
+    Examples
+    --------
+    >>> import numpy as np, twom_dist as td
+    >>> A = np.array([[1 + 2j, 3], [0, 1j]])
+    >>> td.{name}({given})
+    {example}
     """
     terms = Terms(routine, Choice.of(**options), (op,), uplo, alpha, beta)
     return Call(terms, A, B, C, out)

@@ -44,36 +44,51 @@ def gemm(
     A, B : DataArray
         Of any array that `twom_dist.gemm` takes.
     C : DataArray, optional
-        Has the dimensions of the result.
+        With the dimensions of the result.
     dim : hashable or several
-        The dimension to contract, or a list of them. As in `xarray.dot`, what else A
-        and B share are stacks of matrices, label by label; the rest of A are rows, and
-        the rest of B columns. One of them may be a vector, or a stack of vectors.
+        The dimension to sum over, or a list of them. As in `xarray.dot`, other
+        dimensions that A and B share are batches, label by label; the rest of A are
+        rows and the rest of B columns. A or B may be a vector, or a batch of them.
     conj : {"A", "B"}, optional
-        The matrix that is conjugated, pairs of integers as well, of which the method
-        ``conj()`` changes nothing.
+        The matrix to conjugate, also if it holds pairs, which ``conj()`` leaves alone.
     pairs : hashable or False, optional
-        The dimension, of length 2, that holds real and imaginary parts of integers:
-        their product is exact until it is multiplied by alpha. Integers that have a
-        dimension of length 2 need it, or False, unless that is contracted. If only one
-        matrix has it, and the other floating-point numbers, the pairs become complex.
+        The dimension, of length 2, that holds real and imaginary parts of integers,
+        whose product is exact before alpha. Integers with a dimension of length 2 need
+        it, or False, unless that is summed over. If only one matrix has it, and the
+        other floating-point numbers, the pairs become complex numbers.
     dtype : dtype, optional
-        Dtype of the result, as the letter of a BLAS-typed name; with pairs complex64 or
-        complex128. Default: the promoted one; complex128 with pairs.
-    alpha, beta : number
+        Of the result, as the letter of a BLAS-typed name says it; complex64 or
+        complex128 with pairs. Default: the promoted one, or complex128 with pairs.
+    alpha, beta : number, optional
         As in `twom_dist.gemm`.
     **options : optional
-        As in `twom_dist.gemm`; of an exact product, method and engine.
+        As in `twom_dist.gemm`; an exact product takes method and engine only.
 
     Returns
     -------
     DataArray
-        Its dimensions are the stacks, then the rows and the columns.
+        Its dimensions are batches, rows and columns, in this order.
 
     Raises
     ------
     ArgumentError, PlanError, AccuracyError, MemoryLimitError
-        As `twom_dist.gemm`, and for dimensions or labels that do not fit.
+        As `twom_dist.gemm`, and for dimensions or labels that do not match.
+
+    See Also
+    --------
+    herk, syrk, her2k, syr2k : Hermitian and symmetric results, for half the work.
+    twom_dist.gemm : The same of arrays; says how accurate the product is.
+    twom_dist.integers.to_integers : Turn a product of pairs into integers.
+
+    Examples
+    --------
+    >>> import numpy as np, twom_dist as td, xarray as xr
+    >>> A = xr.DataArray(np.ones((2, 3)), dims=("row", "time"))
+    >>> td.xarray.gemm(A, A.rename(row="column"), dim="time")
+    <xarray.DataArray (row: 2, column: 2)> Size: 32B
+    array([[3., 3.],
+           [3., 3.]])
+    Dimensions without coordinates: row, column
     """
     A, B, pairs = join_parts(A, B, pairs)
     letter = None if dtype is None else letter_of(dtype)
@@ -101,22 +116,21 @@ def _update(
     uplo: Uplo = "full",
     **options: Unpack[OptionsDict],
 ) -> Call:
-    """Compute the {kind} ``{formula}`` of DataArrays.
+    """Compute ``{formula}`` of DataArrays.
 
     Parameters
     ----------
     {matrices} : DataArray
         As in `gemm`; two have the same dimensions.
     C : DataArray, optional
-        Has the dimensions of the result.
+        With the dimensions of the result.
     dim : hashable or several
-        The dimension to contract, or a list of them.
+        The dimension to sum over, or a list of them.
     rows : hashable or several, optional
         The dimension of the rows, or a list of them, if more than one is left; the
-        others are stacks. Columns are called as the rows, with "_2" behind, and have
-        their labels.
+        others are batches.
     pairs, dtype : optional
-        As in `gemm`; a dimension that is named in rows holds no parts.
+        As in `gemm`; a dimension named in rows holds no parts.
     alpha, beta, uplo : optional
         As in `twom_dist.{name}`.
     **options : optional
@@ -125,12 +139,24 @@ def _update(
     Returns
     -------
     DataArray
-        As in `gemm`.
+        {Kind}. Columns have the labels of the rows, and their name with "_2".
 
     Raises
     ------
     ArgumentError, PlanError, AccuracyError, MemoryLimitError
         As `gemm`.
+
+    See Also
+    --------
+    gemm : Products of two DataArrays; describes pairs and dtype.
+    twom_dist.{name} : The same of arrays.
+
+    Examples
+    --------
+    >>> import twom_dist as td, xarray as xr
+    >>> A = xr.DataArray([[1 + 2j, 3], [0, 1j]], dims=("row", "k"))
+    >>> td.xarray.{name}({given}, dim="k").values
+    {example}
     """
     letter = None if dtype is None else letter_of(dtype)
     terms = Terms(routine, _choose(pairs, options), (), uplo, alpha, beta, letter)

@@ -15,19 +15,18 @@ from ..problem.matrices import as_array, is_dask
 
 @checked
 def to_integers(C: Any, *, dtype: Any = "int64", pairs: Any = None) -> Any:
-    """Return a product of integers as integers; complex numbers become pairs.
+    """Convert a product of integers to integers, and complex numbers to pairs.
 
     Parameters
     ----------
     C : array
-        Of floating-point numbers that are integers, such as the complex128 that `herk`
-        returns: of NumPy, CuPy, dask or another library that supports DLPack, or a
-        DataArray.
-    dtype : dtype
-        Of the result: one of integers, such as int64, int32 or uint64.
+        Floating-point numbers that are integers, such as the complex128 of `herk`: of
+        NumPy, CuPy, dask or another library with DLPack, or a DataArray.
+    dtype : dtype, optional
+        Of the result: one of integers, such as int64 (default), int32 or uint64.
     pairs : hashable, optional
-        The name of the dimension of real and imaginary parts that a complex DataArray
-        gets behind its own.
+        Name of the dimension of real and imaginary parts that a complex DataArray gets
+        after its own.
 
     Returns
     -------
@@ -38,15 +37,18 @@ def to_integers(C: Any, *, dtype: Any = "int64", pairs: Any = None) -> Any:
     Raises
     ------
     ArgumentError
-        (A TypeError.) For another dtype, and unless C is in floating point.
+        (A TypeError.) For another dtype, and if C is not in floating point.
     PlanError, AccuracyError
         (ValueErrors.) For an entry that is not an integer, or that `dtype` cannot hold;
         of dask arrays when a block is computed.
 
+    See Also
+    --------
+    gemm, herk : Products of integers, exactly, as floating-point numbers.
+
     Examples
     --------
-    >>> import numpy as np
-    >>> import twom_dist as td
+    >>> import numpy as np, twom_dist as td
     >>> samples = np.array([[[3, -4], [1, 2]]], np.int8)
     >>> td.integers.to_integers(td.integers.herk(samples, pairs=True))
     array([[[30,  0]]])

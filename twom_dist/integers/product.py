@@ -57,17 +57,17 @@ def matmul(
     Parameters
     ----------
     A : (..., m, k) array, or (..., m, k, 2) with pairs
-        A matrix or a stack of them: NumPy, CuPy or dask array of integers or booleans,
-        up to int64 and uint64; or a NumPy array of Python integers of any size; or of
-        floating-point numbers that are integers, complex ones for Gaussian integers.
+        NumPy, CuPy or dask array of integers or booleans, up to int64 and uint64; NumPy
+        array of Python integers of any size; or floating-point numbers that are
+        integers, complex ones for Gaussian integers. Axes in front are batches.
     B : (..., k, n) array, or (..., k, n, 2) with pairs
-        As A.
-    pairs : bool
-        Whether the last axes hold real and imaginary parts.
+        Like A.
+    pairs : bool, optional
+        True if the last axes hold real and imaginary parts.
     dtype : dtype, optional
         Of the result: int64 (default), another one of integers, such as int32 or
         uint64, or object for Python integers of any size.
-    engine : {"auto", "cpu", "cuda", "reference"}
+    engine : {"auto", "cpu", "cuda", "reference"}, optional
         As in `gemm`.
 
     Returns
@@ -81,23 +81,25 @@ def matmul(
     ArgumentError
         (A TypeError.) For other dtypes.
     PlanError
-        (A ValueError.) For shapes that do not fit, where an entry of the product does
-        not fit the dtype, and for the first floating-point entry that is not an integer
-        of at most 2^53 (2^24 in single precision); of dask arrays when that chunk is
-        computed.
+        (A ValueError.) For shapes that do not match, an entry of the product that does
+        not fit the dtype, and a floating-point entry that is not an integer of at most
+        2^53 (2^24 in single precision); of dask arrays when that chunk is computed.
+
+    See Also
+    --------
+    gemm : Exact products up to 2^53, faster, as doubles; also of files.
 
     Notes
     -----
-    The moduli grow with the entries: with those found in arrays in memory, with the
-    dtypes of dask arrays. Results beyond 2^53 leave the integers as sums of two
-    doubles. Entries whose products may exceed 2^94 are split into limbs of 32 bits:
-    four products, or three with one side small, and as much time. Python's integers are
-    left to Python where they are few, or have 2048 bits.
+    The moduli grow with the entries in memory, and with the dtypes of dask arrays.
+    Results beyond 2^53 are sums of two doubles before they become integers. Entries
+    whose products may exceed 2^94 are cut into limbs of 32 bits: four products, or
+    three if one side is small. Python multiplies its own integers if they are few, or
+    have 2048 bits.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import twom_dist as td
+    >>> import numpy as np, twom_dist as td
     >>> A = np.array([[2**40 + 1, 3], [-5, 2**40]])
     >>> td.integers.matmul(A, np.array([[7, 0], [1, 2**22]]))
     array([[      7696581394442,            12582912],

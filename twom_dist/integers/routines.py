@@ -30,19 +30,19 @@ def gemm(
     out: Writable | None = None,
     **options: Unpack[ExactOptions],
 ) -> Call:
-    """Compute ``alpha op(A) op(B)`` of integers, whose product is not rounded.
+    """Compute ``alpha op(A) op(B)`` of integers exactly.
 
     Parameters
     ----------
     A : (..., m, k) array, or (..., m, k, 2) with pairs
-        Of integers or booleans: any array that `twom_dist.gemm` takes, as stored. Or of
-        floating-point numbers that are integers, complex ones for Gaussian integers;
-        they are all looked at, those of dask arrays and files as blocks are read.
+        Any array that `twom_dist.gemm` takes, of integers or booleans, or of
+        floating-point numbers that are integers, complex ones for Gaussian integers.
+        All of the latter are checked: dask arrays and files as their blocks are read.
     B : (..., k, n) array, or (..., k, n, 2) with pairs
-        As A.
-    op_a, op_b : {"N", "T", "C"}
-        Use the matrix as stored (N), transposed (T) or conjugate-transposed (C).
-    alpha : number
+        Like A.
+    op_a, op_b : {"N", "T", "C"}, optional
+        Use the matrix as it is, transposed, or conjugate-transposed.
+    alpha : number, optional
         Factor of the exact product, such as one over the number of samples. Default: 1,
         which rounds nothing.
     dtype : dtype, optional
@@ -50,36 +50,46 @@ def gemm(
     out : (..., m, n) array, optional
         As in `twom_dist.gemm`.
     **options : optional
-        pairs: whether the last axes, of length 2, hold real and imaginary parts. They
-        stay integers until they are encoded, in dask's graphs and in transit, too.
-        Default: no, but stacks of 8 or 16 bits whose last axis has length 2 are
-        refused. method, other than "eisenstein" and "blas", and engine: as in
-        `twom_dist.gemm`.
+        pairs: True if the last axes, of length 2, are real and imaginary parts, which
+        need no copy as complex numbers. Default: False, but arrays of 8 or 16 bits with
+        three or more axes, the last of length 2, are refused without it. method, except
+        "eisenstein" and "blas", and engine: as in `twom_dist.gemm`.
 
     Returns
     -------
     (..., m, n) array
         Of float64, or of complex128 with pairs and if A or B is complex, unless dtype
-        is given; and of the kind of A and B.
+        is given; of the library of A and B.
 
     Raises
     ------
     ArgumentError
         (A TypeError.) For other dtypes.
     PlanError, AccuracyError
-        (ValueErrors.) For shapes that do not fit, option values that do not exist,
-        floating-point entries that are not integers, and integers whose products may
-        exceed 2^53 by k and the dtypes, or by the largest entries of arrays in memory
-        in floating point or of 32 or 64 bits; of floating-point dask arrays, of which
-        those are not known, for entries above ``sqrt(2^53 / k)`` (with two parts
-        ``sqrt(2^52 / k)``), when a block is read.
+        (ValueErrors.) For shapes that do not match, unknown values of options,
+        floating-point entries that are not integers, and integers whose product may
+        exceed 2^53; see Notes.
     MemoryLimitError
         As `twom_dist.gemm`.
 
+    See Also
+    --------
+    herk, syrk, her2k, syr2k : Hermitian and symmetric results, for half the work.
+    matmul : Integers of any size in memory or in dask arrays, as int64 or Python's.
+    to_integers : Turn the result into integers, and complex numbers into pairs.
+    twom_dist.gemm : Of matrices of any floating-point numbers.
+
+    Notes
+    -----
+    As many moduli are taken as k and the entries need: by their dtypes, or by the
+    largest ones in memory if they are in floating point or of 32 or 64 bits. A double
+    holds every integer up to 2^53, so larger sums are refused. Of floating-point dask
+    arrays no largest entry is known: one above ``sqrt(2^53 / k)`` (``sqrt(2^52 / k)``
+    if complex) is refused when its block is read.
+
     Examples
     --------
-    >>> import numpy as np
-    >>> import twom_dist as td
+    >>> import numpy as np, twom_dist as td
     >>> A = np.array([[100, -7], [3, 1]], np.int16)
     >>> td.integers.gemm(A, A)
     array([[9979., -707.],
@@ -107,9 +117,7 @@ def _update(
     out: Writable | None = None,
     **options: Unpack[ExactOptions],
 ) -> Call:
-    """Compute the {kind} ``alpha ({product})`` of integers.
-
-    The product is not rounded; alpha and dtype may round it.
+    """Compute the {kind} ``alpha ({product})`` of integers exactly.
 
     Parameters
     ----------
@@ -125,12 +133,25 @@ def _update(
     Returns
     -------
     (..., n, n) array
-        As in `gemm`.
+        {Kind}; otherwise as in `gemm`.
 
     Raises
     ------
     ArgumentError, PlanError, AccuracyError, MemoryLimitError
         As `gemm`.
+
+    See Also
+    --------
+    gemm : Products of two matrices; says what is exact, and which integers fit.
+    to_integers : Turn the result into integers.
+    twom_dist.{name} : Of matrices of any floating-point numbers.
+
+    Examples
+    --------
+    >>> import numpy as np, twom_dist as td
+    >>> A = np.array([[1 + 2j, 3], [0, 1j]])
+    >>> td.integers.{name}({given})
+    {example}
     """
     letter = None if dtype is None else letter_of(dtype)
     choice = Choice.exact(**options)
