@@ -9,6 +9,7 @@ from tests.support.cases import cases
 from tests.support.places import ROOT
 
 DOCS = ROOT / "docs"
+LINK = re.compile(r"\]\(([^)]+)\)")
 
 
 def test_the_reference_lists_the_public_names():
@@ -40,22 +41,29 @@ def test_nobody_is_told_to_install_this_package_from_an_index():
     assert [path for path, match in told.items() if match] == []
 
 
-def test_links_of_the_readme_lead_to_files_of_a_copy_and_of_the_index():
-    """They are relative, and absolute in what is built for package indexes."""
+def headings(page):
+    found = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", x.lower()).replace(" ", "-") for x in found}
+
+
+@cases("page", [*PAGES, ROOT / "CONTRIBUTING.md"])
+def test_links_lead_to_files_and_their_headings(page):
+    for link in LINK.findall(CODE.sub("", page.read_text("utf-8"))):
+        path, _, anchor = link.partition("#")
+        if "://" not in path:
+            target = page.parent / path if path else page
+            assert target.exists(), link
+            assert not anchor or anchor in headings(target), link
+
+
+def test_links_of_the_readme_are_absolute_in_what_is_built_for_package_indexes():
     tool = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]
     readme = (ROOT / "README.md").read_text("utf-8")
-    find = re.compile(r"\]\(([^)]+)\)")
-    links = find.findall(CODE.sub("", readme))
-    assert len(links) > 30
-    for link in links:
-        path, _, anchor = link.partition("#")
-        assert (ROOT / path).is_file(), link
-        headings = re.findall(r"^#+ (.*)$", (ROOT / path).read_text("utf-8"), re.M)
-        made = {re.sub(r"[^\w -]", "", x.lower()).replace(" ", "-") for x in headings}
-        assert not anchor or anchor in made, link
+    links = LINK.findall(CODE.sub("", readme))
+    assert not any("://" in link for link in links)
     for each in tool["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]:
         readme = re.sub(each["pattern"], each["replacement"], readme)
     address = re.compile("https://(github|raw.githubusercontent).com/twom-dist/")
-    built = find.findall(CODE.sub("", readme))
+    built = LINK.findall(CODE.sub("", readme))
     assert len(built) == len(links)
     assert all(address.match(link) for link in built)

@@ -8,9 +8,8 @@ from tests.support.sources import package, read
 
 
 def synonyms():
-    rows = re.findall(
-        r"^\| (.*?) \| .*? \| (.*?) \|$", read(ROOT / "docs/glossary.md"), re.M
-    )
+    words = read(ROOT / "docs/contributing/words.md")
+    rows = re.findall(r"^\| (.*?) \| .*? \| (.*?) \|$", words, re.M)
     return {word: term for term, others in rows for word in others.split(", ")}
 
 

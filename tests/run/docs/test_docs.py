@@ -33,10 +33,12 @@ FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
 def find_examples():
-    """Take each page whole, but of recipes each section, which may need packages."""
+    """Take each page whole, or each section where single ones need packages."""
     for page in WITH_EXAMPLES:
         text = page.read_text("utf-8")
-        sections = SECTION.split(text) if NEEDS.search(text) else [text]
+        sections = SECTION.split(text)
+        if NEEDS.search(sections[0]) or not NEEDS.search(text):
+            sections = [text]
         line = 0
         for section in sections:
             title = section.partition("\n")[0].strip("# ")
