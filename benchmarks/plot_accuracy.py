@@ -4,8 +4,8 @@
     python benchmarks/plot_accuracy.py benchmarks/results/accuracy-cpu-zen2.jsonl \
         docs/pictures/accuracy.svg
 
-Left: 2M for entries (U - 1/2) exp(phi N(0,1)) with several phi; NumPy's product is
-dashed, and a dot marks the default. Right: all methods for phi = 1.
+2M for entries (U - 1/2) exp(sigma N(0,1)), with sigma the spread; NumPy's product is
+dashed, and a circle marks the default.
 """
 
 import json
@@ -16,9 +16,8 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-PHIS = ("0", "0.5", "1", "2", "4")
+SPREADS = ("0", "0.5", "1", "2", "4")
 COLOURS = ("#4477aa", "#66ccee", "#228833", "#ccbb44", "#ee6677")
-METHODS = {"2m": "o", "3m": "s", "4m": "^", "eisenstein": "D"}
 
 Errors = dict[str, dict[str, float]]
 
@@ -31,27 +30,21 @@ def curve(errors: Errors, method: str) -> tuple[list[int], list[float]]:
 
 
 def draw(found: dict[str, Any]) -> Figure:
-    """Draw both panels from the last result of each kind of data."""
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
-    for phi, colour in zip(PHIS, COLOURS, strict=True):
-        result = found[f"phi = {phi}"]
+    """Draw the last result of each kind of data."""
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.subplots()
+    for spread, colour in zip(SPREADS, COLOURS, strict=True):
+        result = found[f"phi = {spread}"]
         errors = result["errors"]
         native, own = (errors[x]["componentwise"] for x in ("NumPy", "default"))
-        left.plot(*curve(errors, "2m"), color=colour, marker=".", label=f"phi = {phi}")
-        left.axhline(native, color=colour, linestyle="--", linewidth=1)
+        style = {"color": colour, "marker": ".", "label": f"spread {spread}"}
+        axes.plot(*curve(errors, "2m"), **style)
+        axes.axhline(native, color=colour, linestyle="--", linewidth=1)
         style = {"marker": "o", "markersize": 9, "fillstyle": "none"}
-        left.plot(result["num_moduli"], own, color=colour, **style)
-    errors = found["phi = 1"]["errors"]
-    for method, marker in METHODS.items():
-        right.plot(
-            *curve(errors, method), marker=marker, label=method, fillstyle="none"
-        )
-    right.axhline(errors["NumPy"]["componentwise"], color="black", linestyle="--")
-    left.set_ylabel("largest |dC| / (|A||B|), in units of 2^-53")
-    for axes in (left, right):
-        axes.set(yscale="log", xlabel="moduli")
-        axes.legend()
+        axes.plot(result["num_moduli"], own, color=colour, **style)
+    axes.set_ylabel("largest |dC| / (|A||B|), in units of 2^-53")
+    axes.set(yscale="log", xlabel="moduli")
+    axes.legend()
     return figure
 
 
