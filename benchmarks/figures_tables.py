@@ -30,7 +30,6 @@ _MACHINES = {
     "Xeon, AMX, 8 cores": ("figures-cpu-xeon",),
     "EPYC Zen 5, 2 cores": ("gemm-cpu-zen5", "rank-k-cpu-zen5"),
     "EPYC Zen 4, 2 cores": ("figures-cpu-zen4", "gemm-cpu-zen4", "rank-k-cpu-zen4"),
-    "EPYC Zen 3, no VNNI": ("figures-cpu-zen3",),
     "EPYC Zen 2, no VNNI": ("gemm-cpu-zen2", "rank-k-cpu-zen2"),
 }
 _SEVERAL_HOSTS = ("gemm-cpu-amx", "rank-k-cpu-amx")
@@ -154,7 +153,7 @@ def tabulate_errors() -> str:
 
 def compare_dask() -> str:
     """Make a table of time, memory and traffic, those of dask's own product being 1."""
-    rows = []
+    found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for machine, name in (("Zen 5", "zen5"), ("Zen 4", "zen4")):
         last = {
             x["inputs"]: x
@@ -164,36 +163,41 @@ def compare_dask() -> str:
         for inputs, told in (("graph", "made by tasks"), ("persisted", "held")):
             line = last[inputs]
             time, moved = 1 / line["ratio_to_matmul"]["zgemm"], line["bytes_moved"]
-            traffic = moved["zgemm"] / moved["da.matmul"]
-            what = f"`gemm`, n = 2048, tiles of 256, four workers, inputs {told}"
-            rows.append([what, machine, f"{time:.2f}", "", f"{traffic:.2f}"])
+            own = found[f"`gemm`, n = 2048, tiles of 256, four workers, inputs {told}"]
+            own["machines"].append(machine)
+            own["time"].append(f"{time:.2f}")
+            own["traffic"].append(f"{moved['zgemm'] / moved['da.matmul']:.2f}")
     for machine, name in (("Xeon", "xeon"), ("Zen 4", "zen4")):
         for line in read(f"tall-cpu-{name}"):
-            rows += [[what, machine, *own] for what, *own in _beside_dask(line)]
-    heads = ["product in complex128", "machine", "time", "peak memory", "traffic"]
-    return tabulate(heads, rows)
+            what, time, memory = _beside_dask(line)
+            own = found[what.format(*line["shape"])]
+            own["machines"].append(machine)
+            own["time"].append(f"{time:.2f}")
+            own["memory"] += [f"{memory:.2f}"] * (memory > 0)
+    columns = "machines", "time", "memory", "traffic"
+    rows = [
+        [what, *(", ".join(own[x]) for x in columns)] for what, own in found.items()
+    ]
+    return tabulate(["complex128", "machines", "time", "peak memory", "traffic"], rows)
 
 
-def _beside_dask(line: dict[str, Any]) -> list[tuple[str, ...]]:
-    """Return what a line says of products: the time and the memory over dask's."""
-    kind, shape = line["benchmark"], line["shape"]
+def _beside_dask(line: dict[str, Any]) -> tuple[str, float, float]:
+    """Return a product, and its time and memory (0 if unknown) over those of dask's."""
+    kind = line["benchmark"]
     if kind == "tall-workers":
         what = "`herk(A, op='C')`, A of {} x {} in memory, two workers"
-        return [(what.format(*shape), f"{1 / line['over_dask']['shared']:.2f}", "", "")]
+        return what, 1 / line["over_dask"]["shared"], 0
     if kind == "memory":
-        own, what = line["peak_bytes"], "`gemm`, {} x {}, k = {}, two workers"
-        memory = f"{own['gemm'] / own['dask']:.2f}"
-        return [(what.format(*shape), f"{1 / line['over_dask']:.2f}", memory, "")]
-    own, times, found = line["peak_process_bytes"], line["median_seconds"], []
-    for name in ("herk", "gemm"):
-        if name in own:
-            what = {
-                "herk": "`herk(A, op='C')`, A of {} x {} in a file, 2 GiB",
-                "gemm": "`gemm(A, B).sum()`, {} x {}, k = {}, 1.5 GiB",
-            }[name].format(*shape)
-            time, memory = times[name] / times["dask"], own[name] / own["dask"]
-            found.append((what, f"{time:.2f}", f"{memory:.2f}", ""))
-    return found
+        own = line["peak_bytes"]
+        what = "`gemm`, {} x {}, k = {}, two workers"
+        return what, 1 / line["over_dask"], own["gemm"] / own["dask"]
+    name = "herk" if kind == "tall-file" else "gemm"
+    what = {
+        "herk": "`herk(A, op='C')`, A of {} x {} in a file, 2 GiB",
+        "gemm": "`gemm(A, B).sum()`, {} x {}, k = {}, 1.5 GiB",
+    }[name]
+    times, own = line["median_seconds"], line["peak_process_bytes"]
+    return what, times[name] / times["dask"], own[name] / own["dask"]
 
 
 def tabulate_statements() -> str:
