@@ -83,7 +83,7 @@ def _look(posed: Problem) -> Explanation:
     spec, settles = posed.spec, posed.spec.data_driven
     if spec.empty or spec.exact:
         return _explain(posed)
-    check_known(posed.shape)
+    check_known(posed.shape, "a matrix")
     operands = align(replace(posed, c=None))
     (m, k), n = op_chunks(operands.a, spec.op_a), op_chunks(operands.b, spec.op_b)[1]
     # What is found does not depend on the workers.

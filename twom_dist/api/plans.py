@@ -128,7 +128,7 @@ def plan(
         return replace(one, stack=posed.stack)
     if lazy_inputs and chunks is None:
         return _plan_lazy(posed, call, cluster)
-    check_known(posed.shape)
+    check_known(posed.shape, "a matrix")
     from ..run.sources import plan_inputs
 
     tiles = _tiles(posed, chunks, cluster)

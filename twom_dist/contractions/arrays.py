@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ArgumentError, PlanError
+from ..errors import ArgumentError
 from ..interop.dlpack import GiveBack, adopt
 from ..problem.matrices import as_array, common_family, is_dask
-from ..problem.sizes import is_unknown
+from ..problem.sizes import check_known
 from .subscripts import Reduction, Sizes, Term, reduce_each
 
 
@@ -38,10 +38,7 @@ def _check(x: Any, name: str) -> None:
             "Convert it with astype; Python integers are those of td.integers.matmul",
             "dtype",
         )
-    if any(map(is_unknown, x.shape)):
-        problem = f"{name} has chunks of unknown size"
-        remedy = "Call its method compute_chunk_sizes() first"
-        raise PlanError(problem, remedy, "unknown-chunks")
+    check_known(x.shape, name)
 
 
 def strides_of(x: Any) -> Sizes:

@@ -9,7 +9,7 @@ from ..errors import ArgumentError, PlanError
 from ..problem.call import Call
 from ..problem.matrices import is_dask
 from ..problem.problem import check_matrices
-from ..problem.sizes import is_unknown
+from ..problem.sizes import check_known
 from ..tiles.integers import working_dtype
 from .dimensions import Arranged, Dims, arrange, second, show
 
@@ -128,11 +128,9 @@ def _merge(x: Any, axes: tuple[Dims, ...]) -> Any:
 def _check_kind(name: str, x: Any, routine: str) -> None:
     kind = type(x)
     if is_labelled(x):
-        if any(map(is_unknown, x.shape)):
-            # xarray compares sizes, and NaN is like none.
-            problem = f"{name} has chunks of unknown size"
-            remedy = f"Call {name}.data.compute_chunk_sizes() first"
-            raise PlanError(problem, remedy, "unknown-chunks")
+        check_known(
+            x.shape, f"{name}.data"
+        )  # xarray compares sizes, and NaN is like none
         return
     found = f"{kind.__module__.split('.')[0]}.{kind.__name__}"
     remedy = f"Make DataArrays of all matrices, or call td.{routine}"

@@ -57,11 +57,10 @@ Target = Accuracy | Bound | Moduli | Exact
 def parse_target(accuracy: Any, num_moduli: Any) -> Target:
     """Return the target; refuse unknown values, and two at once."""
     if accuracy is not None and num_moduli is not None:
-        problem = (
-            f"accuracy={shown(accuracy)} and num_moduli={shown(num_moduli)} are both "
-            "given"
+        both = f"accuracy={shown(accuracy)} and num_moduli={shown(num_moduli)}"
+        raise AccuracyError(
+            f"{both} are both given", "Give one of them", "accuracy-twice"
         )
-        raise AccuracyError(problem, "Give one of them", "accuracy-twice")
     if num_moduli is None:
         return BY_ENTRIES if accuracy is None else _parse_accuracy(accuracy)
     count = as_integer(num_moduli)

@@ -48,11 +48,6 @@ def common_family(**arrays: Any) -> Family:
     return family
 
 
-def is_on_device(x: Any) -> bool:
-    """Tell CuPy's arrays, and dask arrays of these."""
-    return family_of(getattr(x, "_meta", x)) == "cupy"
-
-
 def _check_device(arrays: dict[str, Any]) -> None:
     devices = {name: x.device.id for name, x in arrays.items()}
     if len(set(devices.values())) > 1:
@@ -87,10 +82,8 @@ def as_matrix(x: Any, name: str) -> Any:
 def check_single(x: Any, name: str) -> Any:
     """Return a matrix; refuse a stack of them."""
     if len(x.shape) > 2:
-        problem = (
-            f"{name} has shape {tuple(x.shape)}, but only one matrix is taken here"
-        )
-        raise PlanError(problem, f"Give one of the stack, such as {name}[0]", "stack")
+        stack = f"{name} has shape {tuple(x.shape)}, but only one matrix is taken here"
+        raise PlanError(stack, f"Give one of the stack, such as {name}[0]", "stack")
     return x
 
 

@@ -49,20 +49,14 @@ def show_options(function: F, **defaults: Any) -> F:
     elsewhere. `defaults`: those that are not the default of `Options`.
     """
     shown: Any = function
-    taken = [
-        x.replace(annotation=x.empty) for x in signature(function).parameters.values()
-    ]
-    kinds = get_args(signature(function).parameters[taken[-1].name].annotation)
+    given = [*signature(function).parameters.values()]
+    taken = [x.replace(annotation=x.empty) for x in given]
+    kinds = get_args(given[-1].annotation)
     if taken[-1].kind is Parameter.VAR_KEYWORD and kinds:
         names, both = kinds[0].__annotations__, vars(Options) | defaults
-        named = (Parameter(x, _NAMED, default=both.get(x)) for x in names)
-        taken[-1:] = named
-        text = (function.__doc__ or "").splitlines()
+        taken[-1:] = (Parameter(x, _NAMED, default=both.get(x)) for x in names)
         head = f"{', '.join(names)} : optional"
-        lines = (
-            x.replace(x.strip(), head) if x.strip() == _OPTIONS else x for x in text
-        )
-        shown.__doc__ = "\n".join(lines)
+        shown.__doc__ = (function.__doc__ or "").replace(_OPTIONS, head)
     shown.__signature__ = Signature(taken)
     return function
 

@@ -41,8 +41,11 @@ def check_told(terms: Terms, *matrices: Any) -> None:
     target = terms.choice.target
     if isinstance(target, Exact) and target.pairs is not None:
         return
-    if not all(map(_may_be_pairs, given)):
-        return
+    for x in given:
+        if not is_stack(x) or x.dtype.kind not in "iu":
+            return
+        if x.shape[-1] != 2 or x.dtype.itemsize > 2:
+            return
     remedy = "Give pairs=True if so, or pairs=False for matrices of two columns"
     if not isinstance(target, Exact):
         remedy = (
@@ -67,12 +70,6 @@ def is_stack(x: Any) -> bool:
         return len(x.shape) > 2 and isinstance(x.dtype, np.dtype)
     except Exception:  # of a closed file anything; who reads it will tell
         return False
-
-
-def _may_be_pairs(x: Any) -> bool:
-    if not is_stack(x) or x.dtype.kind not in "iu":
-        return False
-    return bool(x.shape[-1] == 2 and x.dtype.itemsize <= 2)
 
 
 def header_of(x: Any, name: str) -> Any:

@@ -20,7 +20,7 @@ from ..errors import (
     TwomError,
     warn_caller,
 )
-from ..kernels.family import Family
+from ..kernels.family import Family, family_of
 from ..kernels.registry import check_method, engine_of
 from ..moduli import ResidueSystem
 from ..moduli.accuracy import AUTO_METHOD, NATIVE_METHOD, choose_system, counted_system
@@ -40,7 +40,6 @@ from .matrices import (
     check_out,
     common_family,
     is_dask,
-    is_on_device,
     outline,
 )
 from .pairs import as_pairs, header_of
@@ -122,7 +121,7 @@ def of_arrays(call: Call) -> Problem:
     choice, one, out = call.terms.choice, call.terms.routine.matrices == 1, call.out
     a, diag = call.A if isinstance(call.A, Scaled) else (call.A, None)
     families: dict[str, Any] = {"A": a, "B": call.B, "C": call.C}
-    if diag is not None and is_on_device(diag):
+    if diag is not None and family_of(getattr(diag, "_meta", diag)) == "cupy":
         families["diag"] = diag  # on the host it serves all blocks
     family = common_family(**families)
     a, b, c = (
@@ -147,8 +146,15 @@ def of_arrays(call: Call) -> Problem:
             x if x is None else check_lazily(x, y, limit)
             for x, y, limit in zip((a, b), "AB", limits, strict=True)
         )
+    if isinstance(out, str):
+        problem, remedy = f"out is {out!r}", "Give an array in memory, or leave it out"
+        raise PlanError(problem, remedy, "out")
     if out is not None:
-        _check_out(out, (a, b, posed.c, diag), posed)
+        if posed.spec.components == 2:
+            problem = "out is one array, but the result is two"
+            raise PlanError(problem, "Omit the argument out", "out")
+        shape = *posed.stack, *posed.shape[:2]
+        check_out(out, (a, b, posed.c, diag), shape, posed.dtype)
     return replace(posed, a=a, b=a if one else b, out=out)
 
 
@@ -157,16 +163,6 @@ def describe(choice: Choice, x: Any, name: str) -> Any:
     if x is None or not isinstance(choice.target, Exact):
         return x
     return header_of(x, name) if choice.pairs else outline_integers(x, name)
-
-
-def _check_out(out: Any, matrices: Any, posed: Problem) -> None:
-    if isinstance(out, str):
-        problem, remedy = f"out is {out!r}", "Give an array in memory, or leave it out"
-        raise PlanError(problem, remedy, "out")
-    if posed.spec.components == 2:
-        problem = "out is one array, but the result is two"
-        raise PlanError(problem, "Omit the argument out", "out")
-    check_out(out, matrices, (*posed.stack, *posed.shape[:2]), posed.dtype)
 
 
 def of_headers(call: Call, family: Family | None = None) -> Problem:
@@ -179,9 +175,7 @@ def of_headers(call: Call, family: Family | None = None) -> Problem:
     return _of_matrices(call.terms, (A, call.B, call.C, diag), family)
 
 
-def _of_matrices(
-    terms: Terms, matrices: tuple[Any, ...], family: Family | None
-) -> Problem:
+def _of_matrices(terms: Terms, matrices: Any, family: Family | None) -> Problem:
     A, B, C, diag = matrices
     engine: str = terms.choice.engine
     engine = engine if family is None else engine_of(engine, family)
@@ -275,14 +269,13 @@ def _pose(terms: Terms, engine: str, A: Any, B: Any, C: Any, diag: Any) -> Probl
 
 def check_matrices(routine: Routine, a: Any, b: Any) -> None:
     """Refuse one matrix too many, or too few."""
+    name = routine.name
     if a is None:
-        raise ArgumentError(f"{routine.name} needs A", "Pass it", "no-a")
+        raise ArgumentError(f"{name} needs A", "Pass it", "no-a")
     if routine.matrices == 2 and b is None:
-        raise ArgumentError(f"{routine.name} needs B", "Pass it", "no-b")
+        raise ArgumentError(f"{name} needs B", "Pass it", "no-b")
     if routine.matrices == 1 and b is not None:
-        raise ArgumentError(
-            f"{routine.name} takes one matrix", "Omit the argument B", "two-b"
-        )
+        raise ArgumentError(f"{name} takes one matrix", "Omit the argument B", "two-b")
 
 
 def _check_ops(routine: Routine, ops: tuple[Op, ...]) -> tuple[Op, Op]:
@@ -307,9 +300,7 @@ def _check_ops(routine: Routine, ops: tuple[Op, ...]) -> tuple[Op, Op]:
     return ("N", other) if op == "N" else (other, "N")
 
 
-def _choose_system(
-    choice: Choice, dtype: np.dtype[Any], k: int
-) -> ResidueSystem | None:
+def _choose_system(choice: Choice, dtype: Any, k: int) -> ResidueSystem | None:
     """Return the residue system that is asked for; None is the native product."""
     method, target = choice.method, choice.target
     if method == NATIVE_METHOD:

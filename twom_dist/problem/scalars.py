@@ -42,9 +42,8 @@ def check_beta(routine: Routine, beta: complex | None, C: Any) -> complex:
         remedy = "Give beta=1 to add C to the product"
         if routine.matrices == 1:
             # Users give two matrices, as to gemm.
-            problem = (
-                f"{routine.name} multiplies A by itself, and its second matrix is C"
-            )
+            own = f"{routine.name} multiplies A by itself"
+            problem = f"{own}, and its second matrix is C"
             remedy = "For A @ B call gemm; give beta=1 to add C"
         raise PlanError(problem, remedy, "no-beta")
     number = as_number(beta, "beta")
@@ -53,9 +52,7 @@ def check_beta(routine: Routine, beta: complex | None, C: Any) -> complex:
     return number
 
 
-def check_scalars(
-    routine: Routine, dtype: np.dtype[Any], alpha: complex, beta: complex
-) -> None:
+def check_scalars(routine: Routine, dtype: Any, alpha: complex, beta: complex) -> None:
     """Refuse scalars that the dtype cannot hold, or that break the symmetry of C."""
     for name, value in (("alpha", alpha), ("beta", beta)):
         if value.imag == 0:

@@ -31,29 +31,28 @@ def check_sizes(
         )
         raise PlanError(problem, "", "shapes")
     (m, k), (k_b, n) = op_shape(a, op_a), op_shape(b, op_b)
-    _check_known(named, (k, k_b))
+    check_known([k], "A", " along k")
+    check_known([k_b], "B", " along k")
+    stacked = any(len(x.shape) > 2 for x, _ in named)
+    for x, name in named if stacked else ():
+        check_known(x.shape, name)
     if k != k_b:
         problem = (
             f"op(A) is {m} x {k} and op(B) is {k_b} x {n} (op_a={op_a!r}, "
             f"op_b={op_b!r}), but their inner dimensions must agree"
         )
-        raise PlanError(problem, _advise_ops((m, k), (k_b, n), op_a, op_b), "shapes")
+        remedy = ""
+        if n == k:
+            remedy = f"Give {_turned('op_b', op_b)}, which fits"
+        elif m == k_b:
+            remedy = f"Give {_turned('op_a', op_a)}, which fits"
+        raise PlanError(problem, remedy, "shapes")
     if c is not None and not same_sizes(c.shape[-2:], (m, n)):
-        raise PlanError(
-            f"C has shape {tuple(c.shape)}, but the result is {m} x {n}", "", "shapes"
-        )
+        problem = f"C has shape {tuple(c.shape)}, but the result is {m} x {n}"
+        raise PlanError(problem, "", "shapes")
     rows, columns = (x if is_unknown(x) else int(x) for x in (m, n))
-    stacked = any(len(x.shape) > 2 for x, _ in named)
     stack = _broadcast_stacks(named) if stacked else ()
     return (rows, columns, int(k)), stack
-
-
-def _advise_ops(
-    left: tuple[int, int], right: tuple[int, int], op_a: Op, op_b: Op
-) -> str:
-    if left[1] == right[1]:
-        return f"Give {_turned('op_b', op_b)}, which fits"
-    return f"Give {_turned('op_a', op_a)}, which fits" if left[0] == right[0] else ""
 
 
 def _turned(option: str, op: Op) -> str:
@@ -71,25 +70,11 @@ def same_sizes(x: Iterable[Any], y: Iterable[Any]) -> bool:
     return all(p == q or is_unknown(p) or is_unknown(q) for p, q in both)
 
 
-def _check_known(named: list[tuple[Any, str]], inner: tuple[Any, Any]) -> None:
-    along_k = [
-        (name, " along k") for name, k in zip("AB", inner, strict=True) if is_unknown(k)
-    ]
-    stacks = any(len(x.shape) > 2 for x, _ in named)
-    stacked = [
-        (name, "") for x, name in named if stacks and any(map(is_unknown, x.shape))
-    ]
-    for name, where in along_k + stacked:
-        problem = f"{name} has chunks of unknown size{where}"
-        remedy = "Call its method compute_chunk_sizes() first"
-        raise PlanError(problem, remedy, "unknown-chunks")
-
-
-def check_known(shape: Iterable[Any]) -> None:
+def check_known(shape: Iterable[Any], name: str, where: str = "") -> None:
     """Refuse unknown sizes where every one of them counts."""
     if any(map(is_unknown, shape)):
-        problem = "chunks of the matrices are of unknown size"
-        remedy = "Call their method compute_chunk_sizes() first"
+        problem = f"{name} has chunks of unknown size{where}"
+        remedy = "Call its method compute_chunk_sizes() first"
         raise PlanError(problem, remedy, "unknown-chunks")
 
 

@@ -47,7 +47,7 @@ def product_array(
     name = result_name(spec, parts)
     tasks = TileLayer(name, build_layer(name, named, grid, spec, cells, found, kind))
     arrays = [x for x in inputs if hasattr(x, "dask")]
-    graph = HighLevelGraph.from_collections(name, tasks, dependencies=arrays)
+    graph = HighLevelGraph.from_collections(name, tasks, arrays)
     return type(a)(graph, name, (grid.m, grid.n), meta=result_meta(a._meta, spec))
 
 
@@ -116,9 +116,7 @@ class _Passes(Graph):
         # Each pass has a key of its own: the scheduler may still hold earlier results.
         self._passes += 1
         ref = self.call("spec", ("pass", self._passes), _bring_to_host, self.spec, refs)
-        graph = HighLevelGraph.from_collections(
-            self.name, self.tasks, dependencies=self._inputs
-        )
+        graph = HighLevelGraph.from_collections(self.name, self.tasks, self._inputs)
         found = self._compute(Delayed(ref.key, graph, layer=self.name))
         self.tasks, self._rows = {}, {}
         return list(found)
@@ -126,14 +124,14 @@ class _Passes(Graph):
 
 def _bring_to_host(spec: Spec, found: Sequence[Any]) -> list[Any]:
     """Bring measured rows to the host, with what later stages take."""
-    values = []
-    for x in found:
+
+    def bring(x: Any) -> Any:
         if isinstance(x, list):
-            x = [own.on_host() for own in x]
-        elif isinstance(x, RowStatistics):
-            x = x._replace(columns=None).on_host()
-        values.append(x)
-    return values
+            return [own.on_host() for own in x]
+        kept = isinstance(x, RowStatistics)
+        return x._replace(columns=None).on_host() if kept else x
+
+    return [*map(bring, found)]
 
 
 def _awaited(task: Any) -> Key | None:
@@ -142,11 +140,6 @@ def _awaited(task: Any) -> Key | None:
     if len(args) < 4 or not isinstance(args[2], SweepStep) or args[2].done:
         return None
     return args[3].key if isinstance(args[3], TaskRef) else None
-
-
-def _set_free(task: Any) -> Task:
-    """Have the first step of a sweep wait for nothing."""
-    return Task(task.key, task.func, *task.args[:3], None, *task.args[4:])
 
 
 class TileLayer(MaterializedLayer):
@@ -165,20 +158,18 @@ class TileLayer(MaterializedLayer):
 
         A sweep is given, and needs nothing of, the one before on its worker.
         """
-        waiting = {key: _awaited(x) for key, x in self.mapping.items()}
-        waiting = {key: x for key, x in waiting.items() if x is not None}
+        tasks, free = self.mapping, dict(self.mapping)
+        waiting = {key: y for key, x in tasks.items() if (y := _awaited(x)) is not None}
         if not waiting:
             return super().cull(keys, all_hlg_keys)
-        free = {**self.mapping, **{x: _set_free(self.mapping[x]) for x in waiting}}
+        for key in waiting:
+            x = tasks[key]
+            free[key] = Task(key, x.func, *x.args[:3], None, *x.args[4:])
         kept = MaterializedLayer(free).cull(keys, all_hlg_keys)[0].mapping
-        free |= {
-            x: self.mapping[x] for x in waiting if x in kept and waiting[x] in kept
-        }
+        free |= {x: tasks[x] for x, y in waiting.items() if x in kept and y in kept}
         return MaterializedLayer(free).cull(keys, all_hlg_keys)
 
-    def clone(
-        self, keys: Set[Any], seed: Any, bind_to: Any = None
-    ) -> tuple["TileLayer", bool]:
+    def clone(self, keys: Set[Any], seed: Any, bind_to: Any = None) -> Any:
         """Return the layer with new keys; tell whether tasks wait for `bind_to`.
 
         `keys`: those that change, also in other layers; tasks that take none wait.

@@ -83,13 +83,11 @@ def plan_aligned(
         # As large as the largest chunk along k.
         m, n = (tuple(max(k) if is_unknown(x) else x for x in own) for own in (m, n))
 
-    def can_stream() -> bool:
+    def able() -> bool:
         return inputs.sources is not None
 
     spec = replace(spec, lazy=True)
-    plan = plan_inputs(
-        spec, (m, n, k), cluster, can_stream, strict=strict, choice=choice
-    )
+    plan = plan_inputs(spec, (m, n, k), cluster, able, strict=strict, choice=choice)
     if spec.exact and unknown:
         # Integers have no exponents to tell the size of a sum: one task adds all parts.
         grid = replace(plan.grid, layers=((plan.grid.panels,),))

@@ -33,6 +33,7 @@ STAGE = "twom-stack"  # the prefix that dashboards group the tasks by
 _BLOCKS_OF_THREAD = 4
 
 Chunks = tuple[int, ...]
+Arrays = list[Any]
 
 
 def compute(problem: Problem) -> Any:
@@ -83,11 +84,10 @@ def _one_by_one(problem: Problem) -> Any:
 
     components, shape = problem.spec.components, (*problem.stack, *problem.shape[:2])
     found = [lazy.compute(one) for one in list_matrices(problem)]
+    each = [*zip(*found, strict=True)] if components == 2 else [found]
+    stacked = [da.stack([*own]).reshape(shape) for own in each if own]
     if not found:
         stacked = [da.zeros(shape, dtype=problem.dtype, chunks=shape)] * components
-    else:
-        each = zip(*found, strict=True) if components == 2 else [found]
-        stacked = [da.stack([*own]).reshape(shape) for own in each]
     return tuple(stacked) if components == 2 else stacked[0]
 
 
@@ -171,9 +171,7 @@ def _finish(total: Any, c: Any = None, *, spec: Spec) -> Any:
         return close(tile, conjugate=conjugate, uplo=spec.uplo)
 
 
-def _multiply(
-    problem: Problem, spec: Spec, operands: list[Any], added: list[Any]
-) -> Any:
+def _multiply(problem: Problem, spec: Spec, operands: Arrays, added: Arrays) -> Any:
     """Multiply block by block; pieces along k come along an axis in front."""
     import dask.array as da
 
@@ -277,14 +275,11 @@ def _compute_block(
     return found[np.newaxis] if in_pieces else found
 
 
-def _run_block(
-    given: tuple[Any, ...], template: Problem, dtypes: tuple[Any, ...]
-) -> Any:
+def _run_block(given: Any, template: Problem, dtypes: Any) -> Any:
     spec, family = template.spec, family_of(given[0])
     with run_scope(spec):
-        blocks = [
-            check_kind(x, family, dtype) for x, dtype in zip(given, dtypes, strict=True)
-        ]
+        both = zip(given, dtypes, strict=True)
+        blocks = [check_kind(x, family, dtype) for x, dtype in both]
         k = _check_shapes(blocks, template)
         a = blocks.pop(0)
         b = a if spec.routine.matrices == 1 else blocks.pop(0)

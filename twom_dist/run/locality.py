@@ -24,9 +24,7 @@ def follow_holders(grid: Grid, spec: Spec, a: Any, b: Any) -> Grid:
     client = current_client()
     if len(grid.layers) == 1 or client is None or client.asynchronous:
         return grid
-    both = [(side, x) for side, x in zip(SIDES, (a, b), strict=True)][
-        : 2 - spec.same_operand
-    ]
+    both = [*zip(SIDES, (a, b), strict=True)][: 2 - spec.same_operand]
     tiles = [x for side, array in both for x in _list_held(grid, spec, side, array)]
     if not tiles:
         return grid
@@ -44,9 +42,7 @@ def follow_holders(grid: Grid, spec: Spec, a: Any, b: Any) -> Grid:
     return replace(grid, k=tuple(grid.k[s] for s in order), order=order)
 
 
-def _list_held(
-    grid: Grid, spec: Spec, side: Side, array: Any
-) -> list[tuple[int, int, Any]]:
+def _list_held(grid: Grid, spec: Spec, side: Side, array: Any) -> list[Any]:
     """List the tiles that a cluster holds: the step along k, the rows, the future."""
     from distributed import Future
 

@@ -49,13 +49,11 @@ def compute(problem: Problem) -> Any:
     results = [empty(namespace(a), shape, dtype) for _ in range(spec.components)]
     if problem.out is not None:
         results = [problem.out]
-    _compute_alone(problem, range(prod(stack)), results)
+    _compute_alone(problem, [*range(prod(stack))], results)
     return tuple(results) if spec.components == 2 else results[0]
 
 
-def _compute_alone(
-    problem: Problem, places: Sequence[int], results: Sequence[Array]
-) -> None:
+def _compute_alone(problem: Problem, places: list[int], results: list[Array]) -> None:
     """Compute the matrices of some places, one by one, into the results."""
     for index in places:
         place = tuple(map(int, np.unravel_index(index, problem.stack)))
@@ -213,17 +211,15 @@ class PreparedStack:
             spec = self._spec
             if system is not None:
                 spec = replace(spec.with_moduli(system), equilibrate=False)
-            if self._gemm_fused is None or spec.empty:
-                found = partial(_multiply, spec)
-            else:
-                found = partial(self._fuse, call_fused(self._gemm_fused, spec))
+            found = partial(_multiply, spec)
+            if self._gemm_fused is not None and not spec.empty:
+                fused = call_fused(self._gemm_fused, spec)
+
+                def found(a: Any, b: Any, c: Any, out: Any, known: Any = None) -> None:
+                    fused(*self._rows(a, b), c=c, out=out, known=known)
+
             self._ways[system] = found
         return found
-
-    def _fuse(
-        self, multiply: Any, a: Array, b: Array, c: Any, out: Array, known: Any = None
-    ) -> None:
-        multiply(*self._rows(a, b), c=c, out=out, known=known)
 
     def _rows(self, a: Array, b: Array) -> tuple[Array, Array]:
         """View stacks as rows of op(A) and of op(B)^T."""
@@ -241,9 +237,7 @@ def _multiply(
     known: Sequence[RowStatistics] | None = None,
 ) -> None:
     """Compute products of one residue system, or of the BLAS, stage by stage."""
-    measured = known and {
-        (side, 0): x for side, x in zip(spec.sides, known, strict=True)
-    }
+    measured = known and {(s, 0): x for s, x in zip(spec.sides, known, strict=True)}
     grid = whole((*out.shape[1:], spec.k))
     rows = Row("left", [a]), Row("right", [b])
     eager.Eager(rows, c, grid, spec, out).run(Findings(spec, None, measured or None))
