@@ -64,10 +64,8 @@ def prefers_native(
 def decide(engine: str, routine: str, dtype: Any, shape: Shape) -> bool:
     """Decide as `prefers_native` does, and tell those who listen."""
     native = prefers_native(engine, routine, dtype, shape)
-    answers = _answers.get()
-    if answers is not None:
-        told = tell_choice(engine, routine, dtype, shape) if native else ""
-        answers.append(told)
+    if (answers := _answers.get()) is not None:
+        answers.append(tell_choice(engine, routine, dtype, shape) if native else "")
     return native
 
 
@@ -152,8 +150,8 @@ def tell_choice(engine: str, routine: str, dtype: Any, shape: Shape) -> str:
     kind = f"{routine} of {np.dtype(dtype).name}"
     shown = f"{size:.0f}" if size >= 10 else f"{size:.2g}"  # of vectors below 1
     if known is None:
-        unknown = f"int8 is not known to be faster for {kind}"
-        told = f"native, since {unknown}, which twom-dist tune measures"
+        told = f"native, since int8 is not known to be faster for {kind}"
+        told += ", which twom-dist tune measures"
     elif known.size == inf:
         told = f"native, since int8 was not faster for {kind} ({known.source})"
     elif size < known.size:

@@ -60,9 +60,7 @@ class GroupedCommand(click.Command):
         super().__init__(*args, **more)
         self._groups = groups
 
-    def format_options(
-        self, ctx: click.Context, formatter: click.HelpFormatter
-    ) -> None:
+    def format_options(self, ctx: click.Context, formatter: Any) -> None:
         """Write them; those that no group has come last."""
         grouped = [x for options in self._groups.values() for x in options]
         own = (x for x in self.get_params(ctx) if isinstance(x, click.Option))

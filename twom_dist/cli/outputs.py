@@ -178,25 +178,25 @@ def _handle(place: Any, yes: bool) -> dict[str, Any]:
     """Describe what is left, and remove it if asked to and nothing is wrong."""
     from ..store.work_folder import disk_bytes, remove_leftover
 
-    times = []
+    times, obstacle, code = [], "", ""
     for path, *_ in os.walk(place.folder):
         # Its run may have just removed it.
         with suppress(FileNotFoundError):
             times.append(os.stat(path).st_mtime)
-    last = max(times, default=time.time())
-    about: dict[str, Any] = {
-        "folder": place.folder,
-        "output": place.location.path,
-        "bytes": disk_bytes(place.folder),
-        "idle_seconds": round(time.time() - last),
-        "obstacle": "",
-        "code": "",
-    }
+    last, nbytes = max(times, default=time.time()), disk_bytes(place.folder)
     try:
         remove_leftover(place, dry=not yes)
     except StoreError as error:
-        about |= {"obstacle": error.problem, "code": error.code}
-    return about | {"removed": yes and not about["code"]}
+        obstacle, code = error.problem, error.code
+    return {
+        "folder": place.folder,
+        "output": place.location.path,
+        "bytes": nbytes,
+        "idle_seconds": round(time.time() - last),
+        "obstacle": obstacle,
+        "code": code,
+        "removed": yes and not code,
+    }
 
 
 def _show(left: dict[str, Any]) -> str:

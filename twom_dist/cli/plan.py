@@ -47,9 +47,7 @@ _OPTIONS = [
 
 @click.command(
     params=[
-        click.Argument(
-            ["routine"], type=click.Choice(list(ROUTINES)), metavar="ROUTINE"
-        ),
+        click.Argument(["routine"], type=click.Choice([*ROUTINES]), metavar="ROUTINE"),
         *(click.Argument([x], required=False) for x in "ab"),
         *_OPTIONS,
     ],
@@ -61,12 +59,10 @@ def plan(
     b: str | None,
     shape_a: tuple[int, ...] | None,
     shape_b: tuple[int, ...] | None,
-    dtype: str | None,
     exact: bool,
     n_workers: int | None,
     threads_per_worker: int | None,
-    memory_limit: str | None,
-    chunks: int | None,
+    memory_limit: int | str | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -79,37 +75,25 @@ def plan(
     from ..workers.local import choose_workers
 
     function = find_routine(routine, exact or options["pairs"])
-    asked = {"a": _find("A", a, shape_a), "routine": function}
-    if ROUTINES[routine].matrices == 2 or b or shape_b:
-        asked["b"] = _find("B", b, shape_b)
+    asked: dict[str, Any] = {"routine": function}
+    for name, path, shape in (("a", a, shape_a), ("b", b, shape_b)):
+        if name == "b" and ROUTINES[routine].matrices == 1 and not (path or shape):
+            continue
+        if (path is None) == (shape is None):
+            problem = f"either a file or a shape of {name.upper()} is needed"
+            remedy = f"Give the path of a file, or --shape-{name}"
+            raise TwomError(problem, remedy, "one-input")
+        asked[name] = path or shape
     job = rank_k_files if ROUTINES[routine].triangle else multiply_files
-    limit: int | str | None = memory_limit
     threads, on_device = threads_per_worker, options["engine"] == "cuda"
     if n_workers is None:
         own = choose_workers(None, threads, memory_limit)
         n_workers, threads = own.workers, own.threads
         # That of a GPU is not known here.
-        limit = memory_limit if on_device else own.memory.limit
+        memory_limit = memory_limit if on_device else own.memory.limit
     elif threads is None and not on_device:
         threads = max(1, CPU_COUNT // n_workers)
-    found = plan_routine(
-        job,
-        n_workers=n_workers,
-        threads_per_worker=threads,
-        memory_limit=limit,
-        chunks=chunks,
-        dtype=dtype,
-        **asked,
-        **drop_none(**options),
-    )
+    workers = {"n_workers": n_workers, "threads_per_worker": threads}
+    asked |= workers | {"memory_limit": memory_limit} | drop_none(**options)
+    found = plan_routine(job, **asked)
     show(found.to_json() if as_json else found)
-
-
-def _find(
-    name: str, path: str | None, shape: tuple[int, ...] | None
-) -> str | tuple[int, ...]:
-    if (path is None) == (shape is None):
-        problem = f"either a file or a shape of {name} is needed"
-        remedy = f"Give the path of a file, or --shape-{name.lower()}"
-        raise TwomError(problem, remedy, "one-input")
-    return path or shape  # type: ignore[return-value]

@@ -73,15 +73,11 @@ _RUN_OPTIONS = [
 
 
 def _make_command(routine: Routine) -> click.Command:
-    letters = ["a", "b"][: routine.matrices]
-    ops = opt.OP_OPTIONS
+    letters, ops = ["a", "b"][: routine.matrices], opt.OP_OPTIONS
     if routine.triangle:
         ops = opt.update_options(routine.transposed)
     more = [] if routine.sums else [opt.SCALING_OPTION]
     of_call = [*_SUM_OPTIONS, *ops, *opt.SHARED_OPTIONS, *more, opt.PAIRS_OPTION]
-    of_call_names, of_job_names = (
-        [str(option.name) for option in options] for options in (of_call, _FILE_OPTIONS)
-    )
 
     def run(
         a: str, output: str, exact: bool, b: str | None = None, **options: Any
@@ -89,8 +85,8 @@ def _make_command(routine: Routine) -> click.Command:
         from ..api.routine import ask
         from ..jobs import open_job
 
-        asked = drop_none(**{name: options.pop(name) for name in of_call_names})
-        of_job = {name: options.pop(name) for name in of_job_names}
+        asked = drop_none(**{x.name: options.pop(x.name) for x in of_call})
+        of_job = {x.name: options.pop(x.name) for x in _FILE_OPTIONS}
         if "c" in asked:
             asked["C"] = asked.pop("c")
         matrices = (a,) if b is None else (a, b)

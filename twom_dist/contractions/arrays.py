@@ -9,9 +9,15 @@ import numpy as np
 
 from ..errors import ArgumentError
 from ..interop.dlpack import GiveBack, adopt
+from ..kernels.family import family_of
+from ..kernels.registry import engine_of
+from ..problem.choice import Choice
 from ..problem.matrices import as_array, common_family, is_dask
 from ..problem.sizes import check_known
 from .subscripts import Reduction, Sizes, Term, reduce_each
+
+# float32, float64, complex64 and complex128 go through int8 products or the BLAS.
+PRODUCT_KINDS = "fdFD"
 
 
 def as_operands(
@@ -39,6 +45,17 @@ def _check(x: Any, name: str) -> None:
             "dtype",
         )
     check_known(x.shape, name)
+
+
+def dtype_of(a: Any, b: Any) -> np.dtype[Any]:
+    """Return the dtype of a product."""
+    dtype: np.dtype[Any] = a.dtype
+    return dtype if dtype == b.dtype else np.result_type(dtype, b.dtype)
+
+
+def engine_for(x: Any, choice: Choice) -> str:
+    """Name the engine of a product of x."""
+    return engine_of(choice.engine, family_of(x._meta if is_dask(x) else x))
 
 
 def strides_of(x: Any) -> Sizes:

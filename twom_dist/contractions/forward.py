@@ -1,7 +1,7 @@
 """NumPy's functions, as each library has them for its own arrays."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache, wraps
 from types import ModuleType
 from typing import Any
@@ -28,9 +28,7 @@ def forward(module: ModuleType, name: str) -> Any:
     return forwarded
 
 
-def _by_arrays(
-    function: Callable[..., Any], path: list[str], name: str
-) -> Callable[..., Any]:
+def _by_arrays(function: Any, path: list[str], name: str) -> Any:
     """Make a function that takes itself from the library of its first array."""
 
     @wraps(function)

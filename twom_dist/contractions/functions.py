@@ -17,8 +17,8 @@ from ..problem.matrices import check_out
 from ..problem.options import OptionsDict
 from .arrays import as_operands, reduce_to
 from .intercept import compute_or_trace, contraction
+from .network import contract_network, find_path
 from .pair import are_plain, contract_pair, differ_first, multiply_plain
-from .path import contract_network, find_path
 from .subscripts import (
     Term,
     find_sizes,
@@ -223,12 +223,10 @@ def einsum(
     return compute_or_trace(_einsum, given, "einsum", subscripts, *arrays)
 
 
-def _einsum(
-    choice: Choice, out: Any, optimize: Any, subscripts: str, *operands: Any
-) -> Any:
+def _einsum(choice: Choice, out: Any, optimize: Any, text: str, *operands: Any) -> Any:
     names = [f"operand {i}" for i, _ in enumerate(operands, 1)]
     arrays, out, give_back = as_operands(operands, names, out)
-    terms, output = parse(subscripts, tuple(x.ndim for x in arrays))
+    terms, output = parse(text, tuple(x.ndim for x in arrays))
     # Before anything is summed, as NumPy does.
     dtype = np.result_type(*(x.dtype for x in arrays))
     _check_out(out, arrays, terms, output)
@@ -244,9 +242,7 @@ def _einsum(
     return give_back(_deliver(found, out))
 
 
-def _check_out(
-    out: Any, arrays: Sequence[Any], terms: tuple[Term, ...], output: Term
-) -> None:
+def _check_out(out: Any, arrays: Any, terms: tuple[Term, ...], output: Term) -> None:
     if out is not None:
         sizes = find_sizes(terms, tuple(x.shape for x in arrays))
         dtype = np.result_type(*(x.dtype for x in arrays))

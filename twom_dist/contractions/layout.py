@@ -182,9 +182,8 @@ def split(x: Any, layout: PairLayout, chunks: Chunks | None = None) -> Any:
         # Stacks are cut as the product has cut them; their matrices are whole.
         known = [chunks[letter] for letter in layout.result]
         known[:stack] = x.chunks[:stack]
-        whole = (
-            tuple(map(prod, product(*y))) for y in (known[stack:rows], known[rows:])
-        )
+        both = known[stack:rows], known[rows:]
+        whole = (tuple(map(prod, product(*y))) for y in both)
         x = x.rechunk((*x.chunks[:stack], *whole), method="tasks")
         x = _reshape(x, layout.split, stack, known)
     return permute(x, layout.order)
@@ -200,9 +199,7 @@ def make_zeros(a: Any, b: Any, layout: PairLayout) -> Any:
     return permute(zeros, layout.order)
 
 
-def make_lazy(
-    a: Any, b: Any, terms: tuple[Term, Term], layout: PairLayout
-) -> list[Any]:
+def make_lazy(a: Any, b: Any, terms: Sequence[Term], layout: PairLayout) -> list[Any]:
     """Make a dask array of the operand that is none, cut as the other one is.
 
     Where the other may be its conjugate, its name so is that of the same array there.

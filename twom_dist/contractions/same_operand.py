@@ -7,9 +7,8 @@ from typing import Any, Literal
 from ..kernels.family import address_of, family_of, namespace
 from ..problem.choice import Choice
 from ..problem.matrices import is_dask
-from .arrays import sort_axes
+from .arrays import PRODUCT_KINDS, engine_for, sort_axes
 from .layout import PairLayout
-from .native import PRODUCT_KINDS, engine_for
 
 Axes = tuple[int, ...]
 # X X^H or X X^T.

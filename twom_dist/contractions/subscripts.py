@@ -80,10 +80,8 @@ def reduce_each(
     return tuple(
         Reduction(
             diagonals,
-            tuple(axis for axis, x in enumerate(term) if x in ones),
-            tuple(
-                axis for axis, x in enumerate(term) if x not in ones and counts[x] == 1
-            ),
+            tuple(i for i, x in enumerate(term) if x in ones),
+            tuple(i for i, x in enumerate(term) if x not in ones and counts[x] == 1),
             tuple(x for x in kept if counts[x] > 1),
         )
         for (diagonals, term), ones, kept in zip(straight, single, left, strict=True)
@@ -164,9 +162,7 @@ def parse(subscripts: str, ndims: tuple[int, ...]) -> tuple[tuple[Term, ...], Te
     return tuple(terms), result
 
 
-def _check(
-    subscripts: str, terms: list[str], output: str, ndims: tuple[int, ...]
-) -> None:
+def _check(subscripts: str, terms: list[str], output: str, ndims: Sizes) -> None:
     """Refuse what opt_einsum takes, or says in other words for each form."""
     for text in (*terms, output):
         if not _LETTERS.fullmatch(text.replace(_ELLIPSIS, "", 1)):

@@ -54,12 +54,19 @@ def to_integers(C: Any, *, dtype: Any = "int64", pairs: Any = None) -> Any:
     array([[[30,  0]]])
     """
     kind = as_integer_dtype(dtype, "iu").name
-    if is_labelled(C):
-        return map_values(lambda x: _to_integers(x, kind), C, _name_parts(C, pairs))
-    if pairs is not None:
+    if not is_labelled(C):
+        if pairs is None:
+            return _to_integers(C, kind)
         problem = f"pairs names a dimension of DataArrays, but C is {shown(type(C))}"
         raise ArgumentError(problem, "Leave it out", "not-labelled")
-    return _to_integers(C, kind)
+    parts: tuple[Any, ...] = ()  # the new dimension
+    if C.dtype.kind == "c":
+        if pairs is None or isinstance(pairs, bool) or pairs in C.dims:
+            problem = f"pairs={shown(pairs)} is no name for a new dimension of {C.dims}"
+            remedy = "Name that of the real and the imaginary parts, as in pairs='cplx'"
+            raise ArgumentError(problem, remedy, "pairs")
+        parts = (pairs,)
+    return map_values(lambda x: _to_integers(x, kind), C, parts)
 
 
 def as_integer_dtype(dtype: Any, kinds: str) -> np.dtype[Any]:
@@ -73,17 +80,6 @@ def as_integer_dtype(dtype: Any, kinds: str) -> np.dtype[Any]:
         remedy = "Use one such as int64 or int32" + ", or object" * ("O" in kinds)
         raise ArgumentError(problem, remedy, "dtype")
     return found.newbyteorder("=")
-
-
-def _name_parts(C: Any, pairs: Any) -> tuple[Any, ...]:
-    """Return the new dimensions of a DataArray: that of parts if it is complex."""
-    if C.dtype.kind != "c":
-        return ()
-    if pairs is None or isinstance(pairs, bool) or pairs in C.dims:
-        problem = f"pairs={shown(pairs)} is no name for a new dimension of {C.dims}"
-        remedy = "Name that of the real and the imaginary parts, as in pairs='cplx'"
-        raise ArgumentError(problem, remedy, "pairs")
-    return (pairs,)
 
 
 def _to_integers(C: Any, kind: str) -> Any:

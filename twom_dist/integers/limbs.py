@@ -6,7 +6,6 @@ the 32-bit digits of all of them and their carries fit int64.
 """
 
 from collections.abc import Sequence
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -62,14 +61,13 @@ def combine_products(
     `components`: one or two doubles of each product, large ones first; `places`: the
     sum of its limbs' indices, and their number. A sum that does not fit is refused.
     """
-    sums: dict[int, list[Array]] = {}
+    sums: dict[int, list[Any]] = {}
     given = iter(components)
     for place, count in places:
         found = _cut([next(given) for _ in range(count)])
-        sums[place] = [
-            x if y is None else x + y
-            for x, y in zip_longest(found, sums.get(place, ()))
-        ]
+        before = sums.get(place)
+        both = zip(found, before or found, strict=True)
+        sums[place] = [x + y for x, y in both] if before else [*found]
     digits: list[Array] = []
     carry: Any = 0
     for place in sorted(sums):
@@ -82,8 +80,7 @@ def combine_products(
         for digit in reversed(digits):
             total = (total << BITS) + digit.astype(object)
         return total
-    unsigned = np.dtype(dtype) == np.uint64
-    return narrow(_as_fixed(digits, carry, unsigned), dtype)
+    return narrow(_as_fixed(digits, carry, np.dtype(dtype) == np.uint64), dtype)
 
 
 def narrow(x: Array, dtype: Any) -> Array:

@@ -118,11 +118,15 @@ def matmul(
     posed = _pose(terms, a.x, b.x, family)
     parts, k = 1 + pairs, posed.shape[2]
     bound = parts * k * a.largest * b.largest
-    whole = (
-        max(a.largest, b.largest) <= limbs.LARGEST_WHOLE and bound <= limbs.LARGEST_SUM
-    )
+    whole = max(a.largest, b.largest) <= limbs.LARGEST_WHOLE
+    whole = whole and bound <= limbs.LARGEST_SUM
     if not whole and _is_quick_for_python(a, b, posed):
-        found = _multiply_objects(a.x, b.x, pairs)
+        x, y = a.x.astype(object), b.x.astype(object)
+        if not pairs:
+            found = x @ y
+        else:
+            (p, q), (r, s) = ((z[..., 0], z[..., 1]) for z in (x, y))
+            found = np.stack((p @ r - q @ s, p @ s + q @ r), axis=-1)
         return found if kind.hasobject else limbs.narrow(found, kind)
     left, right = ([x] if whole else _split(x) for x in (a, b))
     made = [
@@ -131,11 +135,17 @@ def matmul(
     ]
     places = tuple((place, len(components)) for place, components in made)
     components = [x for _, own in made for x in own]
-    finish = partial(_finish, places, np.dtype(kind).str, pairs)
-    if not is_dask(components[0]):
+    finish, first = partial(_finish, places, np.dtype(kind).str, pairs), components[0]
+    if not is_dask(first):
         found = finish(*components)
         return found if kind.hasobject else give_back(found)
-    return _finish_lazily(finish, components, kind, pairs)
+    from dask.array import map_blocks
+
+    more = {}
+    if pairs:
+        more = {"new_axis": first.ndim, "chunks": (*first.chunks, (2,))}
+    meta = empty_block(family_of(first._meta), kind)
+    return map_blocks(finish, *components, dtype=kind, meta=meta, token=STAGE, **more)
 
 
 def _take(pairs: bool, A: Any, B: Any) -> tuple[bool, _Integers, _Integers]:
@@ -225,14 +235,6 @@ def _is_quick_for_python(x: _Integers, y: _Integers, posed: Problem) -> bool:
     return count >= 64**2 or prod(posed.shape) * (100 + count) < 300_000 * count
 
 
-def _multiply_objects(x: Any, y: Any, pairs: bool) -> Any:
-    x, y = x.astype(object), y.astype(object)
-    if not pairs:
-        return x @ y
-    (a, b), (c, d) = ((z[..., 0], z[..., 1]) for z in (x, y))
-    return np.stack((a @ c - b @ d, a @ d + b @ c), axis=-1)
-
-
 def _multiply(x: _Integers, y: _Integers, posed: Problem, pairs: bool) -> list[Any]:
     bound = (1 + pairs) * posed.shape[2] * x.largest * y.largest
     if bound > limbs.LARGEST_SUM:
@@ -241,7 +243,8 @@ def _multiply(x: _Integers, y: _Integers, posed: Problem, pairs: bool) -> list[A
             "Cut the matrices along k, and add up",
             "integer-range",
         )
-    system = find_samples(pairs, bound, posed.spec.engine, x.x.dtype, y.x.dtype)
+    engine = posed.spec.engine
+    system = find_samples(pairs, bound, engine, x.x.dtype, y.x.dtype)
     if system is None:
         system = shortest_exact("2m", pairs, bound, x.largest, y.largest)
     assert system is not None  # of 95 bits
@@ -249,14 +252,13 @@ def _multiply(x: _Integers, y: _Integers, posed: Problem, pairs: bool) -> list[A
         as_pairs(limb.x, name) if pairs else as_matrix(limb.x, name)
         for limb, name in ((x, "A"), (y, "B"))
     )
+    tiles = describe_tiles(a.dtype, b.dtype, max(x.largest, y.largest), engine)
     spec = replace(
         posed.spec,
         method=system.method,
         moduli=system.choice,
         components=1 if bound <= LARGEST_RESULT else 2,
-        **describe_tiles(
-            a.dtype, b.dtype, max(x.largest, y.largest), posed.spec.engine
-        ),
+        **tiles,
     )
     found = compute(replace(posed, a=a, b=b, spec=spec))
     return list(found) if spec.components == 2 else [found]
@@ -267,22 +269,9 @@ def _finish(
 ) -> Any:
     with portable_errors():
         if pairs:
-            components = tuple(
-                x.view(np.float64).reshape(*x.shape, 2) for x in components
-            )
+            components = tuple(x.view("f8").reshape(*x.shape, 2) for x in components)
         if len(components) == 1:
             found = components[0].astype(np.int64)
             whole = np.dtype(dtype).hasobject
             return found.astype(object) if whole else limbs.narrow(found, dtype)
         return limbs.combine_products(components, places, dtype)
-
-
-def _finish_lazily(finish: Any, components: list[Any], dtype: Any, pairs: bool) -> Any:
-    from dask.array import map_blocks
-
-    first = components[0]
-    more = {}
-    if pairs:
-        more = {"new_axis": first.ndim, "chunks": (*first.chunks, (2,))}
-    meta = empty_block(family_of(first._meta), dtype)
-    return map_blocks(finish, *components, dtype=dtype, meta=meta, token=STAGE, **more)

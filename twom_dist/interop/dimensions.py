@@ -16,6 +16,7 @@ from ..typing import Op
 Dims = tuple[Hashable, ...]
 # For each array the dimensions that make each axis of its matrix.
 Axes = dict[str, tuple[Dims, ...]]
+Roles = tuple[Dims, tuple[Dims, Dims]]  # stacks; rows and columns
 
 
 class Arranged(NamedTuple):
@@ -35,9 +36,7 @@ def arrange(
     rows = () if names.rows is None else _as_dims(names.rows)
     parts = _find_parts(names.pairs, (*dim, *rows), operands)
     taken = {*dim, *parts}
-    kept = {
-        name: tuple(y for y in x.dims if y not in taken) for name, x in operands.items()
-    }
+    kept = {x: tuple(z for z in y.dims if z not in taken) for x, y in operands.items()}
     if routine.triangle:
         stack, outer = _arrange_update(dim, rows, kept)
         axes: Axes = dict.fromkeys(operands, (outer[0], dim))
@@ -51,10 +50,8 @@ def arrange(
         axes["C"] = outer
         found, result = given["C"].dims, (*stack, *outer[0], *outer[1])
         if {*found} != {*result}:
-            problem = (
-                f"C has the dimensions {show(found)}, but the result {show(result)}"
-            )
-            raise PlanError(problem, "", "dims")
+            text = f"C has the dimensions {show(found)}, but the result {show(result)}"
+            raise PlanError(text, "", "dims")
     return Arranged(axes, stack, outer)
 
 
@@ -127,9 +124,7 @@ def _find_parts(pairs: Any, named: Dims, operands: Mapping[str, Any]) -> Dims:
     return () if pairs is None or pairs is False else (pairs,)
 
 
-def _arrange_product(
-    dim: Dims, kept: Mapping[str, Dims]
-) -> tuple[Dims, tuple[Dims, Dims]]:
+def _arrange_product(dim: Dims, kept: Mapping[str, Dims]) -> Roles:
     """Take the dimensions that only A has as rows, and those of B as columns."""
     stack = tuple(x for x in kept["A"] if x in kept["B"])
     rows, columns = (tuple(y for y in kept[x] if y not in stack) for x in "AB")
@@ -144,9 +139,7 @@ def _arrange_product(
     return stack, (rows, columns)
 
 
-def _arrange_update(
-    dim: Dims, named: Dims, kept: Mapping[str, Dims]
-) -> tuple[Dims, tuple[Dims, Dims]]:
+def _arrange_update(dim: Dims, named: Dims, kept: Mapping[str, Dims]) -> Roles:
     """Take the named dimensions as rows, or the only one, and again as columns."""
     first = kept["A"]
     for name, dims in kept.items():
@@ -158,8 +151,8 @@ def _arrange_update(
             raise PlanError(problem, "", "dims")
     rows = named or first
     if not first:
-        problem = f"A has no dimension beside dim={show(dim)}, and no rows"
-        raise PlanError(problem, "", "dims")
+        text = f"A has no dimension beside dim={show(dim)}, and no rows"
+        raise PlanError(text, "", "dims")
     if not named and len(first) > 1:
         raise PlanError(
             f"A has the dimensions {show(first)} beside dim={show(dim)}, and it is not "
@@ -168,10 +161,8 @@ def _arrange_update(
             "rows",
         )
     if len({*rows}) < len(rows) or not {*rows} <= {*first}:
-        problem = (
-            f"rows is {show(rows)}, but beside dim={show(dim)} A has {show(first)}"
-        )
-        raise PlanError(problem, "Name one or several of these, each once", "rows")
+        text = f"rows is {show(rows)}, but beside dim={show(dim)} A has {show(first)}"
+        raise PlanError(text, "Name one or several of these, each once", "rows")
     columns = tuple(map(second, rows))
     if taken := {*columns} & {*first, *dim}:
         problem = f"columns would be called {show(taken)}, like a dimension of A"

@@ -47,8 +47,12 @@ def adopt(**arrays: Any) -> tuple[list[Any], GiveBack]:
         taken[id(x)] = view = _take(x, name)
         if importer is None and _is_foreign(x) and name != "out":
             importer = _importer_of(x)
-        if name == "out" and view is not x:
-            taken[id(x)] = _writable(x, view)
+        # An old DLPack, that of PyTorch before 2.9, say, cannot say that a view may be
+        # written to; what it shows NumPy directly is the same memory.
+        if name == "out" and isinstance(view, np.ndarray) and not view.flags.writeable:
+            other = np.asarray(x) if hasattr(type(x), "__array__") else view
+            if other.flags.writeable and np.shares_memory(other, view):
+                taken[id(x)] = other
     found = [taken[id(x)] for x in arrays.values()]
     out = arrays.get("out")
     written = taken.get(id(out))
@@ -150,13 +154,3 @@ def _take_dlpack(x: Any, name: str) -> Any:
         raise ArgumentError(problem, "", "not-a-matrix") from None
     problem = f"{name} lies on a device of type {device}, where no engine multiplies"
     raise ArgumentError(problem, "Copy it to the host", "device-kind")
-
-
-def _writable(x: Any, view: Any) -> Any:
-    """Return a view that may be written to, where an old DLPack cannot say so."""
-    if isinstance(view, np.ndarray) and not view.flags.writeable:
-        # PyTorch before 2.9, say: what it shows NumPy directly is the same memory.
-        other = np.asarray(x) if hasattr(type(x), "__array__") else view
-        if other.flags.writeable and np.shares_memory(other, view):
-            return other
-    return view

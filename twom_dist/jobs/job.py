@@ -93,9 +93,7 @@ def open_job(
             text = f"{name} is a {type(path).__name__}, not a path"
             remedy = f"Give the path of a file; td.{terms.routine.name} takes arrays"
             raise ArgumentError(text, remedy, "not-a-path")
-    stored = {
-        name: open_matrix(path, terms.choice.pairs) for name, path in paths.items()
-    }
+    stored = {x: open_matrix(path, terms.choice.pairs) for x, path in paths.items()}
     sources = {name: matrix.path for name, matrix in stored.items()}
     diag, origin, vectors = arrays.get("diag"), "in memory", {}
     if isinstance(diag, str | os.PathLike):
@@ -157,10 +155,15 @@ def identify(stored: StoredMatrix) -> tuple[Identity, int]:
     return [stored.path, member, stored.fingerprint, there], whole - there
 
 
-def identify_inputs(job: Job) -> tuple[dict[str, Identity], dict[str, int]]:
-    """Identify all inputs, and count the chunks that are missing, if any."""
+def identify_inputs(job: Job) -> tuple[dict[str, Identity], Stamps, dict[str, int]]:
+    """Identify and stamp all inputs, and count the chunks that are missing, if any.
+
+    Every file is stamped before any is read: none may change later.
+    """
     # One file may be two inputs.
-    seen = {stored: identify(stored) for stored in {*job.inputs.values()}}
+    files = {*job.inputs.values()}
+    stamps = {stored: stored.stamp() for stored in files}
+    seen = {stored: identify(stored) for stored in files}
     missing = {}
     for name, stored in job.inputs.items():
         (*_, there), lacking = seen[stored]
@@ -175,13 +178,12 @@ def identify_inputs(job: Job) -> tuple[dict[str, Identity], dict[str, int]]:
             remedy = "Copy it again, or write its zeros (write_empty_chunks in zarr)"
             code = "no-chunks" if there == 0 else "missing-chunks"
             raise StoreError(problem, remedy, code)
-    return {name: seen[stored][0] for name, stored in job.inputs.items()}, missing
-
-
-def stamp_inputs(job: Job) -> Stamps:
-    """Stamp every file of the inputs before any is read: none may change later."""
-    stamps = {stored: stored.stamp() for stored in {*job.inputs.values()}}
-    return {name: stamps[stored] for name, stored in job.inputs.items()}
+    inputs = job.inputs.items()
+    return (
+        {x: seen[y][0] for x, y in inputs},
+        {x: stamps[y] for x, y in inputs},
+        missing,
+    )
 
 
 def check_unchanged(job: Job, stamps: Stamps) -> None:

@@ -16,6 +16,7 @@ from ..moduli.system import make_system
 from ..plan import Layout
 from ..plan.explanation import Explanation, add_findings, explain_spec
 from ..store import Unfinished
+from ..store.output import Manifest
 from ..tiles.grid import Grid
 from ..tiles.interpreter import Findings, Line
 from ..tiles.spec import SIDES, Spec
@@ -23,8 +24,6 @@ from .job import Identity, Job
 
 # Fields of a spec that determine the bits, beside routine, shape, dtype and method.
 _ARGUMENTS = ("alpha", "beta", "op_a", "op_b", "uplo", "equilibrate")
-
-Manifest = dict[str, Any]
 
 # Phases of a run, as a log and the status of a job tell them.
 KEPT = "checking the tiles that are kept"

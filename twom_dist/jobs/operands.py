@@ -164,10 +164,10 @@ def read_inputs(
         notes = None if readers is None else {READER: reader}
         return read_tiles(job, stored, size, blocks, side, streams=streams, notes=notes)
 
-    a = read(job.a, (mb, kb), (rows, EVERY), "left")
-    return a, a if spec.same_operand else read(
-        job.b, (kb, nb), (EVERY, columns), "right"
-    )
+    a = b = read(job.a, (mb, kb), (rows, EVERY), "left")
+    if not spec.same_operand:
+        b = read(job.b, (kb, nb), (EVERY, columns), "right")
+    return a, b
 
 
 def read_tiles(

@@ -3,7 +3,6 @@
 import json
 import os
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from socket import gethostname
@@ -16,7 +15,7 @@ from ..plan.explanation import Explanation
 from ..plan.show import Rows, as_html, name_count
 from ..store import Output, Signs, find_unfinished, open_matrix
 from ..store._guards import BEAT_SECONDS
-from ..store.output import RUN
+from ..store.output import RUN, Manifest
 from ..tiles.routine import ROUTINES
 from ..typing import Cell
 
@@ -214,9 +213,7 @@ def find_status(path: str | os.PathLike[str]) -> Status:
     )
 
 
-def _describe(
-    name: str, signs: Signs, output: Output, manifest: Mapping[str, Any]
-) -> Status:
+def _describe(name: str, signs: Signs, output: Output, manifest: Manifest) -> Status:
     run, made = manifest.get(RUN, {}), manifest.get("made", {})
     routine = made.get("routine", "")
     cells, tiles = _pair(output, routine, made.get("uplo", "full"))

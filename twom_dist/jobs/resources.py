@@ -14,6 +14,8 @@ from ..plan.cluster import DEVICE_THREADS, INTERPRETER_BYTES, PAUSE, MemoryBudge
 from ..workers.devices import WorkerDevice, measure_device
 from .watchdog import ask
 
+Devices = Mapping[str, WorkerDevice]  # by the addresses of workers
+
 
 def budget_for_job(cluster: Cluster, client: Any = None) -> Cluster:
     """Measure what workers take beside tiles; without any, assume the usual."""
@@ -36,7 +38,7 @@ def _measure(dask_worker: Any) -> tuple[int, Any]:
     return int(memory), dask_worker.memory_manager.memory_pause_fraction
 
 
-def choose_engine(engine: str, devices: Mapping[str, WorkerDevice]) -> str:
+def choose_engine(engine: str, devices: Devices) -> str:
     """Choose the engine of a job, the same for all of its tiles."""
     if engine not in ("auto", "cuda"):
         return engine
@@ -67,9 +69,7 @@ def choose_engine(engine: str, devices: Mapping[str, WorkerDevice]) -> str:
     return "cuda"
 
 
-def budget_for_devices(
-    cluster: Cluster, devices: Mapping[str, WorkerDevice]
-) -> Cluster:
+def budget_for_devices(cluster: Cluster, devices: Devices) -> Cluster:
     """Replace the memory of the workers' hosts by that of their devices."""
     sharers = Counter(x.name for x in devices.values())
     rooms = [x.room_beside(sharers[x.name]) for x in devices.values()]

@@ -10,14 +10,13 @@ from ..errors import MemoryLimitError, StoreError, warn_of_native
 from ..kernels.registry import get_engine
 from ..plan import Cluster, Layout
 from ..store import Output, Unfinished, find_unfinished
-from ..store.output import RUN
+from ..store.output import RUN, Manifest
 from ..tiles.interpreter import Findings
 from ..typing import Cell
 from ..workers.diagnosis import compare_processes
-from .job import Job, check_workers, identify_inputs, stamp_inputs
+from .job import Job, check_workers, identify_inputs
 from .manifest import (
     MULTIPLYING,
-    Manifest,
     check_same,
     check_same_panels,
     describe_job,
@@ -162,9 +161,8 @@ def _lay_out(
 
     If the earlier run finished no tile, only its analysis is used again.
     """
-    inputs, missing = identify_inputs(job)
-    manifest = describe_job(job, inputs)
-    manifest["stamps"] = stamp_inputs(job)
+    inputs, stamps, missing = identify_inputs(job)
+    manifest = describe_job(job, inputs) | {"stamps": stamps}
     left = None if job.overwrite else place.find()
     look = None
     if left is not None and not left[0].list_finished():

@@ -107,7 +107,7 @@ def add_writing(
     for n, (block, place) in enumerate(places.items()):
         key, tile = (name, n, 0), TaskRef((tiles.name, *block))
         layer[key] = TileTask(key, write_tile, tile, place, output, mirror)
-    graph = HighLevelGraph.from_collections(name, layer, dependencies=[tiles])
+    graph = HighLevelGraph.from_collections(name, layer, [tiles])
     return LazyTiles(graph, name, ((1,) * len(layer), (1,)), _placeholder())
 
 
@@ -130,8 +130,7 @@ def check_tiles(output: Output, cells: list[Cell]) -> LazyTiles:
     name = f"twom-check-{tokenize(output, cells)}"
     layer = {}
     for n, cell in enumerate(cells):
-        key = name, n, 0
-        layer[key] = Task(key, _check_tile, output, cell)
+        layer[name, n, 0] = Task((name, n, 0), _check_tile, output, cell)
     graph = HighLevelGraph.from_collections(name, layer)
     return LazyTiles(graph, name, ((1,) * len(layer), (1,)), _placeholder())
 

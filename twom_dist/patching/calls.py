@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..contractions import einsum, matmul, tensordot
-from ..contractions.native import PRODUCT_KINDS
+from ..contractions.arrays import PRODUCT_KINDS
 from ..contractions.subscripts import parse, write_letters
 from ..errors import ArgumentError, TwomError
 from ..problem.matrices import is_dask

@@ -11,5 +11,4 @@ from .chunks import (
 from .cluster import Cluster
 from .planner import check_fit, make_plan, share_look
 from .record import Plan
-from .tiling import Layout, lay_out
-from .waves import Wave
+from .tiling import Layout, Wave, lay_out

@@ -1,17 +1,19 @@
 """Layouts of jobs: tiles, and waves of them that the workers can hold."""
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import nsmallest
 from itertools import product
 from statistics import median_high
+from typing import Literal
 
 from ..errors import MemoryLimitError
 from ..tiles.grid import Chunks, Grid
 from ..tiles.spec import Spec
+from ..typing import Cell
 from .chunks import (
     MANY_TILES,
     TILES_PER_WORKER,
@@ -27,13 +29,64 @@ from .chunks import (
 from .cluster import Cluster
 from .planner import check_fit, make_plan
 from .record import Plan
-from .waves import Wave, cut_rectangle, cut_triangle
 
 SMALL_PRODUCT = 1024**3  # mnk up to which one tile is enough: some 0.2 s of work
 # Smaller tiles are read again sooner than dask passes them on: those of 64 x 64 x 20000
 # in tiles of 64 took 0.7 s held and 0.3 s read again, .npy in memory, on two cores.
 HELD_BYTES = 2**22
 _TRIED = 50  # shapes of waves besides those that bisection finds; each takes some 8 ms
+
+
+@dataclass(frozen=True)
+class Wave:
+    """C tiles that are computed before the next ones; or one triangle of a square."""
+
+    rows: slice
+    columns: slice
+    triangle: Literal["lower", "upper"] | None = None
+
+    @property
+    def cells(self) -> list[Cell]:
+        """Indices of the tiles that are computed."""
+        return [
+            (i, j)
+            for i in range(self.rows.start, self.rows.stop)
+            for j in range(self.columns.start, self.columns.stop)
+            if self.triangle is None or i == j or (i > j) == (self.triangle == "lower")
+        ]
+
+    @property
+    def size(self) -> int:
+        """Number of tiles that are computed."""
+        high = len(range(self.rows.start, self.rows.stop))
+        wide = len(range(self.columns.start, self.columns.stop))
+        return high * wide if self.triangle is None else high * (high + 1) // 2
+
+
+def cut_rectangle(mt: int, nt: int, rows: int, columns: int) -> Iterator[Wave]:
+    """Cut mt x nt tiles into waves of at most `rows` by `columns`."""
+    for i in range(0, mt, rows):
+        for j in range(0, nt, columns):
+            yield Wave(slice(i, min(i + rows, mt)), slice(j, min(j + columns, nt)))
+
+
+def cut_triangle(count: int, width: int, *, upper: bool) -> Iterator[Wave]:
+    """Cut the triangle of count x count tiles into waves of `width` rows of op(A).
+
+    Tile (i, j) needs rows i and j: squares are `width` wide, rectangles half as much.
+
+    >>> [wave.size for wave in cut_triangle(5, 4, upper=False)]
+    [10, 1, 2, 2]
+    """
+    high, wide = max(1, width // 2), width - width // 2
+    for top in range(0, count, width):
+        strip = slice(top, min(top + width, count))
+        yield Wave(strip, strip, "upper" if upper else "lower")
+        for i in range(top, strip.stop, high):
+            for j in range(0, top, wide):
+                rows = slice(i, min(i + high, strip.stop))
+                columns = slice(j, min(j + wide, top))
+                yield Wave(columns, rows) if upper else Wave(rows, columns)
 
 
 @dataclass(frozen=True)

@@ -32,11 +32,10 @@ def export(output: Output, location: Location, path: str) -> str:
         if there:
             shutil.copyfile(location.path, path)
         _write_hdf5(output, path, member, "r+" if there else "w")
-    elif location.format == "npy":
-        _write_npy(output, path)
-    else:
-        plain = f"{path}.npy"
-        _write_npy(output, plain)
+        return path
+    plain = f"{path}.npy" if location.format == "npz" else path
+    _write_npy(output, plain)
+    if plain != path:
         with ZipFile(path, "w", ZIP_STORED) as archive:
             archive.write(plain, f"{member}.npy")
         remove(plain)
@@ -118,12 +117,16 @@ def check_member(location: Location, overwrite: bool) -> None:
         check_kind(path)
         found = _look_for(path, member)
     if found == "is a dataset" and not overwrite:
-        problem = f"{str(location)!r} exists"
-        remedy = "Choose another name, or replace it (overwrite=True, --overwrite)"
-        raise StoreError(problem, remedy, "output-exists")
+        raise refuse_existing(str(location))
     if found not in ("", "is a dataset"):
         problem = f"{str(location)!r} {found}, and only a dataset is replaced"
         raise StoreError(problem, "Choose another name", "output-holds-others")
+
+
+def refuse_existing(name: str) -> StoreError:
+    """Return the error for an output that exists and is not to be replaced."""
+    remedy = "Choose another name, or replace it (overwrite=True, --overwrite)"
+    return StoreError(f"{name!r} exists", remedy, "output-exists")
 
 
 def _look_for(path: str, member: str) -> str:

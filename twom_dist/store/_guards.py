@@ -46,11 +46,8 @@ def exclude_runs(folder: str, output: str, surely: bool) -> Iterator[None]:
         stream = open(path, "ab")  # noqa: SIM115
     # Closing the file releases the lock.
     with stream:
-        busy = StoreError(
-            f"{output!r} is being written by another run",
-            "Let it finish, or choose another name",
-            "output-busy",
-        )
+        text = f"{output!r} is being written by another run"
+        busy = StoreError(text, "Let it finish, or choose another name", "output-busy")
         try:
             _lock(stream)
         except OSError as error:
@@ -129,24 +126,21 @@ def _make_own_folder(path: str) -> None:
     with suppress(FileExistsError):
         os.mkdir(path, 0o700)
         return
-    found = os.lstat(path)
-    if not stat.S_ISDIR(found.st_mode):
-        raise _refuse(path, "is a link or a file, not a folder")
-    if _look(found) == (os.geteuid(), 0):
-        return
-    with tempfile.TemporaryDirectory(prefix=".", dir=os.path.dirname(path)) as own:
-        expected = _look(os.lstat(own))
-    if found.st_uid != expected[0]:
-        raise _refuse(path, "belongs to another user")
-    if _look(found) != expected:
-        raise _refuse(path, "can be written to by others")
+    found, flaw = os.lstat(path), "is a link or a file, not a folder"
+    if stat.S_ISDIR(found.st_mode):
+        if _look(found) == (os.geteuid(), 0):
+            return
+        with tempfile.TemporaryDirectory(prefix=".", dir=os.path.dirname(path)) as own:
+            expected = _look(os.lstat(own))
+        if _look(found) == expected:
+            return
+        flaw = "can be written to by others"
+        if found.st_uid != expected[0]:
+            flaw = "belongs to another user"
+    problem = f"{path!r} {flaw}, so its contents are not trusted"
+    remedy = "Remove it, or choose another folder for the output"
+    raise StoreError(problem, remedy, "not-own")
 
 
 def _look(status: os.stat_result) -> tuple[int, int]:
     return status.st_uid, status.st_mode & _OTHERS
-
-
-def _refuse(path: str, flaw: str) -> StoreError:
-    problem = f"{path!r} {flaw}, so its contents are not trusted"
-    remedy = "Remove it, or choose another folder for the output"
-    return StoreError(problem, remedy, "not-own")

@@ -87,15 +87,14 @@ def _dataset(file: Any, location: Location) -> Any:
 
 
 def _find_arrays(file: Any, axes: int | None = None) -> list[str]:
-    found: list[str] = []
+    found: dict[str, int] = {}
 
     def visit(name: str, node: Any) -> None:
-        dataset = isinstance(node, h5py.Dataset)
-        if dataset and axes in (None, len(node.shape or ())):
-            found.append(name)
+        if isinstance(node, h5py.Dataset):
+            found[name] = len(node.shape or ())
 
     file.visititems(visit)
-    return found
+    return [name for name, ndim in found.items() if axes in (None, ndim)]
 
 
 def count_parts(dataset: Any) -> tuple[int, int]:

@@ -10,14 +10,9 @@ from ..errors import StoreError
 _FORMATS = ("zarr", "npy", "npz", "hdf5")
 DEFAULT_MEMBER = "matrix"  # name of an output in a container if the user gives none
 # The first "suffix::" splits, so that folders may contain "::" themselves.
-_MEMBER = re.compile(
-    r"(?P<path>.*?\.(?:zarr|npy|npz|h5|hdf5))/*::(?P<member>.*)",
-    re.IGNORECASE | re.DOTALL,
-)
+_MEMBER = re.compile(r"(?is)(?P<path>.*?\.(zarr|npy|npz|h5|hdf5))/*::(?P<member>.*)")
 # zarr's own spelling for a member of a store: path.zarr/member.
-_INSIDE = re.compile(
-    r"(?P<path>.*?\.zarr)/+(?P<member>.*[^/])/*", re.IGNORECASE | re.DOTALL
-)
+_INSIDE = re.compile(r"(?is)(?P<path>.*?\.zarr)/+(?P<member>.*[^/])/*")
 _FILE_URL = re.compile(r"(?:file|local)://(?=/)", re.IGNORECASE)
 
 
@@ -84,10 +79,8 @@ def make_absolute(path: str) -> str:
             folder = os.path.realpath(folder)
         return os.path.abspath(os.path.join(folder, name))
     except FileNotFoundError:
-        problem = (
-            f"{path!r} is relative to the working directory, which has been removed"
-        )
-        raise StoreError(problem, "Change to another folder", "no-folder") from None
+        text = f"{path!r} is relative to the working directory, which has been removed"
+        raise StoreError(text, "Change to another folder", "no-folder") from None
 
 
 def _find_format(file: str) -> str:

@@ -21,7 +21,9 @@ from ._tree import stamp_file
 # once: SystemError, "AST constructor recursion depth mismatch".
 _PARSING = Lock()
 
-_VERSIONS = ((1, 0), (2, 0), (3, 0))
+# Version 3 differs in the encoding of names of fields, which no matrix has.
+_READERS = dict.fromkeys(((2, 0), (3, 0)), npy_format.read_array_header_2_0)
+_READERS[1, 0] = npy_format.read_array_header_1_0
 
 
 class NpyHeader(NamedTuple):
@@ -60,13 +62,9 @@ def read_header(stream: IO[bytes]) -> NpyHeader:
     """Parse the header at the start of a stream; nothing is ever unpickled."""
     with _PARSING:
         version = npy_format.read_magic(stream)
-        if version not in _VERSIONS:
+        if version not in _READERS:
             raise ValueError(f"version {version[0]}.{version[1]} is not known")
-        if version == (1, 0):
-            fields = npy_format.read_array_header_1_0(stream)
-        else:
-            # Version 3 differs in the encoding of names of fields, which no matrix has.
-            fields = npy_format.read_array_header_2_0(stream)
+        fields = _READERS[version](stream)
     return NpyHeader(*fields, stream.tell())
 
 
@@ -174,13 +172,11 @@ class NpzMatrix(StoredMatrix):
         return np.array(whole[region], self.parts, order="C")
 
 
-def _read_member(
-    archive: ZipFile, location: Location
-) -> tuple[NpyHeader, ZipInfo, int]:
+def _read_member(archive: ZipFile, place: Location) -> tuple[NpyHeader, ZipInfo, int]:
     """Return the header of a member, its entry, and the offset at which it begins."""
-    name = f"{location.member}.npy"
+    name = f"{place.member}.npy"
     if name not in archive.namelist():
-        raise no_such_member(location, _find_arrays(archive))
+        raise no_such_member(place, _find_arrays(archive))
     with archive.open(name) as stream:
         assert archive.fp is not None
         # Opening a member reads its local header, behind which the member begins.

@@ -104,9 +104,8 @@ def _open_node(path: str) -> Any:
     return zarr.open(tree.zarr_target(path), mode="r") if tree.is_store(path) else None
 
 
-def _chunk_shape(array: Any) -> tuple[int, ...]:
-    sides: tuple[int, ...] = getattr(array, "shards", None) or array.chunks
-    return sides
+def _chunk_shape(array: Any) -> Any:
+    return getattr(array, "shards", None) or array.chunks
 
 
 def _check_chunks(location: Location, array: Any, region: Sequence[slice]) -> None:
@@ -117,8 +116,7 @@ def _check_chunks(location: Location, array: Any, region: Sequence[slice]) -> No
         range(part.start // side, -(-part.stop // side))
         for part, side in zip(region, _chunk_shape(array), strict=True)
     )
-    for index in product(*ranges):
-        name = array.metadata.encode_chunk_key(index)
+    for name in map(array.metadata.encode_chunk_key, product(*ranges)):
         tree.check_file(os.path.join(_folder(location), name))
 
 
@@ -138,9 +136,6 @@ def _find_arrays(path: str, axes: int | None = None) -> list[str]:
         # zarr warns of files that are not part of the store.
         warnings.simplefilter("ignore")
         root = _open_node(path)
-        if not isinstance(root, zarr.Group):
-            return []
-        nodes = root.members(None)
-        return sorted(
-            x for x, y in nodes if isinstance(y, zarr.Array) and axes in (None, y.ndim)
-        )
+        nodes = root.members(None) if isinstance(root, zarr.Group) else ()
+        arrays = [(x, y.ndim) for x, y in nodes if isinstance(y, zarr.Array)]
+        return sorted(x for x, ndim in arrays if axes in (None, ndim))

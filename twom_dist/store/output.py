@@ -165,15 +165,13 @@ class Output:
         with store_errors(self.store, "read"):
             files = [*tree.stat_files(os.path.join(self.array, "c"))]
         whole = math.prod(self.tile) * self.dtype.itemsize + _CHECKSUM_BYTES
-        found = (
-            (_CHUNK.fullmatch(x.name), x.modified) for x in files if x.size == whole
-        )
-        return {
-            (int(x[1]), int(x[2])): modified
-            for x, modified in found
+        found = {}
+        for x in files:
+            place = _CHUNK.fullmatch(x.name) if x.size == whole else None
             # A link may lead to anything.
-            if x and not os.path.islink(os.path.join(self.array, "c", x[0]))
-        }
+            if place and not os.path.islink(os.path.join(self.array, "c", x.name)):
+                found[int(place[1]), int(place[2])] = x.modified
+        return found
 
     def complete(self) -> None:
         """Remove files that killed processes left among the chunks; sync the others."""
@@ -193,14 +191,9 @@ class Output:
         array = tree.open_array(self.array, "r+", zarr_format=3)
         # By default zarr omits chunks of the fill value, and takes a complex -0.0 for
         # 0.0. `open_array` ignores the setting; zarr 3.1.3 has no `with_config`.
-        writable: Any = zarr.Array(
-            zarr.AsyncArray(
-                metadata=array.metadata,
-                store_path=array.store_path,
-                config={"write_empty_chunks": True},
-            )
-        )
-        return writable
+        config: Any = {"write_empty_chunks": True}
+        own = zarr.AsyncArray(array.metadata, array.store_path, config)
+        return zarr.Array(own)
 
 
 def read_manifest(attributes: Mapping[str, Any]) -> Manifest:

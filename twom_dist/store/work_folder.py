@@ -13,9 +13,10 @@ import numpy as np
 from dask.utils import format_bytes
 
 from ..errors import StoreError
+from ..typing import Cell
 from . import _tree as tree
 from ._errors import store_errors
-from ._export import check_member, exclude_writers, export, publish
+from ._export import check_member, exclude_writers, export, publish, refuse_existing
 from ._guards import exclude_runs, is_locked
 from ._location import Location, make_absolute, parse_location
 from ._matrix import matrix_class
@@ -81,6 +82,7 @@ class Unfinished:
                 output, manifest = open_output(str(store), self._member)
                 if output.id != store.stem:
                     raise ValueError("it is the output of another run")
+                return output, manifest
             # A damaged file makes zarr raise errors of every kind.
             except Exception as error:
                 # After a finished run the folder holds what its output replaced.
@@ -94,8 +96,6 @@ class Unfinished:
                         "(overwrite=True, --overwrite)",
                         "unfinished-damaged",
                     ) from error
-            else:
-                return output, manifest
         return None
 
     def keep(self, look: bytes) -> None:
@@ -115,9 +115,7 @@ class Unfinished:
             return file.read()
         return None
 
-    def output(
-        self, shape: tuple[int, int], tile: tuple[int, int], dtype: np.dtype[Any]
-    ) -> Output:
+    def output(self, shape: Cell, tile: Cell, dtype: np.dtype[Any]) -> Output:
         """Return an output that does not exist yet."""
         id, (m, n), (mb, nb) = uuid.uuid4().hex[:12], shape, tile
         tile, store = (min(mb, max(m, 1)), min(nb, max(n, 1))), f"{id}.zarr"
@@ -148,9 +146,7 @@ class Unfinished:
                 )
             return
         if not overwrite:
-            problem = f"{target!r} exists"
-            remedy = "Choose another name, or replace it (overwrite=True, --overwrite)"
-            raise StoreError(problem, remedy, "output-exists")
+            raise refuse_existing(target)
         # A device or a pipe is neither a folder nor a file.
         replaceable = (os.path.isdir if form == "zarr" else os.path.isfile)(target)
         with store_errors(target, "read"):
