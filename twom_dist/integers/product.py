@@ -25,7 +25,7 @@ from ..problem.integer_valued import is_floating
 from ..problem.matrices import Header, as_matrix, common_family, is_dask
 from ..problem.pairs import as_pairs, check_parts
 from ..problem.problem import Problem, of_headers
-from ..run.compute import compute
+from ..run.prepared import compute
 from ..tiles.integers import largest_magnitude
 from ..tiles.routine import ROUTINES
 from ..typing import EngineName, as_flag

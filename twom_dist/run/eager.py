@@ -45,10 +45,10 @@ def _compute_words(problem: Problem, analysis: Analysis | None) -> Array:
         rows = Row("left", [problem.a]), Row("right", [problem.b])
         ex = Eager(rows, c, whole(shape), spec, problem.out)
         return ex.run(Findings(spec))
-    left = problem.row(as_tiles(problem.a, "left", spec))
+    left = problem.row(as_tiles(problem.a, spec))
     if spec.native or (left.made and load_engine(spec).waits):
         left = left.whole(spec)  # the engine would take it whole anyway
-    b = left.tiles[0] if spec.same_operand else as_tiles(problem.b, "right", spec)
+    b = left.tiles[0] if spec.same_operand else as_tiles(problem.b, spec)
     found, rows = Findings(spec), (left, Row("right", [b]))
     if spec.looks:
         found = look(rows, spec, shape, analysis)
@@ -89,7 +89,7 @@ def prepare_fused(problem: Problem) -> Callable[..., Array] | None:
     return tasks.call_fused(limits.gemm_fused, spec)
 
 
-def as_tiles(x: Array, side: Side, spec: Spec) -> Array:
+def as_tiles(x: Array, spec: Spec) -> Array:
     """Return a matrix whose views are tiles; stored integers are widened later."""
     return x if spec.stored else cast(x, spec.operand_dtype)
 

@@ -12,6 +12,7 @@ from math import prod
 from typing import Any
 
 import dask
+import dask.array as da
 import numpy as np
 from dask.utils import parse_bytes
 
@@ -80,8 +81,6 @@ def _column_bytes(problem: Problem) -> int:
 
 
 def _one_by_one(problem: Problem) -> Any:
-    import dask.array as da
-
     components, shape = problem.spec.components, (*problem.stack, *problem.shape[:2])
     found = [lazy.compute(one) for one in list_matrices(problem)]
     each = [*zip(*found, strict=True)] if components == 2 else [found]
@@ -138,8 +137,6 @@ def _by_blocks(problem: Problem, room: int) -> Any:
 
 def _add_pieces(problem: Problem, operands: list[Any], added: list[Any]) -> Any:
     """Add exact products of pieces along k, which a double holds; then scale them."""
-    import dask.array as da
-
     spec = problem.spec
     double = np.dtype("c16" if problem.dtype.kind == "c" else "f8")
     plain = replace(spec, dtype=double.str, alpha=1, beta=0)
@@ -173,8 +170,6 @@ def _finish(total: Any, c: Any = None, *, spec: Spec) -> Any:
 
 def _multiply(problem: Problem, spec: Spec, operands: Arrays, added: Arrays) -> Any:
     """Multiply block by block; pieces along k come along an axis in front."""
-    import dask.array as da
-
     n, dtype = problem.shape[1], np.dtype(spec.dtype)
     front = [f"stack {i}" for i in range(len(problem.stack))]
     named, pieces = [], operands[0].chunks[_inner(operands[0].ndim, spec, "left")]
@@ -214,10 +209,8 @@ def _cut_stack(given: Sequence[Any], stack: tuple[int, ...]) -> list[Chunks]:
     """Cut the axes in front wherever one of the dask arrays is cut."""
     known = [x for x in given if is_dask(x)]
     if not known and 0 not in (shape := (*stack, *given[0].shape[-2:])):
-        from dask.array.core import normalize_chunks
-
         limits = (*["auto"] * len(stack), -1, -1)
-        chosen = normalize_chunks(limits, shape=shape, dtype=given[0].dtype)
+        chosen = da.core.normalize_chunks(limits, shape=shape, dtype=given[0].dtype)
         return [*chosen[: len(stack)]]
     chunks = []
     for axis, size in enumerate(stack):
@@ -229,8 +222,6 @@ def _cut_stack(given: Sequence[Any], stack: tuple[int, ...]) -> list[Chunks]:
 
 def _as_stack(x: Any, stack: tuple[int, ...], chunks: list[Chunks]) -> Any:
     """Make a dask array with all the axes in front."""
-    import dask.array as da
-
     if not is_dask(x):
         # A task takes a block of it.
         own = x.shape[:-2]

@@ -19,20 +19,19 @@ import numpy as np
 from ..auto.choose import state as crossovers
 from ..config import setting
 from ..errors import EngineUnavailableError, MemoryLimitError
-from ..kernels.device_memory import workspace_share
+from ..kernels.device_memory import try_with_less, workspace_share
 from ..kernels.family import family_of
 from ..kernels.registry import get_engine
 from ..moduli import ResidueSystem
 from ..problem.call import Call
-from ..problem.matrices import check_place, set_apart
+from ..problem.matrices import check_place, is_dask, set_apart
 from ..problem.problem import Problem, of_arrays
 from ..problem.scalars import as_number
 from ..tiles.analysis.equilibration import may_gain
 from ..tiles.analysis.in_memory import decide, plan_analysis
 from ..tiles.spec import load_engine, transposes
 from ..typing import Array
-from . import eager
-from .compute import compute
+from . import eager, stacks
 from .stacks import PreparedStack
 
 _GUESSED_BELOW = 4096  # beside larger products the wait is short
@@ -41,6 +40,16 @@ _MOST = 256  # shapes in use at a time are few; the least recently used one is f
 _SETTINGS = "workspace-bytes", "winograd-levels", "largest-tile"
 
 Multiply = Callable[..., Array]
+
+
+def compute(posed: Problem) -> Any:
+    """Compute a problem of arrays: now, or lazily if one of them is a dask array."""
+    if posed.spec.lazy or any(map(is_dask, posed.matrices)):
+        from . import lazy, lazy_stacks
+
+        return (lazy_stacks if posed.stack else lazy).compute(posed)
+    driver = stacks if posed.stack else eager
+    return try_with_less(partial(driver.compute, posed))
 
 
 class Prepared:

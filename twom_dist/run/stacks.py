@@ -23,7 +23,7 @@ from ..tiles.interpreter import Findings
 from ..tiles.rows import Row
 from ..tiles.spec import Spec, load_engine, transposes
 from ..tiles.tasks import call_fused
-from ..typing import Array, Side
+from ..typing import Array
 from . import eager
 
 # Rows, columns and k of matrices that are computed together: larger ones gain nothing,
@@ -38,8 +38,13 @@ LARGEST_EXACT = 8192
 def compute(problem: Problem) -> Any:
     """Compute the products of stacks: one array, or two with two components."""
     stack, spec, dtype = problem.stack, problem.spec, problem.dtype
-    a = _as_stack(problem.a, "left", spec, stack)
-    b = a if spec.same_operand else _as_stack(problem.b, "right", spec, stack)
+
+    def spread(x: Array) -> Array:
+        x = eager.as_tiles(x, spec)
+        return _broadcast(gather(x) if spec.stored else x, stack)
+
+    a = spread(problem.a)
+    b = a if spec.same_operand else spread(problem.b)
     c = None if problem.c is None else _broadcast(cast(problem.c, dtype), stack)
     problem = replace(problem, a=a, b=b, c=c)
     if _are_small(problem.shape, spec):
@@ -79,11 +84,6 @@ def _are_small(shape: Shape, spec: Spec) -> bool:
         # Nothing looks at them: few long rows are as small as a square.
         longest = min(LARGEST_EXACT, LARGEST**2 // max(1, m, n))
     return max(m, n) <= LARGEST and k <= longest
-
-
-def _as_stack(x: Array, side: Side, spec: Spec, stack: tuple[int, ...]) -> Array:
-    x = eager.as_tiles(x, side, spec)
-    return _broadcast(gather(x) if spec.stored else x, stack)
 
 
 def _broadcast(x: Array, stack: tuple[int, ...]) -> Array:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ArgumentError, StoreError, portable_errors
+from ..errors import StoreError, portable_errors
 from ..tiles.integers import pair_dtype, part_dtype
 from . import _tree as tree
 from ._errors import store_errors
@@ -19,34 +19,6 @@ from ._location import Location, parse_location
 from ._tree import Stamp
 
 Region = tuple[slice, ...]  # of rows and columns, and of the parts of pairs
-LocalIndex = tuple[slice | int, slice | int]
-
-
-def split_index(index: Any, shape: tuple[int, int]) -> tuple[Region, LocalIndex]:
-    """Split an index into the rectangle to read and the index within it.
-
-    ``matrix[index] == matrix[rectangle][within]``, element for element.
-    """
-    try:
-        row, column = index
-        rows, i = _split_axis(row, shape[0])
-        columns, j = _split_axis(column, shape[1])
-    except (TypeError, ValueError):
-        problem = f"the index {index!r} is not a pair of slices or integers"
-        raise ArgumentError(problem, "Write matrix[i0:i1, j0:j1]", "index") from None
-    return (rows, columns), (i, j)
-
-
-def _split_axis(entry: Any, extent: int) -> tuple[slice, slice | int]:
-    picked = range(extent)[entry]
-    # dask fuses x[i, :] into the read, so integers arrive here, too.
-    if isinstance(picked, int):
-        return slice(picked, picked + 1), 0
-    if not picked:
-        return slice(0, 0), slice(None)
-    low, high = sorted((picked[0], picked[-1]))
-    return slice(low, high + 1), slice(None, None, picked.step)
-
 
 # Codes of the allowed dtypes, without their byte order.
 _DTYPE = re.compile(r"b1|[iu][1248]|f[48]|c8|c16")
@@ -101,14 +73,15 @@ class StoredMatrix(ABC):
         return part_dtype(self.dtype)
 
     def __getitem__(self, index: tuple[slice, slice]) -> NDArray[Any]:
-        """Read one region, of rows and columns with any steps, into a new array."""
-        region, within = split_index(index, self.shape)
-        rows, columns = (f"{x.start}:{x.stop}" for x in region)
-        name = f"{self.location} [{rows}, {columns}]"
-        # dask calls this in a task, whose errors must travel to the client.
+        """Read a rectangle, of neighbouring rows and columns, into a new array."""
+        ends = (x.indices(n)[:2] for x, n in zip(index, self.shape, strict=True))
+        rows, columns = (slice(low, max(low, high)) for low, high in ends)
+        name = f"{self.location} [{rows.start}:{rows.stop}, "
+        name += f"{columns.start}:{columns.stop}]"
+        # Tasks call this, whose errors must travel to the client.
         with portable_errors(), store_errors(name, "read"):
-            found = self._read((*region, slice(0, 2)) if self.pairs else region)
-            return found.view(self.dtype).reshape(found.shape[:2])[within]
+            found = self._read((rows, columns, slice(0, 2))[: 2 + self.pairs])
+            return found.view(self.dtype).reshape(found.shape[:2])
 
     def stamp(self) -> str:
         """Look at the file; return a text that differs after any part is rewritten.

@@ -20,7 +20,7 @@ from ..problem.arguments import checked
 from ..problem.call import Call, Terms
 from ..problem.choice import Choice
 from ..problem.problem import of_arrays
-from ..run.compute import compute
+from ..run.prepared import compute
 from ..testing import random_matrix
 from ..tiles.routine import ROUTINES
 from ..typing import EngineName

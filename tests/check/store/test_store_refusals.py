@@ -16,7 +16,7 @@ import twom_dist as td
 from tests.support.disk import failing
 from tests.support.expect import raises
 from tests.support.stored import NAMES, assert_same_bits, make_matrix, save
-from twom_dist.errors import ArgumentError, PlanError, StoreError
+from twom_dist.errors import PlanError, StoreError
 from twom_dist.store import find_unfinished, open_matrix, read_vector
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -149,15 +149,6 @@ def test_what_holds_no_pairs_is_refused():
         with raises(StoreError, code) as caught:
             open_matrix(name)
         assert "--pairs" in caught.value.remedy
-
-
-def test_indices_are_two_slices_or_numbers():
-    save("A.npy", make_matrix())
-    for index in [0, slice(3), (0, 0, 0), ([1, 2], slice(3)), (None, 1)]:
-        with raises(ArgumentError, "index"):
-            open_matrix("A.npy")[index]
-    with pytest.raises(IndexError):
-        open_matrix("A.npy")[5, 0]
 
 
 CHUNKS = [({"zarr_format": 2}, "1.2"), ({}, "c/1/2")]
