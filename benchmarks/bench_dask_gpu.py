@@ -81,15 +81,9 @@ def bench_products(report: Report, args: Namespace) -> None:
             import_module("cupy").get_default_memory_pool().free_all_blocks()
         with start_client(1, 2, memory_limit=0) as client:
             found = time_by_dask(args, client, name, options)
-        report.add(
-            "dask-gpu-products",
-            scale=args.scale,
-            routine=name,
-            options=options,
-            tflops_in_memory=rates,
-            tflops=found,
-            over_in_memory=found / rates[TILE],
-        )
+        given = {"scale": args.scale, "routine": name, "options": options}
+        speeds = {"tflops_in_memory": rates, "over_in_memory": found / rates[TILE]}
+        report.add("dask-gpu-products", **given, tflops=found, **speeds)
 
 
 def bench_pool(report: Report, args: Namespace) -> None:
@@ -100,9 +94,8 @@ def bench_pool(report: Report, args: Namespace) -> None:
     for name, options in (("default", {}), ("none", {"device_memory_limit": 0})):
         with td.local_cluster(n_workers=1, gpus=True, **options) as client:
             found = time_by_dask(args, client, "gemm", {"num_moduli": 16})
-        report.add(
-            "dask-gpu-pool", scale=args.scale, device_memory_limit=name, tflops=found
-        )
+        given = {"device_memory_limit": name, "tflops": found}
+        report.add("dask-gpu-pool", scale=args.scale, **given)
 
 
 if __name__ == "__main__":

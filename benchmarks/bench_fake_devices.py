@@ -30,6 +30,8 @@ from benchmarks.clock import AREA, SCALE
 from benchmarks.harness import Report, draw_lazily, run
 from benchmarks.model import MACHINES, make_plan, predict
 
+# Options that results repeat.
+SAID = "tile", "threads", "node", "link", "dilation"
 # A side for each number of workers: what fits on so many H100s.
 SIDES = {1: 24_576, 2: 32_768, 4: 49_152, 8: 65_536, 16: 65_536, 32: 65_536}
 
@@ -103,14 +105,10 @@ def multiply(
         "fake-devices",
         routine=name,
         n=n,
-        tile=args.tile,
         workers=workers,
-        threads=args.threads,
-        node=args.node,
-        link=args.link,
         network=network,
         num_moduli=args.num_moduli or "default",
-        dilation=args.dilation,
+        **{x: getattr(args, x) for x in SAID},
         tasks=plan.num_tasks,
         sweep=plan.spec.sweep,
         seconds=seconds,
@@ -126,16 +124,7 @@ def multiply(
 
 
 if __name__ == "__main__":
-    run(
-        __doc__,
-        bench_fake_devices,
-        routines=["gemm", "herk"],
-        workers=[1, 2],
-        tile=8192,
-        threads=2,
-        num_moduli=0,
-        node=8,
-        link=450e9,
-        network=[5e10],
-        dilation=10.0,
-    )
+    product_options = {"routines": ["gemm", "herk"], "tile": 8192, "num_moduli": 0}
+    cluster = {"workers": [1, 2], "threads": 2, "node": 8, "dilation": 10.0}
+    links = {"link": 450e9, "network": [5e10]}
+    run(__doc__, bench_fake_devices, **product_options, **cluster, **links)

@@ -126,14 +126,5 @@ def bench_tall(report: Report, args: Namespace) -> None:
 
 
 if __name__ == "__main__":
-    run(
-        __doc__,
-        bench_jobs,
-        bench_tall,
-        size=4096,
-        rows=60_000,
-        columns=640,
-        memory_limit="2 GiB",
-        repeats=3,
-        folder=None,
-    )
+    options = {"rows": 60_000, "columns": 640, "memory_limit": "2 GiB", "folder": None}
+    run(__doc__, bench_jobs, bench_tall, size=4096, repeats=3, **options)

@@ -37,11 +37,9 @@ def draw_kinds(n: int, phis: list[float]) -> Iterator[tuple[str, Pair]]:
     yield "one large entry a row", (a, b)
 
 
-def compare(
-    report: Report, device: Device, kind: str, pair: Pair, repeats: int
-) -> None:
+def compare(report: Report, place: Device, kind: str, pair: Pair, repeats: int) -> None:
     """Time the default beside its base, in turn."""
-    a, b = map(device.send, pair)
+    a, b = map(place.send, pair)
     found = td.explain(td.gemm, a, b)
     base, options = "given", {"num_moduli": found.num_moduli}
     if found.method == "hybrid":
@@ -51,9 +49,9 @@ def compare(
     candidates = {
         "default": partial(td.gemm, a, b),
         base: partial(td.gemm, a, b, **options),
-        "numpy" if device.name == "cpu" else "cupy.matmul": lambda: a @ b,
+        "numpy" if place.name == "cpu" else "cupy.matmul": lambda: a @ b,
     }
-    seconds = interleave(candidates, repeats, device.clock)
+    seconds = interleave(candidates, repeats, place.clock)
     pairs = zip(seconds["default"], seconds[base], strict=True)
     report.add(
         "look",
@@ -80,12 +78,5 @@ def bench_look(report: Report, args: Namespace) -> None:
 
 
 if __name__ == "__main__":
-    run(
-        __doc__,
-        bench_look,
-        sizes=[1024, 2048],
-        phi=[1.0, 2.0, 4.0],
-        repeats=7,
-        long=2**20,
-        gpu=False,
-    )
+    options = {"sizes": [1024, 2048], "phi": [1.0, 2.0, 4.0], "long": 2**20}
+    run(__doc__, bench_look, repeats=7, gpu=False, **options)

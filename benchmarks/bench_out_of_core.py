@@ -134,13 +134,5 @@ def bench_out_of_core(report: Report, args: Namespace) -> None:
 
 
 if __name__ == "__main__":
-    run(
-        __doc__,
-        bench_out_of_core,
-        size=22528,
-        depth=2816,
-        num_moduli=8,
-        n_workers=4,
-        memory_limit="600 MiB",
-        folder=None,
-    )
+    given = {"size": 22528, "depth": 2816, "num_moduli": 8, "folder": None}
+    run(__doc__, bench_out_of_core, n_workers=4, memory_limit="600 MiB", **given)

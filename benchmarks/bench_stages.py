@@ -85,9 +85,7 @@ def _fill_planes(
             residues[lo : lo + pattern.size] = pattern[: residues.size - lo]
 
 
-def time_stages(
-    call: Callable[[], Any], products: bool
-) -> tuple[dict[str, float], int]:
+def time_stages(call: Callable[[], Any], products: bool) -> tuple[Counter[str], int]:
     """Return the seconds of the stages of a call, and its page faults."""
     time.sleep(0.1)  # BLAS threads spin after a call
     with watch(products) as (seconds, timed):
@@ -110,9 +108,8 @@ def bench_stages(report: Report, args: Namespace) -> None:
             "default": partial(td.gemm, A, B),
             "numpy": partial(np.matmul, A, B),
         }
-        found = interleave(
-            routines, args.repeats, partial(time_stages, products=products)
-        )
+        clock = partial(time_stages, products=products)
+        found = interleave(routines, args.repeats, clock)
         least = {
             name: {
                 stage: round(min(x.get(stage, inf) for x, _ in runs) / n**2 * 1e9, 3)
@@ -136,9 +133,7 @@ def bench_stages(report: Report, args: Namespace) -> None:
                 for stage, taken in least["gemm"].items()
                 if least["herk"].get(stage)
             },
-            page_faults={
-                name: [faults for _, faults in x] for name, x in found.items()
-            },
+            page_faults={x: [faults for _, faults in y] for x, y in found.items()},
         )
 
 

@@ -167,14 +167,10 @@ def move(client: Any, nbytes: int, gpu: bool) -> tuple[float, float, float]:
 def bench_transport(report: Report, args: Namespace) -> None:
     with ExitStack() as stack:
         apart = stack.enter_context(make_namespace()) if args.apart else None
-        clients = {
-            name: stack.enter_context(start(*x, apart)) for name, x in WAYS.items()
-        }
+        clients = {x: stack.enter_context(start(*y, apart)) for x, y in WAYS.items()}
         for size in args.sizes:
             nbytes = int(size * 2**20)
-            calls = {
-                name: partial(move, x, nbytes, args.gpu) for name, x in clients.items()
-            }
+            calls = {x: partial(move, y, nbytes, args.gpu) for x, y in clients.items()}
             # The first round opens connections.
             found = interleave(calls, args.repeats, lambda call: call())
             seconds, cpu, stops = (
@@ -197,11 +193,5 @@ def bench_transport(report: Report, args: Namespace) -> None:
 
 
 if __name__ == "__main__":
-    run(
-        __doc__,
-        bench_transport,
-        sizes=[1.0, 4.0, 16.0, 64.0],
-        repeats=9,
-        gpu=False,
-        apart=False,
-    )
+    options = {"sizes": [1.0, 4.0, 16.0, 64.0], "repeats": 9}
+    run(__doc__, bench_transport, gpu=False, apart=False, **options)

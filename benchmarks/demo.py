@@ -71,9 +71,8 @@ def main(a: str | None, b: str | None, size: int | None, n_workers: int | None) 
         click.echo("Starting workers ...")
         # Workers shall be as quiet as this process.
         level = max(logging.WARNING, logging.root.manager.disable)
-        client = stack.enter_context(
-            td.local_cluster(n_workers=n_workers, silence_logs=level)
-        )
+        cluster = td.local_cluster(n_workers=n_workers, silence_logs=level)
+        client = stack.enter_context(cluster)
         click.echo("Multiplying ...")
         bar = stack.enter_context(Bar())
         begin_work()

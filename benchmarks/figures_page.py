@@ -104,10 +104,8 @@ def renew(page: Path) -> str:
     """Replace the tables of a page, found by their heads, by those of the records."""
     text = page.read_text("utf-8")
     for table in (make() for make in TABLES[page]):
-        head = re.escape(table.splitlines()[0])
-        text, count = re.subn(
-            rf"^{head}\n(\|.*\n)+", lambda _, x=table: x + "\n", text, flags=re.M
-        )
+        head = rf"(?m)^{re.escape(table.splitlines()[0])}\n(\|.*\n)+"
+        text, count = re.subn(head, lambda _, x=table: x + "\n", text)
         if count != 1:
             raise ValueError(f"{count} tables with the head of\n{table}")
     return text

@@ -90,9 +90,7 @@ def describe_device() -> str:
     )
 
 
-def time_host(
-    call: Callable[[], Any], rounds: int = 20, count: int = 10
-) -> dict[str, float]:
+def time_host(call: Callable[[], Any], rounds: int = 20, count: int = 10) -> Any:
     """Measure the host's microseconds for a call while the device is busy otherwise.
 
     The calls of a round, few enough for the driver's queue, follow products that take

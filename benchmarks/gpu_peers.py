@@ -61,10 +61,8 @@ def compare(
             if done.returncode:
                 failure = done.stderr.decode().strip().rpartition("\n")[2]
         except subprocess.TimeoutExpired as error:
-            printed, failure = (
-                error.stdout or b"",
-                f"stopped after {timeout:.0f} seconds",
-            )
+            printed = error.stdout or b""
+            failure = f"stopped after {timeout:.0f} seconds"
         # Those before a failure included; other lines are messages of libraries.
         for line in printed.decode().splitlines():
             if line.startswith("{"):

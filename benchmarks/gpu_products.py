@@ -111,9 +111,7 @@ def bench_square(report: Report, n: int, repeats: int) -> None:
     )
 
 
-def by(
-    products: tuple[tuning.Products, ...], call: Callable[[], Any]
-) -> Callable[[], Any]:
+def by(products: tuple[tuning.Products, ...], call: Callable[[], Any]) -> Any:
     """Choose what multiplies: cuBLAS if no kernel does."""
 
     def run() -> Any:

@@ -94,9 +94,8 @@ def commit() -> str:
     """Return the short hash of the source, with a mark if the tree differs from it."""
     call = ["git", "describe", "--always", "--dirty"]
     with suppress(FileNotFoundError, subprocess.CalledProcessError):
-        return subprocess.check_output(
-            call, text=True, stderr=subprocess.DEVNULL
-        ).strip()
+        done = subprocess.run(call, capture_output=True, check=True, text=True)
+        return done.stdout.strip()
     return "unknown"
 
 

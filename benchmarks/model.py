@@ -268,19 +268,10 @@ def show_fits(_: Namespace) -> None:
 
 
 def main(given: Sequence[str] | None = None) -> None:
-    args = parse(
-        __doc__,
-        given=given,
-        routine="gemm",
-        size=16384,
-        tile=2048,
-        n_workers=[1, 8, 64, 512],
-        machine="cpu",
-        link=LINK_BYTES_PER_SECOND,
-        node=0,
-        network=5e10,
-        fits=False,
-    )
+    product = {"routine": "gemm", "size": 16384, "tile": 2048, "fits": False}
+    workers = {"n_workers": [1, 8, 64, 512], "machine": "cpu", "node": 0}
+    links = {"link": LINK_BYTES_PER_SECOND, "network": 5e10}
+    args = parse(__doc__, given=given, **product, **workers, **links)
     (show_fits if args.fits else show_table)(args)
 
 

@@ -65,18 +65,12 @@ def count_products() -> list[Statement]:
     told = ", ".join(f"{method} {count}" for method, count in counts.items())
     halves = f"{herk / gemm:.3f} of them, in 32 x 32 tiles"
     doubles = "2M takes 16 moduli for double precision, 3M and real products 15"
+    two = "2M takes 2 real products a modulus"
     return [
-        _judge(*x)
-        for x in (
-            (
-                "2M takes 2 real products a modulus",
-                f"{by_2m} for 16 moduli",
-                by_2m == 32,
-            ),
-            ("3M takes 3", f"{by_3m} for 15 moduli", by_3m == 45),
-            (doubles, told, counts == {"2m": 16, "3m": 15, "real": 15}),
-            ("HERK takes half the products of GEMM", halves, herk / gemm < 0.52),
-        )
+        _judge(two, f"{by_2m} for 16 moduli", by_2m == 32),
+        _judge("3M takes 3", f"{by_3m} for 15 moduli", by_3m == 45),
+        _judge(doubles, told, counts == {"2m": 16, "3m": 15, "real": 15}),
+        _judge("HERK takes half the products of GEMM", halves, herk / gemm < 0.52),
     ]
 
 
