@@ -22,11 +22,12 @@ from ..plan import (
     tile_sizes,
 )
 from ..plan.cluster import DEVICE_THREADS, MemoryBudget
+from ..plan.record import describe_reads
 from ..problem.call import Call
+from ..problem.dtypes import as_number
 from ..problem.matrices import Header, check_single, common_family, is_dask, outline
 from ..problem.pairs import as_pairs
 from ..problem.problem import Problem, describe, of_headers
-from ..problem.scalars import as_number
 from ..problem.sizes import check_known
 from ..run.advice import advise_method, advise_op
 from ..store import StoredMatrix
@@ -230,7 +231,7 @@ def _plan_lazy(posed: Problem, call: Call, cluster: Cluster) -> Plan:
     size = format_bytes(other.memory.total)
     note = (
         f"with twom-dist.inputs set to 'stream' the peak is {size}: inputs are "
-        f"{other.describe_reads()}, and up to 4 times to be scaled"
+        f"{describe_reads(other)}, and up to 4 times to be scaled"
     )
     return replace(found, notes=(*found.notes, note))
 

@@ -13,8 +13,8 @@ from ..errors import TwomError
 from ..plan import Cluster
 from ..workers.client import current_cluster
 from ..workers.local import choose_workers, local_cluster
+from .failures import defer_signals
 from .options import drop_none
-from .signals import defer_signals
 
 _LOOK_SECONDS = 0.1
 

@@ -137,21 +137,18 @@ def compute_value(delayed: Any, client: Any, threads: int) -> Any:
     return found[0]
 
 
-def persist(collections: Sequence[Any], client: Any, threads: int) -> Sequence[Any]:
+def persist(collections: Sequence[Any], client: Any, threads: int) -> Any:
     """Begin to compute what is to stay on a client's workers; compute it in threads."""
-    found: Sequence[Any]
     if client is None:
         with Cores(threads) as pool:
-            found = dask.persist(*collections, scheduler="threads", pool=pool)
-        return found
+            return dask.persist(*collections, scheduler="threads", pool=pool)
     try:
-        found = client.persist(collections)
+        return client.persist(collections)
     except BaseException:
         # Not by force: another job may have the same inputs.
         with suppress(Exception):
             start(client.cancel, collections).result(CANCEL_SECONDS)
         raise
-    return found
 
 
 def _collect(collection: Any, client: Any, done: Callable[[Any], None]) -> None:

@@ -275,7 +275,7 @@ class Plan:
             ("int8 GEMMs", products),
             ("workers", self._show_workers()),
             *([] if self._in_tasks else [("idle workers", f"{self.idle_workers}")]),
-            *([("inputs", self.describe_reads())] if self.streams else []),
+            *([("inputs", describe_reads(self))] if self.streams else []),
             *([("chunks", cuts)] if self.chunk_reads > 1 else []),
             ("data moved", f"{format_bytes(self.bytes_moved)} {what}"),
             *([("between machines", between)] if self.cluster.node else []),
@@ -319,19 +319,6 @@ class Plan:
             return peak
         return f"{peak}; {least} if tiles of C are not kept"
 
-    def describe_reads(self) -> str:
-        """Say how often tasks read, or make, the inputs that they multiply.
-
-        Returns
-        -------
-        str
-            In words.
-        """
-        (mt, nt, _), triangle = self.tiles, self.spec.routine.triangle
-        times = f"{nt} times" if triangle or mt == nt else f"A {nt} times, B {mt} times"
-        times = "once" if mt == nt == 1 else times
-        return f"read by the tasks that multiply them, {times}"
-
     def _show_workers(self) -> str:
         if self._in_tasks:
             threads = name_count(self.cluster.threads, "thread")
@@ -342,3 +329,11 @@ class Plan:
         rows = f"each with up to {self.held_fraction:.0%} of the rows"
         shared = f", in {self.layers} layers along k" if self.layers > 1 else ""
         return f"{self.n_workers}, {rows}{shared}"
+
+
+def describe_reads(plan: Plan) -> str:
+    """Say how often tasks read, or make, the inputs that they multiply."""
+    (mt, nt, _), triangle = plan.tiles, plan.spec.routine.triangle
+    times = f"{nt} times" if triangle or mt == nt else f"A {nt} times, B {mt} times"
+    times = "once" if mt == nt == 1 else times
+    return f"read by the tasks that multiply them, {times}"

@@ -31,7 +31,7 @@ from ..tiles.spec import Spec
 from ..typing import Array, Op, Uplo
 from .call import Call, Terms
 from .choice import Bound, Choice, Exact, Moduli, choose
-from .dtypes import result_dtype
+from .dtypes import as_number, check_beta, check_scalars, result_dtype
 from .exact import Integers, without_samples
 from .integer_valued import check_lazily, outline_integers
 from .matrices import (
@@ -43,7 +43,6 @@ from .matrices import (
     outline,
 )
 from .pairs import as_pairs, header_of
-from .scalars import as_number, check_beta, check_scalars
 from .sizes import check_sizes
 
 # Three digits, relative to the norms, take 4 + 2 log2(1000) bits.

@@ -24,9 +24,9 @@ from ..kernels.family import family_of
 from ..kernels.registry import get_engine
 from ..moduli import ResidueSystem
 from ..problem.call import Call
+from ..problem.dtypes import as_number
 from ..problem.matrices import check_place, is_dask, set_apart
 from ..problem.problem import Problem, of_arrays
-from ..problem.scalars import as_number
 from ..tiles.analysis.equilibration import may_gain
 from ..tiles.analysis.in_memory import decide, plan_analysis
 from ..tiles.spec import load_engine, transposes

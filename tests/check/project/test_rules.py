@@ -28,7 +28,7 @@ RAISES = {
     "cli": {"Exit"},
     "workers/local.py": {"SystemExit"},
     "jobs/execution.py": {"CancelledError"},
-    "problem/scalars.py": {"OverflowError"},
+    "problem/dtypes.py": {"OverflowError"},
     "store": {"FileNotFoundError", "ValueError"},
     "tiles/rows.py": {"IndexError"},
     "workers/transport/lane": {"LaneBrokenError", "LeaseEndedError"},
