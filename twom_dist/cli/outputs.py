@@ -24,13 +24,11 @@ _AGAIN = "the same call of multiply_files or rank_k_files"
 )
 def info(path: str, as_json: bool) -> None:
     """Print shape, dtype, chunks and origin of a stored matrix."""
+    from ..plan.show import as_text
+
     found = _describe_matrix(path)
-    if as_json:
-        show(json.dumps(found))
-        return
-    width = max(map(len, found))
-    rows = {name: escape(_spell(name, x)) for name, x in found.items()}
-    show("\n".join(f"{name:<{width}}  {text}" for name, text in rows.items()))
+    rows = [(name, escape(_spell(name, x))) for name, x in found.items()]
+    show(json.dumps(found) if as_json else as_text(rows))
 
 
 def _spell(name: str, value: Any) -> str:
@@ -39,10 +37,9 @@ def _spell(name: str, value: Any) -> str:
     if isinstance(value, tuple):
         return " x ".join(map(str, value))
     if name == "provenance":
-        try:
+        with suppress(KeyError, TypeError, ValueError):
             return _tell_origin(value)
-        except (KeyError, TypeError, ValueError):
-            return "notes that no job of ours has written"
+        return "notes that no job of ours has written"
     return str(format_bytes(value) if name == "bytes" else value)
 
 
@@ -102,11 +99,9 @@ def status(output: str, as_json: bool) -> None:
     from ..jobs.reports import find_status
 
     found = find_status(output)
-    if as_json:
-        show(json.dumps(asdict(found)))
-    else:
-        rows = _list_rows(found, time.time())
-        show("\n".join(f"{name:<8}  {escape(text)}" for name, text in rows.items()))
+    rows = _list_rows(found, time.time())
+    text = "\n".join(f"{name:<8}  {escape(x)}" for name, x in rows.items())
+    show(json.dumps(asdict(found)) if as_json else text)
     done = found.state == "finished"
     click.get_current_context().exit(DONE if done else FAILED)
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
@@ -83,11 +84,9 @@ def open_job(
     """Open the inputs of a call of paths and stored arrays, and check their headers."""
     check_call(call)
     terms, arrays = call.terms, call.arrays()
-    paths = {
-        x: find_path(y, x) if is_on_disk(y) else y
-        for x, y in {"A": arrays["A"], "B": call.B, "C0": call.C}.items()
-        if y is not None
-    }
+    given = {"A": arrays["A"], "B": call.B, "C0": call.C}
+    known = {x: y for x, y in given.items() if y is not None}
+    paths = {x: find_path(y, x) if is_on_disk(y) else y for x, y in known.items()}
     for name, path in {**paths, "the output": output}.items():
         if not isinstance(path, str | os.PathLike):
             text = f"{name} is a {type(path).__name__}, not a path"
@@ -189,10 +188,9 @@ def identify_inputs(job: Job) -> tuple[dict[str, Identity], Stamps, dict[str, in
 def check_unchanged(job: Job, stamps: Stamps) -> None:
     """Raise if an input has changed since it was stamped."""
     for name, stored in job.inputs.items():
-        try:
+        same = False
+        with suppress(StoreError):
             same = stamps[name] == stored.stamp()
-        except StoreError:
-            same = False
         if not same:
             changed = f"{stored.path!r}, or its owner, permissions or links, changed"
             problem = f"{changed} since the run began, so the result may be a mixture"

@@ -168,8 +168,7 @@ def unpack(data: bytes, spec: Spec, grid: Grid) -> Findings | None:
         with np.load(io.BytesIO(data), allow_pickle=False) as stored:
             arrays = dict(stored)
         method, moduli, rho, decided_by = json.loads(str(arrays["about"]))
-    # What zip, zlib and JSON raise is of many kinds.
-    except Exception:
+    except Exception:  # zip, zlib and JSON raise errors of many kinds
         return None
     if spec.data_driven:
         choice = tuple((p, kind) for p, kind in moduli)

@@ -196,10 +196,8 @@ def read_tiles(
     regions = [source.ranges(0), source.ranges(1)]
     # Not the name of a stage: inputs are placed where they are needed.
     name = f"read-{tokenize(stored, regions, np.dtype(dtype), on_device)}"
-    layer = {}
-    for i, j in () if streams else product(*map(range, map(len, regions))):
-        key = (name, i, j)
-        layer[key] = Task(key, StoredTiles.read, source, i, j, True)
+    keys = () if streams else product([name], *map(range, map(len, regions)))
+    layer = {x: Task(x, StoredTiles.read, source, *x[1:], True) for x in keys}
     tasks = MaterializedLayer(layer, annotations=notes)
     graph = HighLevelGraph.from_collections(name, tasks)
     chunks = tuple(tuple(r.stop - r.start for r in side) for side in regions)

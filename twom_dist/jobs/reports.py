@@ -120,16 +120,14 @@ class JobSummary:
 
     def _list_figures(self) -> Rows:
         (m, n, _), (mt, nt, kt) = self.shape, self.tiles
-        moduli = ""
-        if self.num_moduli:
-            moduli = f" with {name_count(self.num_moduli, 'modulus', 'moduli')}"
+        moduli = f" with {name_count(self.num_moduli, 'modulus', 'moduli')}"
         waves = f" in {self.waves} waves" if self.waves > 1 else ""
         resumed = f", {self.resumed} of them from before" if self.resumed else ""
         return [
             ("routine", self.routine),
             ("result", f"{m} x {n} {self.dtype}"),
             ("tiles", f"{mt} x {nt} tiles{waves}{resumed} (k in {kt})"),
-            ("method", f"{self.method}{moduli}"),
+            ("method", f"{self.method}{moduli if self.num_moduli else ''}"),
             ("engine", self.engine),
             ("time", f"{self.seconds:.1f} s"),
             ("speed", f"{self.gflops:.1f} GFLOP/s"),
@@ -137,14 +135,11 @@ class JobSummary:
 
     def _list_notes(self) -> Rows:
         read = "are missing, and read as its fill value"
-        notes = [
-            ("input", f"{count} chunks of {name} {read}")
-            for name, count in self.missing.items()
-        ]
+        lacking = self.missing.items()
+        notes = [("input", f"{count} chunks of {x} {read}") for x, count in lacking]
         if self.damaged:
-            tiles = name_count(self.damaged, "tile", "tiles")
-            damage = f"{tiles} from before found damaged on disk and computed again"
-            notes.append(("damage", damage))
+            damage = "from before found damaged on disk and computed again"
+            notes.append(("damage", f"{name_count(self.damaged, 'tile')} {damage}"))
         return notes
 
 

@@ -163,16 +163,13 @@ def _lay_out(
     """
     inputs, stamps, missing = identify_inputs(job)
     manifest = describe_job(job, inputs) | {"stamps": stamps}
-    left = None if job.overwrite else place.find()
-    look = None
+    left, look = None if job.overwrite else place.find(), None
     if left is not None and not left[0].list_finished():
         with suppress(StoreError):
             check_same(place.location.path, left[1], manifest)
             manifest["overwrite"] = left[1]["overwrite"]
             look = place.find_look()
         left = None
-    elif left is not None:
-        look = place.find_look()
     if left is None:
         place.check(manifest["overwrite"])
         layout = job.lay_out(cluster, tile)
@@ -183,8 +180,8 @@ def _lay_out(
         check_same(place.location.path, begun, manifest)
         # The earlier run has settled whether it may replace an existing file.
         place.check(begun["overwrite"], anew=False)
-        layout = job.lay_out(cluster, tuple(begun["tile"]))
-        manifest = begun
+        layout, manifest = job.lay_out(cluster, tuple(begun["tile"])), begun
+        look = place.find_look()
     found = look and unpack(look, job.spec, layout.grid)
     run = Run(job, layout, cluster, place, output, manifest, missing, found or None)
     return run, left is None

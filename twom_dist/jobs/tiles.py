@@ -1,6 +1,6 @@
 """The tasks of a wave: reading, multiplying and writing its tiles."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -85,12 +85,11 @@ def make_tasks(
 def _of_wave(found: Findings, rows: Blocks, columns: Blocks, spec: Spec) -> Findings:
     if found.measured is None:
         return found._replace(spec=spec)
-    measured = {}
+    measured: dict[Any, Any] = {}
     for side, blocks in zip(spec.sides, (rows, columns), strict=False):
         own = sorted(i for x, i in found.measured if x == side)
         taken = own[blocks] if isinstance(blocks, slice) else blocks
-        for n, i in enumerate(taken):
-            measured[side, n] = found.measured[side, i]
+        measured |= {(side, n): found.measured[side, i] for n, i in enumerate(taken)}
     return found._replace(spec=spec, measured=measured)
 
 
@@ -103,12 +102,11 @@ def add_writing(
     tiles are computed. None is fused with its tile, which would lose its placement.
     """
     name = f"twom-write-{tokenize(tiles.name, places, output, mirror)}"
-    layer = {}
-    for n, (block, place) in enumerate(places.items()):
-        key, tile = (name, n, 0), TaskRef((tiles.name, *block))
-        layer[key] = TileTask(key, write_tile, tile, place, output, mirror)
-    graph = HighLevelGraph.from_collections(name, layer, [tiles])
-    return LazyTiles(graph, name, ((1,) * len(layer), (1,)), _placeholder())
+    tasks = [
+        TileTask((name, n, 0), write_tile, TaskRef((tiles.name, *x)), y, output, mirror)
+        for n, (x, y) in enumerate(places.items())
+    ]
+    return _in_a_column(name, tasks, [tiles])
 
 
 def write_tile(tile: Array, place: Cell, output: Output, mirror: Mirror | None) -> Any:
@@ -128,11 +126,16 @@ def write_tile(tile: Array, place: Cell, output: Output, mirror: Mirror | None) 
 def check_tiles(output: Output, cells: list[Cell]) -> LazyTiles:
     """Make the tasks that read tiles of an earlier run, and remove damaged ones."""
     name = f"twom-check-{tokenize(output, cells)}"
-    layer = {}
-    for n, cell in enumerate(cells):
-        layer[name, n, 0] = Task((name, n, 0), _check_tile, output, cell)
-    graph = HighLevelGraph.from_collections(name, layer)
-    return LazyTiles(graph, name, ((1,) * len(layer), (1,)), _placeholder())
+    each = enumerate(cells)
+    return _in_a_column(
+        name, [Task((name, n, 0), _check_tile, output, x) for n, x in each]
+    )
+
+
+def _in_a_column(name: str, tasks: list[Any], needs: Sequence[Any] = ()) -> LazyTiles:
+    """Gather tasks that return crumbs; `needs`: the tiles that they take."""
+    graph = HighLevelGraph.from_collections(name, {x.key: x for x in tasks}, needs)
+    return LazyTiles(graph, name, ((1,) * len(tasks), (1,)), _placeholder())
 
 
 def _check_tile(output: Output, cell: Cell) -> Array:

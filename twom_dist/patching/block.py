@@ -158,8 +158,7 @@ def use(
     options = OptionsDict(method=AUTO_METHOD) | options
     choice = Choice.of(**options)
     check_possible(choice)
-    native = choice.method == NATIVE_METHOD
-    return _enter(options, native, as_flag("strict", strict))
+    return _enter(options, choice.method == NATIVE_METHOD, as_flag("strict", strict))
 
 
 @contextmanager
@@ -234,10 +233,9 @@ def _intercept(
     if is_contracted(name, args, more):
         try:
             check_dtype(getattr(found, "dtype", None))
+            _count(block.seen, answers, more.get("method") == NATIVE_METHOD)
         except TwomError as error:
             block.seen.add("left", f"left: {name}, since {error}")
-        else:
-            _count(block.seen, answers, more.get("method") == NATIVE_METHOD)
     return found
 
 
@@ -248,9 +246,9 @@ def _count(seen: ProductCounts, answers: Sequence[str], native: bool) -> bool:
     """
     if native:
         seen.add("native", "native, since method='blas' was given")
-        return True
-    if answers and all(answers):
+    elif answers and all(answers):
+        native = True
         seen.add("native", f"{answers[0]}. {_ALL_THE_SAME}")
-        return True
-    seen.add("ours")
-    return False
+    else:
+        seen.add("ours")
+    return native

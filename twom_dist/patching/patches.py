@@ -67,29 +67,24 @@ def _find_patches() -> Iterator[_Patch]:
             if name in vars(module):
                 yield _Patch(module, name, read, _OURS)
     # Those of array expressions compute nothing yet.
-    if hasattr(da.Array, "expr"):
-        for name, read in EXPRESSIONS.items():
-            if hasattr(da.Array, name):
-                yield _Patch(da.Array, name, read, _OURS)
+    for name, read in EXPRESSIONS.items() if hasattr(da.Array, "expr") else ():
+        if hasattr(da.Array, name):
+            yield _Patch(da.Array, name, read, _OURS)
     cupy = sys.modules.get("cupy")
-    arrays = getattr(cupy, "ndarray", None)
-    if arrays is not None:
-        for name, read in READERS.items():
-            yield _Patch(cupy, name, read, _INSIDE)
-        for name, read in METHODS.items():
-            yield _Patch(arrays, name, read, _INSIDE)
+    if (arrays := getattr(cupy, "ndarray", None)) is not None:
+        for owner, readers in ((cupy, READERS), (arrays, METHODS)):
+            for name, read in readers.items():
+                yield _Patch(owner, name, read, _INSIDE)
 
 
 def _replace(patch: _Patch, answer: Answer) -> None:
     key = id(patch.owner), patch.name
     if key in _patched:
         return
-    before = patch.own
-    original = getattr(patch.owner, patch.name)
+    before, original = patch.own, getattr(patch.owner, patch.name)
     # One for each function: pickle compares that of its own module.
     made = [ours for _, ours, was in _patched.values() if was is original]
-    name = patch.name.strip("_")
-    answered = partial(answer, name, patch.read, original)
+    answered = partial(answer, patch.name.strip("_"), patch.read, original)
     ours = made[0] if made else _make(patch, original, answered)
     setattr(patch.owner, patch.name, ours)
     _patched[key] = patch, ours, before

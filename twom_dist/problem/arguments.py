@@ -92,8 +92,7 @@ def check_arguments(
     if len(given) > len(placed) and Parameter.VAR_POSITIONAL not in kinds:
         problem = f"{name} takes {len(placed)} arguments by position, not {len(given)}"
         remedy = f"Give {', '.join(placed)}; all else by name"
-        if not placed:
-            remedy = f"Give by name {', '.join(named)}"
+        remedy = remedy if placed else f"Give by name {', '.join(named)}"
         raise ArgumentError(problem, remedy, "by-position")
     if twice := [x for x in placed[: len(given)] if x in options]:
         text = "Leave out one of them"

@@ -123,10 +123,8 @@ def _refuse_other_kinds(x: Any, name: str) -> None:
 def _is_masked(x: Any) -> bool:
     """Tell a masked array, or a list of rows with one or with a masked entry in it."""
     rows = x if isinstance(x, list | tuple) else (x,)
-    kinds = set(map(type, rows))
-    for row in rows:
-        if isinstance(row, list | tuple):
-            kinds.update(map(type, row))
+    inner = (y for row in rows if isinstance(row, list | tuple) for y in row)
+    kinds = {*map(type, rows), *map(type, inner)}
     return any(issubclass(kind, np.ma.MaskedArray) for kind in kinds)
 
 
@@ -279,9 +277,8 @@ def _find_mapping(x: Any) -> np.memmap[Any, Any] | None:
     return x if isinstance(x, np.memmap) and x.filename is not None else None
 
 
-def _locate(mapping: np.memmap[Any, Any]) -> tuple[Any, int]:
+def _locate(mapping: Any) -> tuple[Any, int]:
     """Identify a file, whatever paths lead to it, and its places by their addresses."""
-    assert mapping.filename is not None
     try:
         found = os.stat(mapping.filename)
         file: Any = found.st_dev, found.st_ino
@@ -293,13 +290,8 @@ def _locate(mapping: np.memmap[Any, Any]) -> tuple[Any, int]:
 
 def _overlaps_itself(x: Any) -> bool:
     """Tell whether a step along an axis may end inside the span of shorter steps."""
-    steps = sorted(
-        (abs(step), size)
-        for step, size in zip(x.strides, x.shape, strict=True)
-        if size > 1
-    )
-    taken = x.dtype.itemsize
-    for step, size in steps:
+    taken, steps = x.dtype.itemsize, map(abs, x.strides)
+    for step, size in sorted(y for y in zip(steps, x.shape, strict=True) if y[1] > 1):
         if step < taken:
             return True
         taken += step * (size - 1)

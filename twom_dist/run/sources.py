@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import dask
@@ -180,17 +181,15 @@ def plan_inputs(
 
     def attempt(choice: str, strict: bool) -> Plan:
         tried = []
-        for leaving in (False, True):
-            for streams in (False,) if spec.empty else _WAYS[choice]:
-                if streams and not can_stream():
-                    continue
-                plan = make_plan(
-                    spec, chunks, cluster, streams=streams, leaving=leaving
-                )
-                if plan.fits(leaving=leaving):
-                    return plan
-                need = plan.memory.least if leaving else plan.memory.total
-                tried.append((need, leaving, plan))
+        ways = (False,) if spec.empty else _WAYS[choice]
+        for leaving, streams in product((False, True), ways):
+            if streams and not can_stream():
+                continue
+            plan = make_plan(spec, chunks, cluster, streams=streams, leaving=leaving)
+            if plan.fits(leaving=leaving):
+                return plan
+            need = plan.memory.least if leaving else plan.memory.total
+            tried.append((need, leaving, plan))
         _, leaving, plan = min(tried, key=lambda x: x[0])
         # Only the one that is refused says what would help.
         return check_fit(plan, leaving=leaving) if strict else plan

@@ -8,9 +8,9 @@ from typing import Any, Self
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import StoreError
+from ..typing import Array
 from ._errors import store_errors
 from ._location import DEFAULT_MEMBER, Location
 from ._matrix import Region, StoredMatrix, name_member, no_such_member, refuse_empty
@@ -52,7 +52,7 @@ class Hdf5Matrix(StoredMatrix):
             file.visititems_links(visit)
         return names
 
-    def _read(self, region: Region) -> NDArray[Any]:
+    def _read(self, region: Region) -> Array:
         with h5py.File(self.path, "r") as file:
             dataset = _dataset(file, self.location)
             self._check_unchanged(dataset)

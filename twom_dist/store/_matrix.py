@@ -9,10 +9,10 @@ from importlib import import_module
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import StoreError, portable_errors
 from ..tiles.integers import pair_dtype, part_dtype
+from ..typing import Array
 from . import _tree as tree
 from ._errors import store_errors
 from ._location import Location, parse_location
@@ -72,7 +72,7 @@ class StoredMatrix(ABC):
         """Dtype of the values in the file, in native byte order."""
         return part_dtype(self.dtype)
 
-    def __getitem__(self, index: tuple[slice, slice]) -> NDArray[Any]:
+    def __getitem__(self, index: tuple[slice, slice]) -> Array:
         """Read a rectangle, of neighbouring rows and columns, into a new array."""
         ends = (x.indices(n)[:2] for x, n in zip(index, self.shape, strict=True))
         rows, columns = (slice(low, max(low, high)) for low, high in ends)
@@ -128,7 +128,7 @@ class StoredMatrix(ABC):
         return []
 
     @abstractmethod
-    def _read(self, region: Region) -> NDArray[Any]:
+    def _read(self, region: Region) -> Array:
         """Check that shape and dtype still hold, and read a rectangle.
 
         The result is a new C-ordered array, of as many axes as the file has and of its
@@ -250,7 +250,7 @@ def open_matrix(path: str | os.PathLike[str], pairs: bool = False) -> StoredMatr
         return matrix_class(location.format).find(location, pairs)
 
 
-def read_vector(path: str | os.PathLike[str]) -> NDArray[Any]:
+def read_vector(path: str | os.PathLike[str]) -> Array:
     """Read all of an array of one dimension, from a file that `open_matrix` may open.
 
     Its dtype is for others to check. A matrix of one row or one column will do.

@@ -3,16 +3,15 @@
 import math
 import os
 from functools import partial
-from io import BufferedIOBase
 from threading import Lock
 from typing import IO, Any, Literal, NamedTuple, Self
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
 from numpy.lib import format as npy_format
-from numpy.typing import NDArray
 
 from ..errors import StoreError
+from ..typing import Array
 from ._location import DEFAULT_MEMBER, Location
 from ._matrix import Region, StoredMatrix, name_member, no_such_member
 from ._tree import stamp_file
@@ -51,7 +50,7 @@ class NpyMatrix(StoredMatrix):
     def read_array(location: Location) -> Any:
         return np.load(location.path, allow_pickle=False)
 
-    def _read(self, region: Region) -> NDArray[Any]:
+    def _read(self, region: Region) -> Array:
         with open(self.path, "rb") as stream:
             header = read_header(stream)
             self._check_unchanged(header)
@@ -79,9 +78,7 @@ def check_size(location: Location, header: NpyHeader, available: int) -> None:
         raise StoreError(problem, "Copy or write it again", "file-truncated")
 
 
-def read_region(
-    stream: BufferedIOBase, path: str, header: NpyHeader, region: Region
-) -> NDArray[Any]:
+def read_region(stream: Any, path: str, header: NpyHeader, region: Region) -> Array:
     """Read one rectangle, as one run of bytes for each row, or each column in it."""
     if len(region) == 3:
         return _read_pairs(stream, path, header, region)
@@ -102,9 +99,7 @@ def read_region(
     return np.ascontiguousarray(values, dtype=header.dtype.newbyteorder("="))
 
 
-def _read_pairs(
-    stream: BufferedIOBase, path: str, header: NpyHeader, region: Region
-) -> NDArray[Any]:
+def _read_pairs(stream: Any, path: str, header: NpyHeader, region: Region) -> Array:
     """Read pairs: in Fortran order all real parts come first."""
     (rows, columns, _), (m, n, _) = region, header.shape
     start, stop, flat = columns.start, columns.stop, header._replace(shape=(m, 2 * n))
@@ -155,7 +150,7 @@ class NpzMatrix(StoredMatrix):
             names = (name.removesuffix(".npy") for name in archive.namelist())
             return [name for name in names if name != DEFAULT_MEMBER]
 
-    def _read(self, region: Region) -> NDArray[Any]:
+    def _read(self, region: Region) -> Array:
         with ZipFile(self.path) as archive:
             header, info, start = _read_member(archive, self.location)
             self._check_unchanged(header)
@@ -186,9 +181,8 @@ def _read_member(archive: ZipFile, place: Location) -> tuple[NpyHeader, ZipInfo,
 
 def _find_arrays(archive: ZipFile, axes: int | None = None) -> list[str]:
     found = []
-    for name in archive.namelist():
-        if name.endswith(".npy"):
-            with archive.open(name) as stream:
-                if axes in (None, len(read_header(stream).shape)):
-                    found.append(name.removesuffix(".npy"))
+    for name in (x for x in archive.namelist() if x.endswith(".npy")):
+        with archive.open(name) as stream:
+            if axes in (None, len(read_header(stream).shape)):
+                found.append(name.removesuffix(".npy"))
     return found

@@ -194,7 +194,7 @@ def remove(path: str) -> None:
 
 
 def _mark(info: dict[str, Any]) -> str:
-    return str(next((info[name] for name in _MARKS if info.get(name)), ""))
+    return str(next(filter(None, map(info.get, _MARKS)), ""))
 
 
 def _open(path: str) -> tuple[Any, str]:

@@ -12,9 +12,9 @@ from typing import Any, Self
 
 import numpy as np
 import zarr
-from numpy.typing import NDArray
 
 from ..errors import StoreError
+from ..typing import Array
 from . import _tree as tree
 from ._errors import store_errors
 from ._location import Location
@@ -64,7 +64,7 @@ class ZarrMatrix(StoredMatrix):
         names = (x for x in names if not (is_store and tree.is_own(x)))
         return [*islice(names, 1)]
 
-    def _read(self, region: Region) -> NDArray[Any]:
+    def _read(self, region: Region) -> Array:
         # Opening an array takes up to six requests.
         once = _open_once if tree.is_url(self.path) else _open
         array = once(self.location, self.fingerprint)

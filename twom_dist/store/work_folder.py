@@ -107,19 +107,17 @@ class Unfinished:
 
     def find_look(self) -> bytes | None:
         """Return the findings that are kept."""
-        with (
-            store_errors(self.folder, "read"),
-            suppress(FileNotFoundError),
-            open(self._look, "rb") as file,
-        ):
-            return file.read()
+        with store_errors(self.folder, "read"), suppress(FileNotFoundError):
+            return Path(self._look).read_bytes()
         return None
 
     def output(self, shape: Cell, tile: Cell, dtype: np.dtype[Any]) -> Output:
         """Return an output that does not exist yet."""
         id, (m, n), (mb, nb) = uuid.uuid4().hex[:12], shape, tile
-        tile, store = (min(mb, max(m, 1)), min(nb, max(n, 1))), f"{id}.zarr"
-        path = os.path.join(self.folder, store)
+        tile, path = (
+            (min(mb, max(m, 1)), min(nb, max(n, 1))),
+            f"{self.folder}/{id}.zarr",
+        )
         return Output(path, self._member, shape, tile, dtype, id)
 
     def check(self, overwrite: bool, anew: bool = True) -> None:
