@@ -1,6 +1,7 @@
 """What the docs say: every public name, measurements with their file."""
 
 import re
+import runpy
 import tomllib
 
 import twom_dist
@@ -54,6 +55,12 @@ def test_links_lead_to_files_and_their_headings(page):
             target = page.parent / path if path else page
             assert target.exists(), link
             assert not anchor or anchor in headings(target), link
+
+
+@cases("path", sorted((DOCS / "pictures").glob("*.py")))
+def test_pictures_are_those_that_their_scripts_draw(path):
+    drawn = runpy.run_path(str(path))["draw"]()
+    assert path.with_suffix(".svg").read_text("utf-8") == drawn + "\n"
 
 
 def test_links_of_the_readme_are_absolute_in_what_is_built_for_package_indexes():
