@@ -94,10 +94,10 @@ def run_again(multiply, panel):
     """Have each step of a sweep fail in the middle, run again on a copy, and again."""
     failures = cycle([ValueError, None])
 
-    def fail(*args):
+    def fail(*args, **options):
         if error := next(failures):
             raise error
-        return panel(*args)
+        return panel(*args, **options)
 
     def run(spec, step, before, *args):
         for _ in range(2):

@@ -105,9 +105,8 @@ class _Counting:
     def each(
         self, stage: str, function: Any, spec: Any, cases: Any, more: Any = ()
     ) -> Any:
-        if not (self._checked and stage == "octaves"):
-            kinds = {(side, *rest) for side, _, *rest in cases}
-            self.tasks += sum(len({*self.grid.groups_of(x)}) for x, *_ in kinds)
+        kinds = {(side, *rest) for side, _, *rest in cases}
+        self.tasks += sum(len({*self.grid.groups_of(x)}) for x, *_ in kinds)
         return dict.fromkeys(cases, 1)
 
     def pick(self, found: Any, n: int) -> Any:

@@ -107,38 +107,50 @@ def predict_memory(
     if job or spec.uplo != "full":
         shares = [replace(share, mirrored=0) for share in shares]
     if streams:
-        found = [_predict_stream(grid, spec, x, threads) for x in shares]
+        found = [_predict_stream(grid, spec, x, threads, sweep) for x in shares]
         if job:
             found = [replace(memory, outputs=memory.leaving) for memory in found]
     else:
         found = [_predict(grid, spec, x, threads, cache_bytes, sweep) for x in shares]
-    if sweep is not None:
+    if sweep is not None and not streams:
         passing = _predict_passing(grid, spec, placement, sweep)
         found = [replace(x, inputs=min(x.inputs, passing)) for x in found]
     return max(found, key=lambda memory: memory.total)
 
 
-def _predict_stream(grid: Grid, spec: Spec, share: Share, threads: int) -> WorkerMemory:
+def _predict_stream(
+    grid: Grid, spec: Spec, share: Share, threads: int, sweep: Sweep | None
+) -> WorkerMemory:
     """Predict what running tasks hold, and sums that wait for others."""
     mb, nb, kb = max(grid.m), max(grid.n), max(grid.k)
-    # Each tile twice, as it is cast or converted.
-    inputs = 2 * threads * (mb + nb) * kb * spec.input_itemsize
-    cells = threads * mb * nb
+    edges = threads * (mb + nb) * kb
+    # Two tiles are there twice, as they are cast or converted.
+    inputs = 2 * edges * spec.input_itemsize
+    cells, tile = threads * mb * nb, mb * nb
+    outputs, leaving = _predict_outputs(grid, spec, share, threads)
+    if sweep is not None:
+        more = threads * max(mb, nb) * kb * (sweep.held(spec.routine.triangle) - 2)
+        inputs += more * spec.input_itemsize
+        edges, cells = edges + more, cells * sweep.cells
+        # Sums of cells take the place of their tiles of C, which leave together.
+        tiles = cells * spec.itemsize * spec.components
+        leaving += tiles
+        outputs = max(leaving, outputs - tiles)
     if spec.beta != 0:
         inputs += 2 * cells * spec.itemsize
-    outputs, leaving = _predict_outputs(grid, spec, share, threads)
     count, sums = 2 if spec.routine.sums else 1, 0
     if not (spec.native or spec.empty):
         products = spec.system.entry_bytes
-        sums = threads * spec.system.plane_bytes * (mb + nb) * kb
+        sums = spec.system.plane_bytes * edges
         # A task reads old sums and makes new ones, and so does a native product.
-        sums += 2 * cells * count * products + threads * quarters_bytes(mb, nb, kb)
+        sums += (cells + threads * tile) * count * products
+        sums += threads * quarters_bytes(mb, nb, kb)
         if len(grid.parts) > 1:
             waiting = share.computed * max(map(len, grid.layers))
             sums += waiting * count * products
     else:
-        sums = 2 * cells * count * spec.itemsize
-    inside = sums + cells * _finishing_bytes(spec)
+        sums = (cells + threads * tile) * count * spec.itemsize
+    inside = sums + threads * tile * _finishing_bytes(spec)
     return WorkerMemory(inputs, outputs, leaving, 0, inside)
 
 

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import NamedTuple
 
 from dask.utils import format_bytes
@@ -20,13 +21,17 @@ from .footprint import Placement, WorkerMemory, predict_memory
 from .record import Plan
 from .show import name_count
 from .split import Split, choose_splits, needed_rows
-from .sweeps import cut_sweeps, list_sweeps, planes_bytes, tiles_of_panel
+from .sweeps import Sweeps, cut_sweeps, list_sweeps, planes_bytes, tiles_of_panel
 
 # Encoded tiles that a CPU worker of limited memory keeps, as a share of its inputs and
 # results. 3072^3 in tiles of 512 took 1.2 times the memory of ``@`` on two workers, and
 # 1.4 times with 0.6, for as many tiles encoded; with 0.25 nearly twice as many are
 # (docs/decisions/0028-inputs-are-made-again.md).
 KEPT_SHARE = 0.45
+# Sweeps that a thread takes in turn if tasks make their inputs: some threads may be
+# slower. And what these may take, as a share of what tile by tile takes: the sums of a
+# sweep take twice its tiles of C with 16 moduli.
+SWEEPS_EACH, STREAMED_SHARE = 2, 1.5
 
 
 def make_plan(
@@ -59,7 +64,11 @@ def make_plan(
             job=job,
             streams=streams,
         )
-        if spec.engine == "cuda" and not streams and len(grid.panels) > 1:
+        sweeps = grid.sweeps
+        if streams and not job:
+            share = grid, spec, split.placement, cluster, leaving
+            fitted, sweeps = _fit_streamed(predict, *share, threads)
+        elif spec.engine == "cuda" and not streams and len(grid.panels) > 1:
             fitted = _fit_sweep(predict, grid, spec, split.placement, cluster, leaving)
         else:
             most = 0 if streams else cluster.memory.cache_bytes
@@ -70,7 +79,8 @@ def make_plan(
         if any(fitted.sweep):
             sweeps = cut_sweeps(grid, spec, split.placement, fitted.sweep)
             block = fitted.sweep if spec.data_driven else grid.pair_block
-            grid = replace(grid, pair_block=block, sweeps=sweeps)
+            grid = replace(grid, pair_block=block)
+        grid = replace(grid, sweeps=sweeps)
         idle, worker_grid, held_fraction = _share(grid, split, cluster.workers)
         plan = Plan(
             spec=replace(spec, cache_bytes=fitted.kept or 0, sweep=fitted.sweep),
@@ -88,7 +98,7 @@ def make_plan(
         )
         if not plan.fits(leaving=leaving):
             plans.append(plan)
-        elif plan.grid.sweeps:
+        elif plan.grid.sweeps and not streams:
             fit.append(plan)
         elif not fit:
             return plan
@@ -209,13 +219,46 @@ def _fit_sweep(
     """Choose the largest sweep whose sums and encoded tiles fit, or the smallest."""
     for sweep in list_sweeps(grid, spec, placement):
         # The next panel's are made while some of the last one's are in use.
-        most = planes_bytes(grid, spec, sweep) * (sweep.edges + 2) // sweep.edges
+        most = planes_bytes(grid, spec, sweep.edges + 2, grid.panels)
         most = bytes_setting("cache-bytes", most)
         own = partial(predict, sweep=sweep)
         fitted = _fit_memory(own, cluster, most, leaving)
         if fitted.kept == most:
             break
     return fitted._replace(sweep=(sweep.rows, sweep.columns))
+
+
+def _fit_streamed(
+    predict: Callable[..., WorkerMemory],
+    grid: Grid,
+    spec: Spec,
+    placement: Placement,
+    cluster: Cluster,
+    leaving: bool,
+    threads: int,
+) -> tuple[_Fitted, Sweeps]:
+    """Choose the largest sweep that fits, leaves threads enough, and is little more.
+
+    A task makes, and encodes, each tile once for all tiles of C of its sweep.
+    """
+    alone, usable = _fit_memory(predict, cluster, 0, leaving), cluster.memory.tile_bytes
+    most = inf if usable is None else usable
+    if not leaving:
+        most = min(most, STREAMED_SHARE * alone.memory.total)
+    steps = [(step, step + 1) for step in range(grid.kt)]
+    for sweep in list_sweeps(grid, spec, placement):
+        size = sweep.rows, sweep.columns
+        found = cut_sweeps(grid, spec, placement, size, streams=True)
+        memory = predict(0, sweep=sweep)
+        need = memory.least if leaving else memory.total
+        if max(map(len, found), default=0) < SWEEPS_EACH * threads or need > most:
+            continue
+        # Planes go with their tile; those of small ones are padded to twice the bytes.
+        edges = 2 * threads * sweep.held(spec.routine.triangle)
+        kept = planes_bytes(grid, spec, edges, steps)
+        own = tuple((x,) for worker in found for x in worker)
+        return _Fitted(memory, kept, kept), own
+    return alone, ()
 
 
 def _fit_memory(

@@ -6,19 +6,22 @@ sums have to be held meanwhile. SLATE's gemmC goes along k in the same way.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
 from typing import NamedTuple
 
 from ..tiles.dask.placement.grids import WorkerGrid
 from ..tiles.dask.placement.triangle import TriangleMap
-from ..tiles.grid import Grid
+from ..tiles.grid import Grid, Panel
 from ..tiles.spec import Spec
 from ..typing import Cell
 
 # mnk of a panel: 15 ms at the 146 TF/s that tiles of 8192 reach on an H100
 # (benchmarks/results/gpu.jsonl), beside some 1 ms that dask spends on a task.
 PANEL_VOLUME = 2**38
+
+
+Sweeps = tuple[tuple[tuple[Cell, ...], ...], ...]  # of each worker, in their order
 
 
 class Sweep(NamedTuple):
@@ -28,6 +31,10 @@ class Sweep(NamedTuple):
     columns: int
     cells: int  # the tiles that are computed among them
     edges: int  # rows and columns of tiles of A and B that they need
+
+    def held(self, triangle: bool) -> int:
+        """Return the tiles of A and B that a task holds if it makes them one by one."""
+        return self.edges if triangle else min(self.rows, self.columns) + 1
 
 
 def tiles_of_panel(mb: int, nb: int, kb: int) -> int:
@@ -64,11 +71,16 @@ def list_sweeps(
 
 
 def cut_sweeps(
-    grid: Grid, spec: Spec, placement: WorkerGrid | TriangleMap, size: tuple[int, int]
-) -> tuple[tuple[tuple[Cell, ...], ...], ...]:
+    grid: Grid,
+    spec: Spec,
+    placement: WorkerGrid | TriangleMap,
+    size: tuple[int, int],
+    *,
+    streams: bool = False,
+) -> Sweeps:
     """Cut the tiles of C of each worker into sweeps of so many rows and columns.
 
-    None where no chain along k has two panels to go by.
+    None where no chain along k has two panels to go by, unless a task makes its inputs.
 
     >>> from ..tiles.routine import ROUTINES
     >>> grid = Grid((1,) * 2, (1,) * 4, (1, 1), ((((0, 1), (1, 2)),),))
@@ -76,11 +88,16 @@ def cut_sweeps(
     >>> cut_sweeps(grid, spec, WorkerGrid(1, 2), (1, 2))
     ((((0, 0), (0, 2)), ((1, 0), (1, 2))), (((0, 1), (0, 3)), ((1, 1), (1, 3))))
     """
-    if spec.empty or max(map(len, grid.parts)) == 1 or size == (1, 1):
+    chains = streams or max(map(len, grid.parts)) > 1
+    if spec.empty or not chains or size == (1, 1):
         return ()
     held: dict[int, list[Cell]] = defaultdict(list)
     for cell in spec.routine.cells(grid.mt, grid.nt, spec.uplo):
         held[placement.slot(*cell)].append(cell)
+    if streams and size[0] <= size[1]:
+        # A task that makes its inputs keeps those of the shorter side.
+        for own in held.values():
+            own.sort(key=lambda cell: cell[::-1])
     return tuple(_cut_worker(cells, size) for _, cells in sorted(held.items()))
 
 
@@ -97,10 +114,10 @@ def _cut_worker(
     return tuple(tuple(own) for _, own in sorted(sweeps.items()))
 
 
-def planes_bytes(grid: Grid, spec: Spec, sweep: Sweep) -> int:
-    """Return the bytes of the encoded tiles of one panel of a sweep."""
+def planes_bytes(grid: Grid, spec: Spec, edges: int, panels: Iterable[Panel]) -> int:
+    """Return the bytes of the encoded tiles of the longest panel, in so many rows."""
     if spec.native or spec.empty:
         return 0
-    k = max(sum(grid.k[lo:hi]) for lo, hi in grid.panels)
+    k = max(sum(grid.k[lo:hi]) for lo, hi in panels)
     side = max(*grid.m, *grid.n)
-    return spec.system.plane_bytes * sweep.edges * side * k
+    return spec.system.plane_bytes * edges * side * k

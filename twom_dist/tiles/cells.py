@@ -25,7 +25,7 @@ from . import tasks
 from .accumulator import Accumulator, SweepStep, SweepSums
 from .blocks import unlike_chunks
 from .integers import no_exponents
-from .rows import Row
+from .rows import Row, share_streams
 from .spec import Spec, load_engine
 
 
@@ -40,14 +40,18 @@ Product = tuple[Operand, Operand]  # rows of both sides, as `Routine.pairs` list
 
 
 def multiply_panel(
-    spec: Spec, diagonal: bool, before: Sequence[Accumulator] | None, *operands: Any
+    spec: Spec,
+    diagonal: bool,
+    before: Sequence[Accumulator] | None,
+    *operands: Any,
+    triangle: Uplo = "full",
 ) -> tuple[Accumulator, ...]:
-    """Multiply one panel of a cell and add it to those before.
+    """Multiply one panel of a cell, or some steps of it, and add it to those before.
 
     `diagonal`: whether the diagonal of an update's result runs through the cell;
     `operands`: rows of op(A) and of op(B)^T in turn, each followed by its exponents.
     """
-    return _multiply(_as_products(operands, spec), spec, diagonal, before)
+    return _multiply(_as_products(operands, spec), spec, diagonal, before, triangle)
 
 
 def multiply_sweep(
@@ -60,20 +64,36 @@ def multiply_sweep(
     """Multiply one panel of all cells of a sweep, and decode them after the last one.
 
     `operands`: rows, each before its exponents; `c`: tiles of C if cells are decoded.
+    Of rows that are made here all cells take one tile along k after the other, each of
+    which is made, and encoded, once.
     """
     # What the first step takes is of the worker's sweep before, which it waits for.
     sums: SweepSums = before if step.done else [(None, 0)] * len(step.cells)
-    for n, (i, j) in enumerate(step.cells):
-        own, done = sums[n]
-        if done > step.done:
-            continue
-        diagonal = spec.routine.triangle and i == j
-        rows = step.operands(spec, (i, j), operands)
-        if c is None:
-            own = multiply_panel(spec, diagonal, own, *rows)
-        else:
-            own = finish_cell(spec, diagonal, [(own, done)], c[n], *rows)
-        sums[n] = own, step.done + 1
+    rows = share_streams(operands[::2])
+    given = [step.operands(spec, cell, operands) for cell in step.cells]
+    last = {id(x.tiles): n for n, own in enumerate(given) for x in own[::2]}
+    alone, begun = c is not None and not step.done, dict[int, Any]()
+    for steps in (each := rows[0].steps_at_once()):
+        for row in rows:
+            row.steps = steps
+        for n, (i, j) in enumerate(step.cells):
+            if sums[n][1] > step.done:
+                continue
+            own, diagonal = begun.pop(n, sums[n][0]), spec.routine.triangle and i == j
+            # Another task may have run on another device, as in `finish_cell`.
+            part = _wanted_triangle(spec, diagonal) if alone else "full"
+            own = multiply_panel(spec, diagonal, own, *given[n], triangle=part)
+            ends = steps is each[-1]
+            if ends and c is not None:
+                scales = _list_scales(_as_products(given[n], spec))
+                own = decode_cell(own, scales, spec, diagonal, c[n], None)
+            if ends:
+                sums[n] = own, step.done + 1
+            else:
+                begun[n] = own
+            for row in given[n][::2]:
+                if last[id(row.tiles)] == n:
+                    row.drop()
     return sums
 
 
@@ -105,8 +125,11 @@ def finish_cell(
     # may run on another device, which derives products in its own way.
     triangle = _wanted_triangle(spec, diagonal) if before is None else "full"
     accumulators = _multiply(products, spec, diagonal, before, triangle)
-    scales = [(left.exponents, right.exponents) for left, right in products]
-    return decode_cell(accumulators, scales, spec, diagonal, c, out)
+    return decode_cell(accumulators, _list_scales(products), spec, diagonal, c, out)
+
+
+def _list_scales(products: Sequence[Product]) -> list[tuple[Any, Any]]:
+    return [(left.exponents, right.exponents) for left, right in products]
 
 
 def add_parts(spec: Spec, *parts: tuple[SweepSums, int]) -> SweepSums:
@@ -175,7 +198,8 @@ def _as_products(given: Sequence[Any], spec: Spec) -> list[Product]:
     operands = [*map(Operand, given[::2], given[1::2])]
     if spec.exact:
         # Integers are not scaled.
-        operands = [Operand(x, no_exponents(x.view(0, spec))) for x, _ in operands]
+        rows = [x.row for x in operands]
+        operands = [Operand(x, no_exponents(x.view(x.steps.start, spec))) for x in rows]
     return [*zip(operands[::2], operands[1::2], strict=True)]
 
 

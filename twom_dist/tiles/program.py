@@ -138,7 +138,7 @@ def multiply_sweep(
     waits for it, since the sums of both would take twice the memory.
     """
     grid = ex.grid
-    if spec.empty or len(grid.panels) == 1:
+    if spec.empty or (len(grid.panels) == 1 and not grid.sweeps):
         return [[(None, n)] for n in range(len(sweep))]
     needed = list_scales(spec, sweep, exponents)
     alone, sums = len(grid.parts) == 1, list[list[Partial]]()

@@ -36,6 +36,10 @@ class Stream(Sequence[Array]):
         """Keep no tile."""
         self._last = None
 
+    def mark(self, step: int) -> int:
+        """Tell the content of a tile that was read from another's; 0 of a file's."""
+        return 0
+
     def read(self, step: int) -> Array:
         """Read a tile."""
         return self._source.read(*self._places[step])
@@ -72,7 +76,7 @@ class Row:
     `shifts`: for each tile the e of ``op(A) 2^-e`` and ``2^e op(B)``, if any.
     """
 
-    __slots__ = ("_exponents", "_views", "shifts", "side", "tiles")
+    __slots__ = ("_exponents", "_views", "shifts", "side", "steps", "tiles")
 
     made = False  # whether tiles are made as they are taken: few at a time, then
 
@@ -83,13 +87,20 @@ class Row:
         shifts: Sequence[Array | None] | None = None,
     ) -> None:
         self.side, self.tiles, self.shifts = side, tiles, shifts
+        self.steps = range(len(tiles))  # places of the tiles that are taken now
         self._views: dict[int, Array] = {}
         self._exponents: dict[int, Array] = {}
 
-    @property
-    def steps(self) -> range:
-        """Places of the tiles."""
-        return range(len(self.tiles))
+    def steps_at_once(self) -> list[range]:
+        """List the steps that several products take side by side: of a stream one."""
+        if isinstance(self.tiles, Stream):
+            return [range(step, step + 1) for step in self.steps]
+        return [self.steps]
+
+    def drop(self) -> None:
+        """Keep no tile that is read."""
+        if isinstance(self.tiles, Stream):
+            self.tiles.drop()
 
     def view(self, step: int, spec: Spec) -> Array:
         """View a tile as rows of op(A), or of op(B)^T."""
@@ -136,6 +147,19 @@ class Row:
             own = e if self.side == "right" else -e
             found = self._exponents[step] = convert(own, load_engine(spec).family)
         return found
+
+
+def share_streams(rows: Sequence[Row]) -> Sequence[Row]:
+    """Have rows that read the same tiles read them once, and return them."""
+    found: list[Stream] = []
+    for row in rows:
+        if isinstance(row.tiles, Stream):
+            own = next((x for x in found if x == row.tiles), None)
+            if own is None:
+                found.append(row.tiles)
+            else:
+                row.tiles = own
+    return rows
 
 
 def share_tiles(left: Row, right: Row) -> Row:

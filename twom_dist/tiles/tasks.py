@@ -15,7 +15,7 @@ from . import stand_in
 from .accumulator import Accumulator
 from .blocks import unlike_chunks
 from .cache import encoded_tiles
-from .rows import Row, share_tiles
+from .rows import Row, Stream, share_tiles
 from .spec import Spec, is_straight, load_engine
 
 
@@ -74,7 +74,7 @@ def encode_tile(row: Row, step: int, exponents: Array, spec: Spec) -> Encoded:
         op == "C",
         spec.moduli,
         spec.engine,
-        engine.fingerprint(block) if spec.lazy and not on_worker() else 0,
+        _mark(row, step, spec),
         exponents.tobytes() if on_host and not spec.exact else None,
         None if e is None else e.tobytes(),
         # On a device the exponents are those of one diagonal.
@@ -82,6 +82,15 @@ def encode_tile(row: Row, step: int, exponents: Array, spec: Spec) -> Encoded:
     )
     beside = None if on_host else exponents
     return encoded_tiles.get(block, key, encode, spec.cache_bytes, beside)
+
+
+def _mark(row: Row, step: int, spec: Spec) -> int:
+    """Tell the content of a tile from what users may fill the same block with."""
+    if isinstance(row.tiles, Stream):
+        return row.tiles.mark(step)
+    if not spec.lazy or on_worker():
+        return 0
+    return load_engine(spec).fingerprint(row.tiles[step])
 
 
 def multiply_panel(
@@ -102,7 +111,10 @@ def multiply_panel(
     if spec.native:
         return _multiply_native(left, right, spec, before)
     engine, right = load_engine(spec), share_tiles(left, right)
-    values = old = None if before is None else before.values
+    values = None if before is None else before.values
+    # Other tasks may read the old sums, and a task may run again. Those of earlier
+    # steps of this panel are this task's own.
+    old = None if left.steps.start else values
     fill = None if before is None else before.fill
     conjugate = spec.op_a == "C", spec.op_b == "C"
     size = rows.shape[-1], columns.shape[-1]
@@ -125,7 +137,6 @@ def multiply_panel(
             engine.retain(y),
             spec.system,
             values,
-            # Other tasks may read the old sums, and a task may run again.
             overwrite=values is not old,
             hermitian=hermitian,
             triangle=triangle,

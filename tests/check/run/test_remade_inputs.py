@@ -1,6 +1,7 @@
 """Inputs whose chunks tasks make: the same bits, in the memory of a few chunks."""
 
 import weakref
+from itertools import chain
 from unittest import mock
 
 import dask
@@ -112,6 +113,33 @@ def test_a_task_holds_one_chunk_of_each_side():
     x = da.from_array(a, chunks=(10, 5)).map_blocks(make, meta=a[:0, :0])
     assert same_bits(computed(td.gemm(x, x, **BOTH)), td.gemm(a, a, **BOTH))
     assert max(most) == 2
+
+
+@cases("routine", [td.gemm, td.herk])
+def test_a_sweep_makes_and_encodes_each_tile_once(routine):
+    a, made, encoded, encode = random_matrix(60, 50), [], [], CpuEngine.encode
+
+    def make(block):
+        made.append(block.shape)
+        return block.copy()
+
+    def count(*args, **options):
+        encoded.append(args)
+        return encode(*args, **options)
+
+    x = da.from_array(a, chunks=10).map_blocks(make, meta=a[:0, :0])
+    given = (x, x) if routine is td.gemm else (x,)
+    options = {"num_moduli": 15, **(BOTH if routine is td.gemm else {})}
+    sweeps = [x for own in td.plan(routine, *given, **options).grid.sweeps for x in own]
+    expected = routine(*(a for _ in given), **options)
+    with mock.patch.object(CpuEngine, "encode", count):
+        assert same_bits(computed(routine(*given, **options)), expected)
+    rows = sum(len({*chain.from_iterable(cells)}) for cells in sweeps)
+    # And once more to be scaled.
+    assert len(made) == 5 * (rows + 6 * len(given))
+    both = sum(len({*x}) for cells in sweeps for x in zip(*cells, strict=True))
+    assert 4 <= len(sweeps) < 36 / len(given)
+    assert len(encoded) == 5 * (both if routine is td.gemm else rows)
 
 
 @cases("routine", [td.gemm, td.herk])

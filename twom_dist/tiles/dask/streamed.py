@@ -15,8 +15,8 @@ from ..blocks import check_tile
 from ..interpreter import Line
 from ..rows import Row, Source, Stream
 from ..spec import Spec, load_engine
-from .calls import as_list, run
-from .graph import Graph, as_given, together
+from .calls import as_list
+from .graph import Graph, together
 from .task_spec import List, Task, TaskRef
 
 Checksums = dict[Cell, int]  # fingerprints by the place of the chunk
@@ -46,6 +46,22 @@ class StreamedGraph(Graph):
         # For each tile of a source the tasks that read it first, as parts of a line.
         self._prints: dict[tuple[Any, Cell], dict[Line, TaskRef]] = {}
 
+        # A row that is measured twice is kept meanwhile, where sums take more later.
+        self._keeps = len(self.grid.strips) == 1 and self._row_bytes() <= self._sums()
+
+    def _row_bytes(self) -> int:
+        """Return the bytes of the largest row of tiles."""
+        grid = self.grid
+        return max(*grid.m, *grid.n) * grid.shape[2] * self.spec.input_itemsize
+
+    def _sums(self) -> int:
+        """Return the bytes of the sums of the largest sweep."""
+        grid, spec = self.grid, self.spec
+        if spec.native or spec.empty:
+            return 0
+        cells = max((len(x) for own in grid.sweeps for x in own), default=1)
+        return cells * max(grid.m) * max(grid.n) * spec.system.entry_bytes
+
     def row(self, line: Line, steps: range, shifts: Sequence[Any] | None) -> Any:
         return _Wanted(line, steps, shifts)
 
@@ -57,10 +73,10 @@ class StreamedGraph(Graph):
                 if not self._known(x):
                     self._read(x)
             fresh = []
-        args = tuple(self._make(x) if isinstance(x, _Wanted) else x for x in args)
-        if stage == "octaves":
-            # The task that takes the octaves reads the tiles, one at a time.
-            return Task(None, run, function, *map(as_given, args))
+        keeps = self._keeps and stage in ("sums", "exponents")
+        args = tuple(
+            self._make(x, keeps) if isinstance(x, _Wanted) else x for x in args
+        )
         if not fresh:
             return super().call(stage, where, function, *args)
         whole = super().call(
@@ -96,11 +112,11 @@ class StreamedGraph(Graph):
         self.tasks[key] = Task(key, getitem, whole, index)
         return TaskRef(key)
 
-    def _make(self, row: _Wanted) -> Task:
+    def _make(self, row: _Wanted, keeps: bool = False) -> Task:
         """Make the argument of a task; all tasks that read alike share it."""
         line, steps, shifts = row
         known = self._known(row)
-        key = (line, steps, shifts is None, known)
+        key = (line, steps, shifts is None, known, keeps)
         if key not in self._rows:
             matrix, places, checks = self.locate(line, steps)
             firsts, _ = self._first(row)
@@ -108,7 +124,7 @@ class StreamedGraph(Graph):
             refs = dict.fromkeys(x for first in firsts for x in first.values())
             own = slice(steps.start, steps.stop)
             given = None if shifts is None else together(shifts[own])
-            source = partial(_Streamed, matrix.take(places), places)
+            source = partial(_Streamed, matrix.take(places), places, keeps)
             earlier = List(*refs if known else ())
             made = Task(None, remake, *checks, source, earlier, given)
             self._rows[key] = self.scaled(made, line, steps)
@@ -122,23 +138,32 @@ class _Streamed(Stream):
         self,
         source: Source,
         places: Sequence[Cell],
+        keeps: bool,
         check: Callable[[Array, int], Array],
         take_print: Callable[[Array], int],
         earlier: Checksums,
     ) -> None:
         super().__init__(source, places)
         self._check, self._take_print, self._earlier = check, take_print, earlier
+        self._kept: dict[int, Array] | None = {} if keeps else None
         self.prints: Checksums = {}
 
     def read(self, step: int) -> Array:
         """Make a tile, and take its fingerprint."""
+        if self._kept and step in self._kept:
+            return self._kept[step]
         tile, place = self._check(super().read(step), step), self._places[step]
         found = {place: self._take_print(tile)}
         # This task may have read it, too.
         _compare(self._earlier, found)
         _compare(self.prints, found)
         self.prints |= found
+        if self._kept is not None:
+            self._kept[step] = tile
         return tile
+
+    def mark(self, step: int) -> int:
+        return self.prints[self._places[step]]
 
 
 def _compare(earlier: Checksums, prints: Mapping[Cell, int]) -> None:
