@@ -16,12 +16,14 @@ from twom_dist.kernels.cpu.products.reduction import reduction_entry, reduction_
 from twom_dist.kernels.cpu.units import find_features
 from twom_dist.moduli import residue_system
 
-# What has products of pairs or of fours, on the machines of these tests; and has none.
+# What multiplies pairs, fours or eights, on the machines of these tests; and nothing.
 FEATURES = [frozenset()]
 if platform.machine() == "x86_64":
     FEATURES.append(frozenset(["avx2"]))
+if "dotprod" in find_features():
+    FEATURES.append(frozenset(["dotprod"]))
 if "i8mm" in find_features():
-    FEATURES.append(frozenset(["i8mm"]))
+    FEATURES.append(frozenset(["dotprod", "i8mm"]))
 
 
 @cache
@@ -32,7 +34,8 @@ def compile_half(features, kind):
     @njit
     def run(width, x, y, y_stride, steps, starts, out, out_stride, rows, old, table):
         where = zero, x, y, y_stride, steps, starts, out, out_stride, rows, old, table
-        microkernel.sum_rows(x, steps, np.int32(-128), starts)
+        offset = microkernel.find_offset()
+        microkernel.sum_rows(x, steps, np.int32(-offset), starts)
         if width == 1:
             microkernel.multiply_one(*where)
         elif width == 2:
@@ -51,7 +54,7 @@ def compile_half(features, kind):
 @pytest.mark.parametrize("kind", [np.int8, np.int32])
 def test_sums_are_those_of_int64(kind, rows, width, features):
     """The rows of `out` below are not touched."""
-    rng, k = np.random.default_rng(rows), 28
+    rng, k = np.random.default_rng(rows), 28  # an odd number of steps
     a, b = (rng.integers(-128, 128, (n, k)) for n in (GROUP, GROUP * width))
     a[0], b[0], b[-1] = -128, -128, 127
     x, y = (as_groups(t.astype(np.int8)) for t in (a, b))
@@ -74,7 +77,8 @@ def test_sums_are_those_of_int64(kind, rows, width, features):
         expected = (exact + p // 2) % p - p // 2
         assert (out[:rows] == expected[:rows]).all()
         assert (out[rows:] == 77).all()
-    assert (starts == 2**31 - 128 * a.sum(axis=1)).all()
+    offset = 0 if "dotprod" in features else 128
+    assert (starts == 2**31 - offset * a.sum(axis=1)).all()
 
 
 @pytest.mark.parametrize("features", FEATURES)

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import platform
 import sys
 from functools import cache
 from typing import Any
@@ -13,10 +14,15 @@ from .jit import instructions
 
 # Linux on x86-64: arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA).
 _ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
-# Linux on Arm: AT_HWCAP2, HWCAP2_I8MM; and CPUs of which LLVM knows that they have it,
-# but does not list it. Of others it could not select the instruction, and would abort.
-_CAPABILITIES, _I8MM = 26, 1 << 13
-_WITH_I8MM = ("neoverse-v1", "neoverse-n2", "neoverse-v2", "ampere1", "ampere1a")
+# Linux on Arm: where it says that the CPU has products of bytes, and CPUs of which LLVM
+# knows it, but does not list it. Of others it could not select the instruction, and
+# would abort.
+_MATRICES = ("neoverse-v1", "neoverse-n2", "neoverse-v2", "ampere1", "ampere1a")
+_FOURS = ("neoverse-n1", "cortex-a76", "cortex-a77", "cortex-a78", "cortex-a78ae")
+_OF_ARM = {
+    "dotprod": (16, 1 << 20, _FOURS + _MATRICES),  # AT_HWCAP, HWCAP_ASIMDDP
+    "i8mm": (26, 1 << 13, _MATRICES),  # AT_HWCAP2, HWCAP2_I8MM
+}
 
 
 @cache
@@ -30,10 +36,12 @@ def find_features() -> frozenset[str]:
     except RuntimeError:  # LLVM knows none of this host
         return frozenset()
     found = {name for name, present in features.items() if present}
-    if sys.platform == "linux" and get_host_cpu_name() in _WITH_I8MM:
+    if sys.platform == "linux" and platform.machine() == "aarch64":
         auxiliary = ctypes.CDLL(None).getauxval
         auxiliary.argtypes, auxiliary.restype = (ctypes.c_ulong,), ctypes.c_ulong
-        found |= {"i8mm"} if auxiliary(_CAPABILITIES) & _I8MM else set()
+        for name, (kind, bit, cpus) in _OF_ARM.items():
+            if get_host_cpu_name() in cpus and auxiliary(kind) & bit:
+                found.add(name)
     return frozenset(found)
 
 

@@ -2,9 +2,9 @@
 
 Sums of samples of 8 bits stay as int32 has them as they wrap, modulo 2^32. With
 ``x = x' + a`` and ``y = y' + b``, of which planes hold x' and y' (a and b are 128 for
-uint8, and 0), the microkernel takes ``y' + 128`` for y, and so
+uint8, and 0), the microkernel takes ``y' + c`` for y (c is its offset), and so
 
-    sum x y = sum x' (y' + 128) + (b - 128) sum x' + a sum y' + k a b
+    sum x y = sum x' (y' + c) + (b - c) sum x' + a sum y' + k a b
 """
 
 from functools import cache, lru_cache
@@ -24,6 +24,7 @@ from .microkernel import (
     BIAS,
     ROWS,
     WIDEST,
+    find_offset,
     multiply_one,
     multiply_three,
     multiply_two,
@@ -59,8 +60,8 @@ def _multiply_rows(
         multiply_strip(x, x_stride, y, y_stride, steps, out, old, *where, entry, room)
         return
     row_bytes, out_base, starts = out.strides[0], out.ctypes.data, room.ctypes.data
-    # y is taken 128 too large, which adds 128 times the sum of a row of x.
-    factor = -128 if samples is None else samples[1] - 128
+    # y is taken too large by an offset, which adds so many times the sum of a row of x.
+    factor = (0 if samples is None else samples[1]) - find_offset()
     for i in range(0, rows, GROUP):
         group = x + (row + i) // GROUP * x_stride
         sum_rows(group, steps, factor, starts + 4 * i)

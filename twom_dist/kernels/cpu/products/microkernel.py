@@ -4,6 +4,8 @@ Operands lie as `CpuEncoded` has them. A step loads 16 rows of the right operand
 neighbours along k of each, and multiplies them by four of a row of the left one, which
 fill a vector: 24 sums take 24 instructions, and 11 loads. Where AVX has half of such
 vectors, and half as many, 4 rows by 24 are summed at a time: 12 instructions, 7 loads.
+Arm's have a quarter, and are as many: 24 instructions, 7 loads. Those that multiply two
+rows by two columns, 8 neighbours of each, take two steps at a time.
 """
 
 from collections.abc import Iterator
@@ -50,7 +52,14 @@ def sum_rows(builder, x, steps, factor, out):
         write.store(write.flip(total, BIAS), out, place)
 
 
-def _multiply(
+@instructions(result=types.int32)
+def find_offset(builder):
+    """Find what is added to bytes of the right operand: 128 where they are unsigned."""
+    signed = make_writer(builder).takes_signed()
+    return ir.Constant(_WORD, 0 if signed else 128)
+
+
+def multiply_panel(
     width,
     builder,
     zero,
@@ -65,12 +74,13 @@ def _multiply(
     old,
     entry,
 ):
-    """out[r, j] = starts[r] + the sum over 4 steps of x[r] (y[j] + 128), modulo p.
+    """out[r, j] = starts[r] + the sum over 4 steps of x[r] (y[j] + offset), modulo p.
 
     r < `rows` <= 8; j < 16 width. All but `rows` are addresses and distances in bytes:
-    of x and y their first words, `y_stride` from group to group of y. Residues at `old`
-    are added, with the strides of `out`, unless that is 0; it may be `out`. `zero` has
-    their type: of bytes `entry` is what `Reducer` takes, of int32 what `Words` does.
+    of x and y their first words, `y_stride` from group to group of y. `find_offset` has
+    the offset. Residues at `old` are added, with the strides of `out`, unless that is
+    0; it may be `out`. `zero` has their type: of bytes `entry` is what `Reducer` takes,
+    of int32 what `Words` does.
     """
     kind = Reducer if zero.type == _BYTE else Words
     add = builder.icmp_signed("!=", old, ir.Constant(_ADDRESS, 0))
@@ -109,25 +119,71 @@ def _sum_products(
     """Multiply rows of x by panels of vectors; the sums follow one another by rows."""
     builder = write.builder
     first = [write.fill(write.load(starts, 4 * r, _WORD)) for r in rows]
-    half = write.lanes < GROUP
+    sums, done = [s for s in first for _ in panels], ir.Constant(_ADDRESS, 0)
+    if write.takes_squares():
+        sums = _add_squares(write, x, panels, steps, sums, rows)
+        done = builder.and_(steps, ir.Constant(_ADDRESS, -2))
+    half, signed = write.lanes < GROUP, write.takes_signed()
     mask = write.splat(0x80808080)
     kept = cgutils.alloca_once_value(builder, mask) if half else None
+    add = write.add_signed if signed else write.add_products
 
     def multiply_step(step: Any, *sums: Any) -> list[Any]:
-        offset = builder.mul(step, ir.Constant(_ADDRESS, _STEP))
-        flipped = write.reload(kept) if half else mask
-        right = [
-            builder.xor(write.load(panel, offset, write.words), flipped)
-            for panel in panels
-        ]
+        offset = builder.mul(builder.add(done, step), ir.Constant(_ADDRESS, _STEP))
+        right = [write.load(panel, offset, write.words) for panel in panels]
+        if not signed:
+            flipped = write.reload(kept) if half else mask
+            right = [builder.xor(y, flipped) for y in right]
         row, before, found = builder.add(x, offset), iter(sums), []
         for r in rows:
             left = write.fill(write.load(row, DEPTH * r, _WORD))
-            found += [write.add_products(next(before), y, left) for y in right]
+            found += [add(next(before), y, left) for y in right]
         return found
 
-    given = [s for s in first for _ in panels]
-    return iter(write.repeat(steps, given, multiply_step))
+    return iter(write.repeat(builder.sub(steps, done), sums, multiply_step))
+
+
+def _add_squares(
+    write: Writer, x: Any, panels: list[Any], steps: Any, sums: list[Any], rows: range
+) -> list[Any]:
+    """Add products of two steps at a time, an odd last one left out, to such sums.
+
+    An instruction multiplies 2 x 8 bytes by 8 x 2, and adds to four sums.
+    """
+    builder, four = write.builder, ir.VectorType(_WORD, 4)
+    places = range(0, DEPTH * write.lanes, DEPTH * four.count)
+    zero = ir.Constant(four, [0] * four.count)
+
+    def load_pairs(address: Any) -> list[Any]:
+        """Load four rows of two steps, and join them by pairs of rows."""
+        one, two = (write.load(address, offset, four) for offset in (0, _STEP))
+        return [write.pick(one, two, p) for p in ((0, 4, 1, 5), (2, 6, 3, 7))]
+
+    def multiply_steps(step: Any, *squares: Any) -> list[Any]:
+        offset = builder.mul(step, ir.Constant(_ADDRESS, 2 * _STEP))
+        left = load_pairs(builder.add(x, builder.add(offset, first)))
+        before, found = iter(squares), []
+        for panel in panels:
+            here = builder.add(panel, offset)
+            for place in places:
+                there = builder.add(here, ir.Constant(_ADDRESS, place))
+                for y in load_pairs(there):
+                    found += [write.call_arm("smmla", next(before), z, y) for z in left]
+        return found
+
+    first = ir.Constant(_ADDRESS, DEPTH * rows.start)
+    count = len(sums) * write.lanes // four.count
+    pairs = builder.lshr(steps, ir.Constant(_ADDRESS, 1))
+    found = write.repeat(pairs, [zero] * count, multiply_steps)
+    # They follow one another by panels, two columns, and two rows.
+    added = []
+    for r in range(len(rows)):
+        across, own = found[r // 2 :: 2], (0, 1, 4, 5) if r % 2 == 0 else (2, 3, 6, 7)
+        for i in range(0, len(across), write.lanes // 2):
+            a, b, c, d = across[i : i + write.lanes // 2]
+            halves = write.pick(a, b, own), write.pick(c, d, own)
+            added.append(write.pick(*halves, range(write.lanes)))
+    return [builder.add(s, t) for s, t in zip(sums, added, strict=True)]
 
 
 class Reducer:
@@ -199,6 +255,6 @@ class Words:
 
 _GIVEN = None, *(types.intp,) * 10
 multiply_one, multiply_two, multiply_three = (
-    instructions(partial(_multiply, width), given=_GIVEN)
+    instructions(partial(multiply_panel, width), given=_GIVEN)
     for width in range(1, WIDEST + 1)
 )

@@ -25,7 +25,10 @@ def name_kernel() -> str:
     """Name what multiplies int8 here."""
     if select_tiles() is not None:
         return "amx-int8"
-    return "neon-i8mm" if "i8mm" in find_features() else _NAMES[count_lanes()]
+    for feature in ("i8mm", "dotprod"):
+        if feature in find_features():
+            return f"neon-{feature}"
+    return _NAMES[count_lanes()]
 
 
 def explain_no_amx() -> str:

@@ -1,8 +1,9 @@
 """Instructions on vectors of this CPU, in LLVM's own language through Numba.
 
 Numba has no name for vectors of 512 bits, nor for VNNI's ``vpdpbusd``, which adds four
-products u8 x s8 to each of 16 sums. On Arm ``usdot`` does to each of four. Without
-either ``vpmaddwd`` adds two products of 16 bits each, or plain code does.
+products u8 x s8 to each of 16 sums. On Arm ``sdot`` adds four products s8 x s8 to each
+of four, and ``smmla`` eight. Elsewhere ``vpmaddwd`` adds two products of 16 bits each,
+or plain code does.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -87,9 +88,17 @@ class Writer:
         mask = ir.Constant(ir.VectorType(_WORD, len(places)), places)
         return self.builder.shuffle_vector(a, b, mask)
 
+    def takes_signed(self) -> bool:
+        """Tell whether one instruction adds four products of signed bytes: on Arm."""
+        return count_lanes() == 0 and "dotprod" in find_features()
+
+    def takes_squares(self) -> bool:
+        """Tell whether one adds those of two rows by two columns, eight bytes each."""
+        return self.takes_signed() and "i8mm" in find_features()
+
     def adds_fours(self) -> bool:
         """Tell whether one instruction adds products of four bytes."""
-        return count_lanes() == self.lanes or "i8mm" in find_features()
+        return count_lanes() == self.lanes or self.takes_signed()
 
     def add_products(self, sums: Any, unsigned: Any, signed: Any) -> Any:
         """sums[i] += the products of four bytes each."""
@@ -99,8 +108,12 @@ class Writer:
             name = f"llvm.x86.avx512.vpdpbusd.{32 * self.lanes}"
             step = self.declare(name, self.words, *(self.words,) * 3)
             return builder.call(step, [sums, unsigned, signed])
-        if "i8mm" in find_features():
-            return self._add_by_fours(sums, unsigned, signed)
+        if self.takes_signed():
+            # u y = (u - 128) y + 64 y + 64 y
+            flipped, half = self.flip(unsigned, 0x80808080), self.splat(0x40404040)
+            for x in (flipped, half, half):
+                sums = self.add_signed(sums, x, signed)
+            return sums
         feature, name = _PAIRS[self.lanes]
         if feature in find_features():
             pairs = ir.VectorType(ir.IntType(16), 2 * self.lanes)
@@ -120,17 +133,21 @@ class Writer:
             sums = builder.add(sums, builder.mul(x, y))
         return sums
 
-    def _add_by_fours(self, *words: Any) -> Any:
-        """Add products by Arm's ``usdot``, whose vectors have four words."""
-        four, bytes_ = ir.VectorType(_WORD, 4), ir.VectorType(_BYTE, 16)
-        name = "llvm.aarch64.neon.usdot.v4i32.v16i8"
-        step, found = self.declare(name, four, four, bytes_, bytes_), []
-        for first in (0, 4):
-            half = range(first, first + 4)
-            sums, *factors = (self.pick(x, x, half) for x in words)
-            given = [self.builder.bitcast(x, bytes_) for x in factors]
-            found.append(self.builder.call(step, [sums, *given]))
-        return self.pick(found[0], found[1], range(8))
+    def add_signed(self, sums: Any, x: Any, y: Any) -> Any:
+        """sums[i] += the products of four bytes each, both signed."""
+        low, high = (
+            self.call_arm("sdot", *(self.pick(t, t, half) for t in (sums, x, y)))
+            for half in (range(4), range(4, 8))
+        )
+        return self.pick(low, high, range(8))
+
+    def call_arm(self, name: str, sums: Any, x: Any, y: Any) -> Any:
+        """Add products of bytes to four sums."""
+        bytes_ = ir.VectorType(_BYTE, 16)
+        kinds = sums.type, bytes_, bytes_
+        step = self.declare(f"llvm.aarch64.neon.{name}.v4i32.v16i8", sums.type, *kinds)
+        given = [self.builder.bitcast(t, bytes_) for t in (x, y)]
+        return self.builder.call(step, [sums, *given])
 
     def add_exact(self, total: Any, x: Any, y: Any) -> Any:
         """Return total + x y, where the product is exact."""
