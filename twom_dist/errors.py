@@ -38,6 +38,15 @@ class TwomError(Exception):
         What to do about it, as an imperative: "Create it first".
     code : str
         A name that stays the same when the words change, such as "output-exists".
+
+    Examples
+    --------
+    >>> import numpy as np, twom_dist as td
+    >>> try:
+    ...     td.gemm(np.eye(2), np.eye(3))
+    ... except td.errors.TwomError as error:
+    ...     print(error.code, "-", error)
+    shapes - op(A) is 2 x 2 and op(B) is 3 x 3...
     """
 
     def __init__(self, problem: str, remedy: str = "", code: str = "") -> None:
@@ -126,7 +135,7 @@ class AccuracyWarning(UserWarning):
 
 
 class MemoryWarning(UserWarning):
-    """A product that its workers cannot hold, which is made nevertheless."""
+    """A product that its workers cannot hold, but which is computed nevertheless."""
 
 
 # A lazy product is called by dask, which its user has called.

@@ -19,19 +19,19 @@ __all__ = ["random_matrix", "residual", "sampled_errors"]
 def random_matrix(
     m: int, n: int, *, phi: float = 1.0, dtype: Any = "complex128", seed: Any = 0
 ) -> npt.NDArray[Any]:
-    """Draw entries ``(U - 1/2) exp(phi N(0, 1))``, real and imaginary parts alike.
+    """Draw random entries of varied magnitude: ``(U - 1/2) exp(phi N(0, 1))``.
 
     Parameters
     ----------
     m, n : int
         Rows and columns.
-    phi : float
-        Spread of the magnitudes: 0 is uniform, 1 like dense problems, 4 extreme.
-    dtype : dtype
-        float32, float64, complex64 or complex128.
-    seed : int or sequence of int
-        Seed for `numpy.random.default_rng`. Last bits of the entries are those of
-        NumPy's exponential, which CPUs compute differently, unless phi is 0.
+    phi : float, optional
+        Spread of the magnitudes: 0 is uniform, 1 (default) like dense problems, 4
+        extreme.
+    dtype : dtype, optional
+        float32, float64, complex64 or complex128 (default, both parts drawn alike).
+    seed : int or sequence of int, optional
+        Seed for `numpy.random.default_rng`.
 
     Returns
     -------
@@ -43,10 +43,21 @@ def random_matrix(
     ArgumentError
         (A TypeError.) For another dtype.
 
+    See Also
+    --------
+    sampled_errors, residual : Errors of a product of such matrices.
+
+    Notes
+    -----
+    Last bits of the entries are those of NumPy's exponential, which differ between
+    CPUs, unless phi is 0.
+
     Examples
     --------
-    >>> random_matrix(2, 3, dtype="float64").shape
-    (2, 3)
+    >>> import twom_dist as td
+    >>> td.testing.random_matrix(2, 2, phi=0, dtype="float64", seed=1).round(3)
+    array([[ 0.012,  0.45 ],
+           [-0.356,  0.449]])
     """
     rng, out = np.random.default_rng(seed), np.empty((m, n), dtype)
     if out.dtype.char not in "fdFD":
@@ -61,22 +72,36 @@ def random_matrix(
 
 @checked
 def residual(A: Any, B: Any, C: Any, *, seed: int = 0) -> float:
-    """Measure ``max |C x - A (B x)|_i / (||a_i|| sum_j ||b_j||)``, all ``|x_j| = 1``.
-
-    The result is at most eps if ``|C - A B|_ij <= eps ||a_i|| ||b_j||``, apart from the
-    rounding errors of the three matrix-vector products.
+    """Estimate the error of C = A B by random phases, in matrix-vector products.
 
     Parameters
     ----------
     A, B, C : (m, k), (k, n), (m, n) arrays
         NumPy or dask arrays.
-    seed : int
+    seed : int, optional
         Seed of the random phases of x.
 
     Returns
     -------
     float
-        0 for empty products; Inf or NaN if entries are not finite.
+        ``max_i |C x - A (B x)|_i / (||a_i|| sum_j ||b_j||)`` for an x with all
+        ``|x_j| = 1``; 0 for empty products; Inf or NaN if entries are not finite.
+
+    See Also
+    --------
+    sampled_errors : Errors of single entries, without rounding.
+
+    Notes
+    -----
+    The result is at most eps if ``|C - A B|_ij <= eps ||a_i|| ||b_j||``, apart from the
+    rounding errors of the three matrix-vector products.
+
+    Examples
+    --------
+    >>> import twom_dist as td
+    >>> A = td.testing.random_matrix(60, 50)
+    >>> td.testing.residual(A, A.T, td.gemm(A, A.T)) < 1e-15
+    True
     """
     _check_shapes(A, B, C)
     if 0 in C.shape:
@@ -154,15 +179,15 @@ def _scale(x: Any, exponents: Any) -> Any:
 def sampled_errors(
     A: Any, B: Any, C: Any, *, samples: int = 16, seed: int = 0
 ) -> dict[str, float]:
-    """Compare sampled entries of C = A B with exact sums; return the largest errors.
+    """Compare some entries of C = A B with exact sums.
 
     Parameters
     ----------
     A, B, C : (m, k), (k, n), (m, n) ndarray
         Real or complex.
-    samples : int
-        Number of entries to examine; each costs 4 k products of exact rationals.
-    seed : int
+    samples : int, optional
+        Number of entries to compare; each costs 4 k products of exact rationals.
+    seed : int, optional
         Seed for the choice of entries.
 
     Returns
@@ -170,6 +195,17 @@ def sampled_errors(
     dict
         Largest error relative to ``(|A||B|)_ij`` ("componentwise"), and relative to
         ``||a_i|| ||b_j||`` ("normwise").
+
+    See Also
+    --------
+    residual : An estimate from all entries, also for dask arrays.
+
+    Examples
+    --------
+    >>> import twom_dist as td
+    >>> A = td.testing.random_matrix(60, 50)
+    >>> td.testing.sampled_errors(A, A.T, td.gemm(A, A.T))["componentwise"] < 1e-15
+    True
     """
     if not all(isinstance(x, np.ndarray) for x in (A, B, C)):
         problem = "sampled_errors takes NumPy arrays"

@@ -45,15 +45,18 @@ class Crossovers:
     chip : str
     sizes : dict of str to float
         By routine and dtype, such as "gemm complex128": the `1 / (1/m + 1/n + 1/k)`
-        from which on "auto" takes int8; infinite where no side was faster. Without
-        those kinds whose known size lies beyond the sides that were measured.
+        from which on "auto" takes int8; infinite where no size was faster. Without
+        those whose known size lies beyond the sizes that were measured.
     path : str
         The file that keeps them.
+    tried : dict of str to int
+        The largest n that was measured, by routine and dtype.
     """
 
     chip: str
     sizes: dict[str, float]
     path: str
+    tried: dict[str, int]
 
     def __str__(self) -> str:
         lines = [f"{self.chip}: method='auto' takes int8 for"]
@@ -62,7 +65,8 @@ class Crossovers:
             told = "sizes known of such chips"
             if size is not None:
                 told = f"n from {3 * size:.0f} on"
-                told = told if size < inf else "no size that was measured"
+                never = f"never (tried up to n = {self.tried[kind]})"
+                told = told if size < inf else never
             lines.append(f"  {kind:<16}  {told}")
         return "\n".join([*lines, f"kept in {self.path}"])
 
@@ -71,16 +75,9 @@ class Crossovers:
 def tune(engine: EngineName = "auto") -> Crossovers:
     """Measure from which size on int8 is faster here, for method="auto".
 
-    Multiplies square random matrices by the default accuracy and natively, in turns,
-    with each routine and dtype, for 12 seconds in all, or more on a slow machine;
-    kernels that were never used are compiled before, for up to a minute. The sizes are
-    kept for this chip in the folder of the setting ``twom-dist.crossovers``, by default
-    ``~/.cache/twom-dist``, where "auto" finds them from now on; `explain` and `doctor`
-    say so. Let nothing else run.
-
     Parameters
     ----------
-    engine : {"auto", "cpu", "cuda"}
+    engine : {"auto", "cpu", "cuda"}, optional
         "cuda" for CuPy arrays on the current device, "cpu" for NumPy arrays; "auto"
         (default): "cuda" if there is a GPU.
 
@@ -94,9 +91,30 @@ def tune(engine: EngineName = "auto") -> Crossovers:
     PlanError
         For another engine.
     EngineUnavailableError
-        For "cuda" where there is no GPU.
+        For "cuda" without a GPU.
     OSError
         If the file cannot be written, which is tried before anything is measured.
+
+    See Also
+    --------
+    matmul : Takes the faster method for each product by these sizes.
+    explain, doctor : Tell which sizes are known, of this chip or a similar one.
+
+    Notes
+    -----
+    Square random matrices are multiplied natively and with the default accuracy, in
+    turns, by each routine and dtype: for 12 seconds, or longer on a slow machine, after
+    kernels were compiled for up to a minute. Let nothing else run. The sizes are kept
+    for this chip in the folder of the setting ``twom-dist.crossovers``, by default
+    ``~/.cache/twom-dist``, where "auto" finds them from now on.
+
+    Examples
+    --------
+    >>> import twom_dist as td
+    >>> print(td.tune())  # doctest: +SKIP
+    AMD EPYC (family 25 model 17), 2 cores: method='auto' takes int8 for
+      gemm float32      never (tried up to n = ...)
+      ...
     """
     name = choose("engine", engine, tuple(x for x in ENGINES if x != "reference"))
     if name == "auto":
@@ -109,12 +127,13 @@ def tune(engine: EngineName = "auto") -> Crossovers:
     chip = chip_of(name)
     chip_files.check_folder(chip)
     xp, wait = _library(name)
-    sizes, measured, left = {}, [], SECONDS
+    sizes, tried, measured, left = {}, {}, [], SECONDS
     for i, (routine, dtype) in enumerate(KINDS):
         rounds = partial(_rounds, xp, wait, routine, dtype)
         share = left / (len(KINDS) - i)
         found, spent = _search(rounds, share)
         left -= spent
+        tried[f"{routine} {dtype}"] = max(found)
         size, known = _find_crossing(found), table.look_up(chip, routine, dtype)
         # Sides that take too long are not measured.
         if size < inf or known is None or known.size <= max(found) / 3:
@@ -125,7 +144,7 @@ def tune(engine: EngineName = "auto") -> Crossovers:
         ]
     path = chip_files.write(chip, date.today().isoformat(), sizes, measured)
     forget()
-    return Crossovers(chip.name, sizes, str(path))
+    return Crossovers(chip.name, sizes, str(path), tried)
 
 
 def _library(engine: str) -> tuple[Any, Callable[[], object]]:

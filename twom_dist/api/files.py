@@ -30,54 +30,47 @@ def multiply_files(
     progress: Report | None = None,
     **options: Any,
 ) -> JobSummary:
-    """Compute ``alpha op(A) op(B) + beta C`` of stored matrices into a new file.
+    """Compute ``alpha op(A) op(B) + beta C`` of matrices in files, tile by tile.
 
     Parameters
     ----------
     a, b : str or os.PathLike, or array of zarr or h5py
-        Matrices in .zarr, .npy, .npz or HDF5 files, or members of these: "data.h5::A".
-        All workers must see the same files under these paths. They must not change
-        during the job. Arrays of zarr and h5py are read by their paths, so they must be
-        on disk, or at a URL, and h5py's files open with mode "r".
+        Matrices A and B in .zarr, .npy, .npz or HDF5 files, or members of these:
+        "data.h5::A". All workers must see them under these paths, and they must not
+        change. Arrays of zarr and h5py are read by their paths, so they must be on disk
+        or at a URL, and h5py's files open with mode "r".
     output : str or os.PathLike
         The file to write, in one of the same formats; "data.h5::C" names the member of
         a container (default: "matrix"), which is added to an HDF5 file that exists.
-        Never the file of an input. An existing output is
-        unchanged until the new one is complete. If the job is stopped, the same job
-        continues it from the tiles that are on disk.
+        Never the file of an input. An output that exists is unchanged until the new one
+        is complete.
     c : optional
-        As a: the matrix C, given with beta. It is not read if beta is 0.
-    routine : function
+        Matrix C, like a; requires beta, and is not read if that is 0.
+    routine : function, optional
         `gemm` (default), a BLAS-typed name of it, or ``integers.gemm``, also of pairs.
     client : distributed.Client, optional
-        Default: the current client. Without a client, threads of this process compute.
+        Default: the current client. Without one, threads of this process compute.
     chunks : int, optional
         Side of the tiles that are read, computed and written, and of the chunks of zarr
         and HDF5 outputs. Default: chosen for the workers. A stored chunk is read whole
-        for every tile that has a part of it: give a multiple of its side. A job that is
-        continued keeps its tiles, unless with overwrite.
-    overwrite : bool
-        Whether to replace a matrix at `output`, and to start anew where the job was
-        stopped before. Of an HDF5 file a named member alone is replaced; another
-        container that holds other arrays never is.
-    refuse_missing : bool
-        Whether to refuse inputs that lack chunks, which zarr and HDF5 read as the fill
-        value.
-        By default they are counted, and only an array without any chunk is refused.
+        for every tile that has a part of it: give a multiple of its side.
+    overwrite : bool, optional
+        Replace a matrix at `output`, and start anew if the job was stopped before. In
+        an HDF5 file a named member alone is replaced; another container that holds
+        other arrays never is.
+    refuse_missing : bool, optional
+        Refuse inputs that lack chunks, which zarr and HDF5 read as the fill value.
+        Default: they are counted, and only an array without any chunk is refused.
     progress : callable, optional
         Called with a `Progress` after every tile that has been written.
     **options
-        op_a, op_b, alpha, beta, accuracy, num_moduli, method, equilibrate: as in the
-        routine; engine: "auto" (default), "cpu", "cuda" or "reference" (for
-        comparison). "auto" is "cuda" if every worker has a GPU of its own, and "cpu" if
-        none has. Unless the moduli are given, all inputs are looked at first: read two
-        or three times more, if one wave does not hold them.
+        As in the routine, except out. engine: "auto" (default) is "cuda" if every
+        worker has its own GPU, and "cpu" if none has.
 
     Returns
     -------
     JobSummary
-        Shapes, method, time and speed. The result has the bits that `gemm` gives for
-        the same matrices in memory, but for a native product.
+        Shapes, method, time and speed.
 
     Raises
     ------
@@ -86,16 +79,29 @@ def multiply_files(
         another job's, an input changes, or workers do not see the files, have other
         versions of twom_dist, dask or Python, or are gone.
     ArgumentError, PlanError, AccuracyError
-        As `gemm` does; ArgumentError also for an asynchronous client.
+        As the routine does; ArgumentError also for an asynchronous client.
     EngineUnavailableError
-        If only some workers have a GPU, or if "cuda" is asked for and none has.
+        If only some workers have a GPU, or if "cuda" is requested and none has.
     MemoryLimitError
         If not even one tile fits into the memory of a worker.
 
+    See Also
+    --------
+    rank_k_files : Hermitian and symmetric results, for half the work.
+    gemm : The same for arrays; describes all options.
+    plan : The cost of the job, given this function and its arguments.
+
+    Notes
+    -----
+    The result has the bits of the routine for the same matrices in memory, except where
+    NumPy or CuPy multiplies. If the job is stopped, the same call continues it from the
+    tiles on disk, and with their size. Unless the moduli are given, the data are
+    checked first, which reads inputs two or three times more if the workers cannot hold
+    them.
+
     Examples
     --------
-    >>> import numpy as np, os, tempfile
-    >>> import twom_dist as td
+    >>> import numpy as np, os, tempfile, twom_dist as td
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     a, c = (os.path.join(folder, name) for name in ("A.npy", "C.npy"))
     ...     np.save(a, np.array([[1 + 2j, 3], [0, 1j]]))
@@ -122,39 +128,42 @@ def rank_k_files(
     progress: Report | None = None,
     **options: Any,
 ) -> JobSummary:
-    """Compute a rank-k or rank-2k update of stored matrices into a new file.
+    """Compute a rank-k or rank-2k product, such as ``A A^H``, of matrices in files.
 
     Parameters
     ----------
     routine : function
         `herk`, `syrk`, `her2k`, `syr2k`, a BLAS-typed name such as `zherk`, or one of
-        ``integers``, of pairs as well: (rows, columns, 2) in the file.
+        ``integers``, also of pairs: (rows, columns, 2) in the file.
     a, output : str or os.PathLike, and for a an array of zarr or h5py
         As in `multiply_files`.
     b : optional
-        As a: the matrix B of her2k and syr2k.
+        Matrix B of her2k and syr2k, like a.
     c, client, chunks, overwrite, refuse_missing, progress : optional
         As in `multiply_files`.
     **options
-        As in the routine, but for out; engine as in `multiply_files`. Of a result with
-        uplo "lower" or "upper" the other triangle is neither computed nor written, and
-        reads as zeros.
+        As in the routine, except out; engine as in `multiply_files`. With uplo "lower"
+        or "upper" the other triangle is neither computed nor written, and reads as
+        zeros.
 
     Returns
     -------
     JobSummary
-        Shapes, method, time and speed. The result has the bits that the routine gives
-        for the same matrices in memory, but for a native product.
+        Shapes, method, time and speed.
 
     Raises
     ------
     TwomError
         As `multiply_files` and the routine do.
 
+    See Also
+    --------
+    multiply_files : Products of two matrices; says what a stopped job does.
+    herk, syrk, her2k, syr2k : The same for arrays.
+
     Examples
     --------
-    >>> import numpy as np, os, tempfile
-    >>> import twom_dist as td
+    >>> import numpy as np, os, tempfile, twom_dist as td
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     a, c = (os.path.join(folder, name) for name in ("A.npy", "C.npy"))
     ...     np.save(a, np.array([[1 + 2j, 3], [0, 1j]]))

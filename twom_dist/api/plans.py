@@ -52,59 +52,80 @@ def plan(
     memory_limit: int | str | None = None,
     **options: Any,
 ) -> Plan:
-    """Plan a call of a routine: nothing is computed, only headers of files are read.
+    """Tell the tasks, traffic and memory of a call before anything runs.
 
     Parameters
     ----------
     routine : function
         `gemm`, `herk`, `syrk`, `her2k`, `syr2k`; a BLAS-typed name such as `zherk`; a
-        routine of ``integers``, ``twofold`` or ``xarray``. Or `multiply_files` or
-        `rank_k_files`: then the first wave of their job is planned.
+        routine of ``integers``, ``twofold`` or ``xarray``; or `multiply_files` or
+        `rank_k_files`, of which the first wave is planned.
     *matrices : array, tuple of int, or path
-        As the routine takes them: arrays, their shapes as stored, before op (of pairs,
-        with the 2 at the end), or files that `multiply_files` reads. Of stacks, one
-        product of matrices is planned. Of a job, all that its function takes; shapes
-        and arrays, too, and the output may be left out.
+        As the routine takes them: arrays, files, or shapes as stored, before op (of
+        pairs, with the 2 at the end). Of a batch, one product is planned. For a job,
+        its arguments, also as shapes or arrays; the output may be left out.
     dtype : dtype, optional
-        float32, float64, complex64 or complex128, and of exact products that of the
+        float32, float64, complex64 or complex128; for exact products, that of the
         integers. Default: that of the arrays or of the BLAS-typed name, or complex128.
     chunks : int, or (mb, nb, kb) of int or tuple of int, optional
-        Tile sizes along m, n and k; of updates along n and k. Default: the chunks of
-        dask arrays; else chosen. Matrices of a stack up to 2048 are not cut.
+        Sizes of tiles along m, n and k; for `herk` and the like along n and k. Default:
+        the chunks of dask arrays, otherwise chosen. Matrices up to 2048 in a batch are
+        not cut.
     n_workers : int, optional
         Worker processes. Default: one.
     threads_per_worker : int, optional
-        Tasks that run side by side on each. Default: one; with engine="cuda" two.
+        Tasks that run at once on each. Default: one; with engine="cuda" two.
     memory_limit : int or str, optional
-        Of each worker, in bytes or as "4 GiB"; with engine="cuda" that of its GPU's
-        pool. 0.8 of it are planned with, and what `multiply_files` leaves to tiles.
-        Default: unlimited. Where none of these three is given, dask arrays are planned
-        for the workers of the current client, or without one for this machine, and jobs
-        for those that would run them.
+        Memory of each worker, in bytes or as "4 GiB"; with engine="cuda" that of its
+        GPU's pool. Plans use 0.8 of it, less what a job needs for other things.
+        Default: unlimited. If none of these three is given, dask arrays are planned for
+        the workers of the current client, or for this machine without one, and jobs for
+        the workers that would run them.
     **options
         As in the routine. With beta, C may be left out.
 
     Returns
     -------
     Plan
-        Print it, or keep ``plan.to_json()``.
+        Print it, read its attributes, or keep ``plan.to_json()``.
 
     Raises
     ------
     ArgumentError, PlanError, AccuracyError
-        As the routine does, and for options that it does not take.
+        As the routine does, and for options that it does not have.
     MemoryLimitError
         If the plan does not fit into `memory_limit`; the text says what would.
+
+    See Also
+    --------
+    explain : The accuracy of a call, and why.
+
+    Notes
+    -----
+    Nothing is computed, and only headers of files are read. So the moduli are those
+    expected if the data decide about them: `explain` checks the data.
 
     Examples
     --------
     >>> import twom_dist as td
-    >>> gemm = td.plan(td.gemm, (8192, 4096), (4096, 8192), chunks=1024, n_workers=4)
-    >>> gemm.num_moduli, gemm.tiles, gemm.worker_grid
-    (16, (8, 8, 4), (2, 2, 1))
-    >>> herk = td.plan(td.herk, (8192, 4096), chunks=1024, n_workers=4)
-    >>> herk.num_int8_gemms / gemm.num_int8_gemms
-    0.5
+    >>> shapes = (8192, 4096), (4096, 8192)
+    >>> print(td.plan(td.gemm, *shapes, chunks=1024, n_workers=4, num_moduli=16))
+    routine          gemm
+    product          8192 x 4096 times 4096 x 8192, complex128
+    method           2m, 16 moduli, 117.7 bits
+    error bound      7.2e-16 ||a_i|| ||b_j||
+    tiles            8 x 8 of C, 4 along k; up to 1024 x 1024 x 1024
+    tasks            80 of dask, 1 panel along k for each tile of C
+    int8 GEMMs       8192 of tiles, 1.76e+13 operations
+    workers          4, as 2 x 2 x 1 along m, n and k
+    idle workers     0
+    data moved       1.00 GiB between workers: entries of op(A) and op(B)
+    peak per worker  1.81 GiB; 1.59 GiB if tiles of C are not kept
+
+    A Hermitian product takes half the int8 GEMMs:
+
+    >>> td.plan(td.herk, shapes[0], chunks=1024, n_workers=4).num_int8_gemms
+    4096
     """
     job = ask_job(routine, matrices, options)
     call = take_matrices(job or ask(routine, matrices, options, plan), dtype)

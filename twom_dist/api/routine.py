@@ -126,7 +126,6 @@ def _describe(row: Routine) -> dict[str, str]:
         "beta": "float" if row.hermitian else "number",
         "real": "real " if row.hermitian else "",
         "diagonal": ", with a real diagonal" if row.hermitian else "",
-        "complex": _COMPLEX[two] if row.hermitian else "",
     }
 
 
@@ -136,10 +135,6 @@ _EXAMPLES = {
     "her2k": "array([[ 0.+0.j, 15.+0.j],\n       [15.+0.j,  0.+0.j]])",
     "syr2k": "array([[0.+6.j, 5.+4.j],\n       [5.+4.j, 0.+6.j]])",
 }
-_COMPLEX = (
-    "; ArgumentError also for complex scalars, and complex numbers between both",
-    "; ArgumentError also for a complex beta",
-)
 
 # --- as type checkers see them: options go through, results are of the inputs' kind ---
 

@@ -39,11 +39,6 @@ def gemm(
     hi, lo : (..., m, n) arrays
         Of float64 or complex128, and of the library of A and B.
 
-    Raises
-    ------
-    ArgumentError, PlanError, AccuracyError, MemoryLimitError
-        As `twom_dist.gemm`; PlanError also for single precision.
-
     See Also
     --------
     herk, syrk, her2k, syr2k : Hermitian and symmetric results, for half the work.
@@ -91,11 +86,6 @@ def _update(
     -------
     hi, lo : (..., n, n) arrays
         {Kind}; otherwise as in `gemm`.
-
-    Raises
-    ------
-    ArgumentError, PlanError, AccuracyError, MemoryLimitError
-        As `gemm`.
 
     See Also
     --------

@@ -55,11 +55,6 @@ def _rank_k(
     (..., n, n) array
         {Kind} bit for bit{diagonal}, and of the library of A, as in `gemm`.
 
-    Raises
-    ------
-    ArgumentError, PlanError, AccuracyError, MemoryLimitError
-        As `gemm`{complex}.
-
     See Also
     --------
     gemm : Products of two matrices; describes all options.
@@ -130,11 +125,6 @@ def _rank_2k(
     -------
     (..., n, n) array
         {Kind} bit for bit{diagonal}, and of the library of A and B, as in `gemm`.
-
-    Raises
-    ------
-    ArgumentError, PlanError, AccuracyError, MemoryLimitError
-        As `gemm`{complex}.
 
     See Also
     --------

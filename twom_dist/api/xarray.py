@@ -69,11 +69,6 @@ def gemm(
     DataArray
         Its dimensions are batches, rows and columns, in this order.
 
-    Raises
-    ------
-    ArgumentError, PlanError, AccuracyError, MemoryLimitError
-        As `twom_dist.gemm`, and for dimensions or labels that do not match.
-
     See Also
     --------
     herk, syrk, her2k, syr2k : Hermitian and symmetric results, for half the work.
@@ -140,11 +135,6 @@ def _update(
     -------
     DataArray
         {Kind}. Columns have the labels of the rows, and their name with "_2".
-
-    Raises
-    ------
-    ArgumentError, PlanError, AccuracyError, MemoryLimitError
-        As `gemm`.
 
     See Also
     --------

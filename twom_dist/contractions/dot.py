@@ -1,4 +1,4 @@
-"""dot and vecdot, as NumPy has them."""
+"""dot and vecdot, like NumPy's."""
 
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any
@@ -14,7 +14,7 @@ from .subscripts import read_each, tensordot_terms
 
 @contraction
 def dot(a: Any, b: Any, out: Any = None) -> Any:
-    """Sum products over the last axis of a and the last but one of b.
+    """Sum products over the last axis of a and the second last of b, like numpy.dot.
 
     Parameters
     ----------
@@ -26,18 +26,16 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     Returns
     -------
     array
-        As in `twom_dist.einsum`; a number of vectors.
+        As in `twom_dist.matmul`; a number for two vectors.
 
-    Raises
-    ------
-    ArgumentError, PlanError, AccuracyError, MemoryLimitError
-        As `twom_dist.matmul`.
+    See Also
+    --------
+    twom_dist.matmul, twom_dist.einsum : With options, such as an accuracy.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from twom_dist import numpy as xp
-    >>> xp.dot(np.arange(3.0), np.eye(3))
+    >>> import numpy as np, twom_dist as td
+    >>> td.numpy.dot(np.arange(3.0), np.eye(3))
     array([0., 1., 2.])
     """
     # Python's numbers have a dtype of their own here, as in NumPy's dot alone.
@@ -61,30 +59,28 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
 
 @contraction
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    """Sum products of the conjugate of x1 and x2 over an axis.
+    """Sum products of the conjugate of x1 and x2 over an axis, like numpy.vecdot.
 
     Parameters
     ----------
     x1, x2 : arrays
         As in `twom_dist.matmul`. The other axes are broadcast.
-    axis : int
-        The axis that is summed, of as many entries in both.
+    axis : int, optional
+        The axis to sum over, equally long in both. Default: the last one.
 
     Returns
     -------
     array
         As in `twom_dist.matmul`, without the axis.
 
-    Raises
-    ------
-    ArgumentError, PlanError, AccuracyError, MemoryLimitError
-        As `twom_dist.matmul`.
+    See Also
+    --------
+    dot, twom_dist.einsum : Without a conjugate; by letters.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from twom_dist import numpy as xp
-    >>> xp.vecdot(np.array([[1j, 2], [3, 4]]), np.array([1, 1]))
+    >>> import numpy as np, twom_dist as td
+    >>> td.numpy.vecdot(np.array([[1j, 2], [3, 4]]), np.array([1, 1]))
     array([2.-1.j, 7.+0.j])
     """
     (a, b), _, give_back = as_operands((x1, x2), ("x1", "x2"))

@@ -38,48 +38,53 @@ _BY_SIZE = OptionsDict(method=AUTO_METHOD)
 def matmul(
     x1: Any, x2: Any, /, *, out: Any = None, **options: Unpack[OptionsDict]
 ) -> Any:
-    """Multiply matrices, vectors and stacks of matrices, as numpy.matmul does.
+    """Multiply matrices, vectors and batches of matrices, like numpy.matmul.
 
     Parameters
     ----------
     x1, x2 : (..., m, k) and (..., k, n) arrays, or vectors of k entries
         NumPy, CuPy or dask arrays, anything that NumPy converts to one, or arrays of
-        other libraries by DLPack, whose kind the result has. Axes in front are
-        broadcast. float32, float64, complex64 and complex128 go through int8 products
-        or the BLAS; integers, booleans and other numbers to NumPy's own product.
+        other libraries with DLPack. Axes in front are broadcast. NumPy, CuPy or dask
+        multiplies integers and booleans: see `integers.matmul` for exact products.
     out : array, optional
-        Array in memory, of the shape and dtype of the result, that is written to and
-        returned; it may not overlap x1 or x2.
+        Array in memory, of the shape and dtype of the result, to write to and to
+        return. It must not overlap x1 or x2.
     **options : optional
-        As in `gemm`, but for method, by default "auto": the native product if it was
-        measured to be faster, or nothing was measured, for the dtype, the engine and
-        the size ``1 / (1/m + 1/n + 1/k)`` of each product of matrices; else "2m". The
-        chip is this process's, for dask arrays as well. A given accuracy, and
-        num_moduli, always mean "2m". NumPy's own product of integers, say, is no
-        method's.
+        As in `gemm`, but by default method is "auto".
 
     Returns
     -------
     array
-        Of the kind of x1 and x2; dask arrays are lazy. Where x2 is the transpose of
-        x1 (the same memory, or the same dask array), or its conjugate transpose, the
-        bits are those of `syrk` and `herk`, which take half the int8 products and do
-        not equilibrate. CuPy arrays are looked at for this only in products that look
-        at their entries anyway, and only if x2 is stored as ``x1.conj()`` is.
+        Of the library of x1 and x2; lazy for dask arrays.
 
-    Raises
-    ------
-    ArgumentError, PlanError, AccuracyError, MemoryLimitError
-        As `gemm`.
+    See Also
+    --------
+    gemm : The product on int8 units only, with factors, weights and transposes.
+    einsum, tensordot : Other contractions, by letters and by axes.
+    tune : Measure on this machine which products are faster.
+
+    Notes
+    -----
+    method="auto" is "2m" if that was measured to be faster than the library's own
+    product for the dtype, the chip of this process and the size
+    ``1 / (1/m + 1/n + 1/k)`` of each product of matrices; otherwise, or if nothing was
+    measured, it is "blas". An accuracy and num_moduli always mean "2m".
+
+    Through int8, where x2 is the transpose or the conjugate transpose of x1 (the same
+    memory, or the same dask array), the bits are those of `syrk` or `herk`, which take
+    half the int8 GEMMs and do not equilibrate. Entries of CuPy arrays are compared for
+    this only if the data are checked anyway and x2 is stored as ``x1.conj()`` is.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import twom_dist as td
+    >>> import numpy as np, twom_dist as td
     >>> A = np.arange(12.0).reshape(2, 2, 3)
     >>> td.matmul(A, [1, 0, 1])
     array([[ 2.,  8.],
            [14., 20.]])
+    >>> td.matmul(A[0], A[1].T, method="2m")  # on int8 units, small as it is
+    array([[ 23.,  32.],
+           [ 86., 122.]])
     """
     plain = out is None and are_plain(x1, x2)
     # Another text of these letters takes the longer way.
@@ -108,15 +113,15 @@ def _matmul(choice: Choice, out: Any, x1: Any, x2: Any) -> Any:
 @as_contraction
 @contraction
 def tensordot(a: Any, b: Any, axes: Any = 2, **options: Unpack[OptionsDict]) -> Any:
-    """Sum products over axes of two arrays, as numpy.tensordot does.
+    """Sum products over axes of two arrays, like numpy.tensordot.
 
     Parameters
     ----------
     a, b : arrays
         As in `matmul`.
-    axes : int, or two sequences of int
-        Number of axes to contract, the last of a with the first of b; or the axes of a
-        and of b to contract.
+    axes : int, or two sequences of int, optional
+        Number of axes to contract, the last of a with the first of b (default: 2); or
+        the axes of a and of b to contract.
     **options : optional
         As in `matmul`; m, n and k are the numbers of entries of the axes of a, of b,
         and of those that are contracted.
@@ -127,15 +132,13 @@ def tensordot(a: Any, b: Any, axes: Any = 2, **options: Unpack[OptionsDict]) -> 
         The axes of a, then those of b, without those that are contracted; as in
         `matmul`. If no axes are contracted, entries are multiplied without a method.
 
-    Raises
-    ------
-    ArgumentError, PlanError, AccuracyError, MemoryLimitError
-        As `matmul`, and for axes that do not match.
+    See Also
+    --------
+    einsum, matmul : Contractions by letters; of the last two axes.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import twom_dist as td
+    >>> import numpy as np, twom_dist as td
     >>> A = np.arange(24.0).reshape(2, 3, 4)
     >>> td.tensordot(A, A, axes=([0, 2], [0, 2]))[0]
     array([ 748.,  988., 1228.])
@@ -163,57 +166,60 @@ def einsum(
     optimize: Any = "auto",
     **options: Unpack[OptionsDict],
 ) -> Any:
-    """Sum products of operands over letters of their axes, as numpy.einsum does.
-
-    Two operands become one (stack of) matrix products: letters that they share are
-    contracted if the result lacks them, and otherwise form a stack. Axes are copied
-    only where no view of them is a matrix. Letters that one operand alone has are
-    summed first, and entries are multiplied where nothing is summed, both by NumPy,
-    CuPy or dask: the bits of such sums may depend on the chunks.
-
-    "ik,k,kj->ij" through int8 is one gemm with w between A and B, and so is every step
-    of a path from A and w, or B and w, to the other one; its rows are those of the
-    result. Where B is A^T, or A^H and w real, as in `matmul`, it is `syrk` or `herk`;
-    an A^T that is a view of A is not known where both are promoted.
-    Several such vectors are multiplied first, in the precision of the result. A weight
-    on a letter of the result, as in "i,ik,kj->ij", scales an operand or the result.
+    """Sum products of operands over letters of their axes, like numpy.einsum.
 
     Parameters
     ----------
     subscripts : str
         Letters of the axes of each operand and, after "->", of the result. An ellipsis
-        stands for axes that are broadcast. NumPy's other form, with lists of numbers
-        or of other labels, is taken as well: ``einsum(A, [0, 1], B, [1, 2], [0, 2])``.
+        stands for axes that are broadcast. NumPy's other form, with lists of labels, is
+        taken as well: ``einsum(A, [0, 1], B, [1, 2], [0, 2])``.
     *operands : arrays
         As in `matmul`.
     out : array, optional
         As in `matmul`.
-    optimize : str, path, bool or optimizer
+    optimize : str, path, bool or optimizer, optional
         For three or more operands: a path, the name of a way in which opt_einsum finds
-        it, or one of its optimizers, as ``opt_einsum.contract_path`` has them;
+        it, or one of its optimizers, as ``opt_einsum.contract_path`` takes them;
         ("greedy", 1e6) limits the entries of each product. False: one operand after the
         other.
     **options : optional
-        As in `tensordot`, for each pair of operands.
+        As in `tensordot`, for each product of two operands.
 
     Returns
     -------
     array
         As in `matmul`. Without out it may be a view of a single operand.
 
-    Raises
-    ------
-    ArgumentError, PlanError, AccuracyError, MemoryLimitError
-        As `matmul`, and for subscripts that do not fit the operands.
+    See Also
+    --------
+    matmul, tensordot : Contractions of the last two axes; by axes.
+    gemm, herk : Products with weights, ``A diag(w) B``.
+
+    Notes
+    -----
+    Two operands become one product of matrices, or a batch of them: letters that both
+    have are summed over if the result lacks them, and are batches otherwise. Axes are
+    copied only where no view of them is a matrix. NumPy, CuPy or dask sums letters that
+    one operand alone has, and multiplies entries where nothing is summed; the bits of
+    such sums may depend on chunks.
+
+    Through int8, "ik,k,kj->ij" is one `gemm` with weights, and so is a step of a path
+    that multiplies by a vector on the way. Where B is A^T, or A^H with real weights, as
+    in `matmul`, it is `syrk` or `herk`. Several such vectors are multiplied first, in
+    the precision of the result. A weight on a letter of the result, as in
+    "i,ik,kj->ij", scales an operand or the result.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import twom_dist as td
+    >>> import numpy as np, twom_dist as td
     >>> A = np.arange(6.0).reshape(2, 3)
     >>> td.einsum("ij,kj->ik", A, A)
     array([[ 5., 14.],
            [14., 50.]])
+    >>> td.einsum("ij,j,kj->ik", A, [1, 0, 2], A)  # weights between the factors
+    array([[ 8., 20.],
+           [20., 59.]])
     """
     choice = Choice.of(**_BY_SIZE | options)
     arrays: Sequence[Any] = operands
@@ -262,7 +268,7 @@ def _deliver(found: Any, out: Any) -> Any:
 
 @checked
 def transpose(a: Any, axes: Any = None) -> Any:
-    """Permute the axes of an array, as numpy.transpose does.
+    """Permute the axes of an array, like numpy.transpose.
 
     Parameters
     ----------
@@ -276,15 +282,13 @@ def transpose(a: Any, axes: Any = None) -> Any:
     array
         A view; of a dask array a lazy one.
 
-    Raises
-    ------
-    PlanError
-        For axes that are not those of a.
+    See Also
+    --------
+    einsum : Contract and permute at once.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import twom_dist as td
+    >>> import numpy as np, twom_dist as td
     >>> td.transpose(np.ones((2, 3, 4)), (1, 0, 2)).shape
     (3, 2, 4)
     """

@@ -135,11 +135,6 @@ def _update(
     (..., n, n) array
         {Kind}; otherwise as in `gemm`.
 
-    Raises
-    ------
-    ArgumentError, PlanError, AccuracyError, MemoryLimitError
-        As `gemm`.
-
     See Also
     --------
     gemm : Products of two matrices; says what is exact, and which integers fit.

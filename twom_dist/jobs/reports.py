@@ -32,12 +32,12 @@ def count_operations(m: int, n: int, k: int, dtype: Any, routine: str = "gemm") 
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a job; an update counts the tiles of one triangle."""
+    """The progress of a job; herk and the like count the tiles of one triangle."""
 
     done: int  # tiles written so far, by this run or one that it continues
     tiles: int
     operations: int  # effective floating-point operations of this run's tiles
-    seconds: float  # since the first product began, after the look at the inputs
+    seconds: float  # since the first product began, after the check of the data
 
     @property
     def gflops(self) -> float:
@@ -47,7 +47,7 @@ class Progress:
 
 @dataclass(frozen=True, repr=False)
 class JobSummary:
-    """A finished job.
+    """A finished job on files; print it to see what was done, and how fast.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class JobSummary:
     tiles, tile_shape : tuple of int
         Tiles along m, n and k, and the largest of them: (mb, nb, kb).
     waves : int
-        Parts that followed one another; several if workers cannot hold all inputs.
+        Passes; several if workers cannot hold all inputs.
     num_moduli, resumed, damaged : int
         Moduli, 0 for the native product; tiles that an earlier run had finished; those
         of them that the disk had damaged, which were computed again.
@@ -71,6 +71,18 @@ class JobSummary:
         Missing chunks of each zarr or HDF5 input, which were read as its fill value.
     explanation : Explanation
         How accurate the result is, and why.
+
+    See Also
+    --------
+    multiply_files, rank_k_files : Return one.
+
+    Examples
+    --------
+    >>> import numpy as np, os, tempfile, twom_dist as td
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(a := os.path.join(folder, "A.npy"), np.eye(3))
+    ...     print(td.multiply_files(a, a, os.path.join(folder, "C.npy")))
+    /...C.npy: gemm, 3 x 3 float64, 1 x 1 tiles (k in 1), real with 15 moduli, cpu, ...
     """
 
     path: str

@@ -36,16 +36,16 @@ _UNSEEN = (
 
 
 class ProductCounts:
-    """Counts of the products in a block; printed, with a line for each reason.
+    """Counts of the products in a block; print it for the reasons.
 
     Attributes
     ----------
     ours : int
-        Products that this package multiplies, or the graphs of which it has made.
+        Products that this package has multiplied, or made the graph of.
     native : int
-        The same, but by the BLAS, as the options of the block say.
+        Products that the options leave to BLAS.
     left : int
-        Products that it does not take, which were left to their own library.
+        Products that this package does not take, which were left to their library.
     """
 
     def __init__(self) -> None:
@@ -102,51 +102,51 @@ _entered: ContextVar[_Entry | None] = ContextVar("twom-dist-use", default=None)
 def use(
     *, strict: bool = False, **options: Unpack[OptionsDict]
 ) -> AbstractContextManager[ProductCounts]:
-    """Multiply what a program multiplies with dask or CuPy, in a block.
+    """Run dask's and CuPy's matrix products through this package, in a block.
 
-    Taken are ``@``, ``matmul``, ``dot``, ``tensordot`` and ``einsum`` of dask.array and
-    of CuPy (if it is imported), the methods ``dot``, and NumPy's functions of these
-    names where they are given such arrays. They have the bits of `matmul`, `tensordot`
-    and `einsum` of this package. NumPy's own arrays have no such hook.
+    Inside, ``@``, ``matmul``, ``dot``, ``tensordot`` and ``einsum`` of dask and CuPy
+    arrays are those of this package, with their bits. NumPy's arrays have no such hook:
+    call `matmul`.
 
     Parameters
     ----------
-    strict : bool
-        Whether to raise our error for a product that this package does not take, such
-        as one of integers. Default: it is left to its library.
+    strict : bool, optional
+        Raise an error for products that this package does not take, such as those of
+        integers. Default: they are left to their library.
     **options : optional
-        As in `matmul`: by default products are native where that is faster, or nothing
-        was measured.
+        As in `matmul`: by default, int8 is used only where it was measured to be
+        faster; with method="2m" always.
 
     Returns
     -------
     context manager
-        For one ``with``, to which it gives counts of products: ``ours``; ``native``,
-        which are ours as well, but which `method` leaves to the BLAS; ``left``.
-        Printed, they give the reasons.
+        Or a decorator. The target of ``with`` counts products: ``ours``; ``native``,
+        which the method leaves to BLAS; ``left``. Print it for the reasons.
 
     Raises
     ------
     ArgumentError, PlanError, AccuracyError
-        For options that do not exist, exclude each other, or are possible for no dtype;
-        and for products if `strict`.
+        For unknown values of options or a combination of them that no dtype has; and
+        for products if `strict`.
+
+    See Also
+    --------
+    matmul, tensordot, einsum : The products, to be called by name.
+    numpy : A namespace with NumPy's names, for code that takes one.
 
     Notes
     -----
-    What counts is where a product is asked for: a dask array made inside stays ours
-    wherever it is computed, and one made outside stays dask's. Blocks belong to a
-    context, as `contextvars` have it: tasks of asyncio and dask's threads that are
-    started inside have the block, but not other threads, nor workers. The inner one of
-    two counts. Functions of dask.array are replaced while a block is open anywhere; a
-    name that was imported before (``from dask.array import matmul``), or that autoray
-    has looked up, stays what it was. Products that CuPy's functions compute inside
-    theirs are CuPy's. `matmul`, `tensordot` and `einsum` of this package, `numpy` and
-    the backend "twom_dist" are counted, too, and keep options of their own.
+    What counts is where a product is written: a dask array made inside stays ours
+    wherever it is computed, and one made outside stays dask's. Of nested blocks the
+    inner one counts. A block holds in its context (`contextvars`): also in tasks of
+    asyncio and in dask's threads that are started inside, but not in other threads or
+    in workers. Functions imported before by name (``from dask.array import matmul``) or
+    looked up by autoray, and products inside CuPy's own functions, are not covered.
+    Calls of this package's own functions are counted, and keep their own options.
 
     Examples
     --------
-    >>> import dask.array as da
-    >>> import twom_dist as td
+    >>> import dask.array as da, twom_dist as td
     >>> x = da.ones((40, 30), chunks=20)
     >>> with td.use(method="2m") as used:
     ...     y = x @ x.T

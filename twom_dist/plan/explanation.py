@@ -15,18 +15,18 @@ from .show import Rows, as_html, as_text, name_count, round_up
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """Accuracy of a product and the reasons for it; print it to see them.
+    """Accuracy of a product, and why; print it to see both.
 
     Attributes
     ----------
     routine, asked : str
         Name of the routine, and the accuracy, or method "auto", that was requested.
     method : str
-        Method of the moduli; "blas" if no residue system suffices, and then the bits
-        depend on tiling and machine.
+        Method of the moduli; "blas" if all moduli are too few for the data: then the
+        bits depend on tiles and machine.
     num_moduli, num_products, num_diagonal_products : int
-        Number of moduli; of int8 products for each product of tiles; and of those for
-        a tile on the diagonal of an update, which may take half as many.
+        Number of moduli; of int8 GEMMs for each product of tiles; and of those for a
+        tile on the diagonal of herk and the like, which may take half as many.
     modulus_bits : float
         Binary logarithm of the product of the moduli.
     error_bound : float
@@ -37,8 +37,8 @@ class Explanation:
         is a diagonal; with equilibration, the norms of the equilibrated matrices. Of an
         exact product ``"|C|_ij"``.
     rho : float
-        Bound of ``||a_i|| ||b_j|| / (|A| |B|)_ij`` for all pairs of rows of op(A) and
-        columns of op(B) that meet; 0 if the matrices have not been examined.
+        Bound of ``||a_i|| ||b_j|| / (|A| |B|)_ij`` for all i and j with a term; 0 if
+        the data were not checked.
     decided_by : str
         What bounds rho: "sums", of rows and of columns; "errors", where their rounding
         errors were measured besides; "octaves", where the octaves of entries had to be
@@ -48,11 +48,22 @@ class Explanation:
         Largest number of bits by which columns of op(A) were scaled along k.
     exponents : tuple
         Least and largest binary exponents of the rows of op(A), and of the columns of
-        op(B); empty if the matrices have not been examined.
+        op(B); empty if the data were not checked.
     nonfinite : tuple of int
         Numbers of rows of op(A) and of columns of op(B) with a NaN or an Inf.
     choice : str
         Choice of ``method="auto"`` and its reason; empty for other methods.
+
+    See Also
+    --------
+    explain : Makes one.
+
+    Examples
+    --------
+    >>> import twom_dist as td
+    >>> found = td.explain(td.herk, (300, 200), accuracy="normwise")
+    >>> found.num_moduli, found.num_products, found.relative_to
+    (15, 30, '||a_i|| ||b_j||')
     """
 
     routine: str
@@ -115,15 +126,15 @@ class Explanation:
     def _show_rho(self) -> str:
         what = "||a_i|| ||b_j|| / (|A| |B|)_ij"
         if self.decided_by == "beyond":
-            return f"above {self.rho:.3g}, more than all moduli reach; max of {what}"
+            return f"above {self.rho:.3g}, more than all moduli reach: {what}"
         ways = {
             "sums": "sums of rows",
             "errors": "sums of rows and of their rounding errors",
             "octaves": "octaves of rows",
             "pairs": "octaves of every row and column",
         }
-        most = f"at most {round_up(self.rho, 3):.3g}, by {ways[self.decided_by]}"
-        return f"{most}; max of {what}"
+        most = f"at most {round_up(self.rho, 3):.3g} by {ways[self.decided_by]}"
+        return f"{most}: {what}"
 
     def _show_moduli(self) -> str:
         if not self.num_moduli:

@@ -22,7 +22,7 @@ _WHY_WAVES = "since the workers cannot hold the inputs of all tiles at once"
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """The cut of a product or an update, and its cost; print it to see both.
+    """Tiles, tasks, traffic and memory of a call; print it to see them.
 
     Attributes
     ----------
@@ -35,33 +35,43 @@ class Plan:
     memory : WorkerMemory
         Predicted bytes on the fullest worker.
     job : bool
-        Whether it is of a job on files, whose tasks write tiles, mirrored ones as well.
+        True for a job on files, whose tasks write tiles, mirrored ones as well.
     streams : bool
-        Whether tasks read the inputs themselves, tile by tile, and hold no others.
+        True if tasks read the inputs themselves, tile by tile, and hold no others.
     bytes_moved : int
         Bytes that move between workers if each input tile starts on a worker that needs
         it: the volume of a 2-D SUMMA, or of a triangle's placement. Entries travel, not
-        planes, which take twice the bytes for 16 moduli.
+        int8 copies, which take twice the bytes for 16 moduli.
     bytes_between_hosts : int
-        Those of them that come to another machine, if they go on there to its workers.
+        Those of them that go to another machine, once for all of its workers.
     idle_workers : int
         Number of workers that get no tile of C.
     worker_grid : tuple of int or None
         (pr, pc, pk): C tile (i, j) belongs to worker (i mod pr, j mod pc) of each of pk
-        layers, which share k and add their residues. None for updates, whose triangles
-        have a placement of their own.
+        layers, which share k and add their residues. None for herk and the like.
     held_fraction : float or None
         Share of the rows of op(A) that the fullest worker needs; None for gemm.
     cramped : bool
-        Whether encoded tiles get less memory than they would like.
+        True if encoded tiles get less memory than is best.
     stack : tuple of int
-        Axes in front of the matrices; other figures are of one product, or the cluster.
+        Axes of batches; other figures are of one product, or of the cluster.
     waves : int
-        Parts of a job on files that follow one another; other figures are of the first.
+        Passes of a job on files; other figures are of the first.
     chunk_reads : float
-        Times that tiles of a job read each chunk that they cut; 1 where they cut none.
+        Times that tiles of a job read each chunk that they cut; 1 if they cut none.
     notes : tuple of str
         Advice: what would be faster or smaller, or would be lost.
+
+    See Also
+    --------
+    plan : Makes one.
+
+    Examples
+    --------
+    >>> import twom_dist as td
+    >>> found = td.plan(td.herk, (8192, 4096), chunks=1024, n_workers=4)
+    >>> found.num_moduli, found.tiles, found.num_int8_gemms
+    (16, (8, 8, 4), 4096)
     """
 
     spec: Spec
@@ -90,7 +100,7 @@ class Plan:
 
     @property
     def num_tasks(self) -> int:
-        """Number of tasks, those of an update's mirrored tiles included."""
+        """Number of tasks, those of mirrored tiles included."""
         return self._counts.tasks
 
     @property
@@ -110,12 +120,12 @@ class Plan:
 
     @property
     def uplo(self) -> str | None:
-        """The part that an update returns: "full", "lower", "upper"; None for gemm."""
+        """The triangle that herk and the like return: "full", "lower", "upper"."""
         return self.spec.uplo if self.spec.routine.triangle else None
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(m, n, k): op(A) is m x k and op(B) k x n; m = n for updates."""
+        """(m, n, k): op(A) is m x k and op(B) k x n."""
         return self.grid.shape
 
     @property
@@ -175,7 +185,7 @@ class Plan:
 
     @property
     def least_worker_bytes(self) -> int:
-        """The same if tiles of C leave as they are made, to a file or into a sum."""
+        """The same if tiles of C are not kept, but written to a file or added up."""
         return self.memory.least
 
     def fits(self, *, leaving: bool) -> bool:
@@ -184,7 +194,7 @@ class Plan:
         Parameters
         ----------
         leaving : bool
-            Whether tiles of C leave as they are made, to a file or into a sum.
+            True if tiles of C are not kept, but written to a file or added up.
 
         Returns
         -------
@@ -207,12 +217,7 @@ class Plan:
 
     @property
     def error_bound(self) -> float:
-        """Bound on ``|dC_ij|`` for alpha = 1, beta = 0.
-
-        It is relative to ``(|A| |B|)_ij`` if the entries determine the moduli,
-        otherwise to ``||a_i|| ||b_j||``. For an exact product it is 0, or in single
-        precision relative to the result. Rank-2k updates: of each of the two products.
-        """
+        """Bound of the error; an `Explanation` says what it is relative to."""
         return bound_error(self.spec, self.spec.data_driven).value
 
     def to_json(self) -> str:

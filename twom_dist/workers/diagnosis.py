@@ -80,9 +80,7 @@ class Report:
 
 @checked
 def doctor(client: Any = None) -> Report:
-    """Check the engines, the GPU, dask-cuda and the workers.
-
-    Engines must be exact, dask-cuda must import, and workers must have our packages.
+    """Check this installation: engines, GPU, dask-cuda and workers.
 
     Parameters
     ----------
@@ -92,7 +90,7 @@ def doctor(client: Any = None) -> Report:
     Returns
     -------
     Report
-        It prints one line for each finding; `ok` is true if none is a failure.
+        Print it for one line per finding; `ok` is True if none is a failure.
 
     Raises
     ------
@@ -100,16 +98,25 @@ def doctor(client: Any = None) -> Report:
         If `client` is not a client or is an asynchronous one. Anything missing or
         broken becomes a finding, not an error.
 
+    See Also
+    --------
+    tune : Measure what `doctor` says was not measured here.
+    local_cluster : Start workers.
+
     Notes
     -----
-    With GPUs, this creates a CUDA context in this process: start local clusters first.
+    Engines must be exact, dask-cuda must import, and workers must have the same
+    packages. With GPUs, this creates a CUDA context in this process: start local
+    clusters first.
 
     Examples
     --------
     >>> import twom_dist as td
     >>> report = td.doctor()
-    >>> print(report.findings[0])
-    twom_dist...
+    >>> print(report.findings[1])
+    exact, to the last bit
+    >>> report.ok
+    True
     """
     client = current_client() if client is None else client
     check_client(client)

@@ -145,31 +145,23 @@ def local_cluster(
 ) -> RunningCluster:
     """Start worker processes on this machine, for a ``with`` block or until closed.
 
-    If there are enough GPUs and dask-cuda is installed, this is a
-    `dask_cuda.LocalCUDACluster` with one worker for each GPU and a pool of device
-    memory that CuPy shares; otherwise it is a `distributed.LocalCluster`. Anybody who
-    can connect can run programs as you. By default only this process and the workers
-    can connect, also on GPUs, because they share temporary TLS credentials. UCX cannot
-    encrypt, and listens on every interface of this machine, whichever is named: with
-    ``protocol="ucx", security=False`` anybody who reaches one of them can connect.
-
     Parameters
     ----------
     n_workers : int, optional
         Default: one for each GPU. Without GPUs: one for each core up to four, then
         about the square root of the number of cores, as far as memory allows.
     threads_per_worker : int, optional
-        Number of tasks that run at once on a worker. Default: two on a GPU, launched on
-        streams of their own, otherwise as many as it takes to use all cores.
+        Number of tasks that run at once on a worker. Default: two on a GPU, each on its
+        own stream, otherwise as many as it takes to use all cores.
     memory_limit : int, float or str, optional
         Limit on each worker's host memory, in any form that dask accepts; 0 means no
         limit. Default: an equal share of the machine's memory.
     gpus : bool, optional
         False never uses GPUs; True refuses to start without them. Default: use them if
         there are enough for the workers and dask-cuda is installed.
-    dashboard : bool
-        Whether to serve dask's dashboard, on port 8787 of the loopback address. Without
-        it scheduler and workers serve no web pages.
+    dashboard : bool, optional
+        Serve dask's dashboard on port 8787 of the loopback address. Default: no web
+        pages are served.
     protocol : str, optional
         Default: "tls", or "tcp" with ``security=False``. A protocol that does not
         encrypt, such as "ucx", is refused without ``security=False``.
@@ -200,11 +192,24 @@ def local_cluster(
         If the machine has too few GPUs or too little memory for the workers, if the
         memory limit leaves no room for a tile, or if the protocol does not encrypt.
 
+    See Also
+    --------
+    doctor : Check the workers of a client.
+
     Notes
     -----
     Workers are new processes that import the main script again: in a script, call
-    `local_cluster` under ``if __name__ == "__main__":``. On GPUs, dask-cuda moves
-    outputs to the host once they exceed 0.72 of the pool: tasks need the rest.
+    `local_cluster` under ``if __name__ == "__main__":``.
+
+    With enough GPUs and dask-cuda this is a `dask_cuda.LocalCUDACluster` of one worker
+    per GPU, with a pool of device memory that CuPy shares; otherwise it is a
+    `distributed.LocalCluster`. dask-cuda moves outputs to the host once they exceed
+    0.72 of the pool: tasks need the rest.
+
+    Anybody who can connect can run programs as you. By default only this process and
+    the workers can, since they share temporary TLS credentials. UCX does not encrypt,
+    and listens on every interface of this machine: with ``protocol="ucx",
+    security=False`` anybody who reaches one of them can connect.
 
     Examples
     --------
