@@ -153,8 +153,8 @@ def _check_shapes(A: Any, B: Any, C: Any) -> None:
         (m, k), (k_b, n), of_c = shapes
         if k == k_b and of_c == (m, n):
             return
-    problem = "A is {}, B is {} and C is {}".format(*shapes)
-    remedy = "Give matrices A, B and C such that C has the shape of A B"
+    problem = "C is not of the shape of A B: {2}, and {0} times {1}".format(*shapes)
+    remedy = "Give the matrices of one product"
     raise PlanError(problem, remedy, "shapes-do-not-fit")
 
 
@@ -208,7 +208,7 @@ def sampled_errors(
     True
     """
     if not all(isinstance(x, np.ndarray) for x in (A, B, C)):
-        problem = "sampled_errors takes NumPy arrays"
+        problem = "sampled_errors needs NumPy arrays"
         raise ArgumentError(problem, "Compute dask arrays first", "not-numpy")
     _check_shapes(A, B, C)
     rng = np.random.default_rng(seed)

@@ -9,13 +9,14 @@ from ..interop.disk_arrays import find_path, is_on_disk
 from ..jobs import JobSummary, check_call, open_job, run_job
 from ..jobs.driver import Report
 from ..jobs.job import Path
-from ..problem.arguments import name_routine
+from ..problem.arguments import checked, name_routine
 from ..problem.call import Call
 from ..tiles.routine import ROUTINES
 from .gemm import gemm
 from .routine import ask
 
 
+@checked
 def multiply_files(
     a: Any,
     b: Any,
@@ -114,6 +115,7 @@ def multiply_files(
     return run_job(job, client, chunks, progress)
 
 
+@checked
 def rank_k_files(
     routine: Any,
     a: Any,
@@ -178,13 +180,12 @@ def rank_k_files(
 
 def _ask(job: Any, routine: Any, options: Mapping[str, Any], **matrices: Any) -> Call:
     """Return the call of a routine that a job makes; else name the other job."""
-    other = rank_k_files if job is multiply_files else multiply_files
     if hasattr(routine, "ask"):
         name = name_routine(routine)
         fits = name.endswith("gemm") == (job is multiply_files)
         if not (fits and name.endswith((*ROUTINES,))):
-            remedy = f"Give td.gemm, or an update, or call td.{other.__name__}"
-            problem = f"{job.__name__} does not make {name}"
+            remedy = "Give multiply_files td.gemm, and rank_k_files td.herk or the like"
+            problem = f"{job.__name__} does not compute {name}"
             raise PlanError(problem, remedy, "routine")
     given = {name: path for name, path in matrices.items() if path is not None}
     return ask(routine, (), {**given, **options}, job)

@@ -31,7 +31,7 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
     are refused.
     """
     if call.out is not None:
-        text = "nothing is computed here, so out has no effect"
+        text = "out has no effect on plans and explanations, which compute nothing"
         raise ArgumentError(text, "Omit the argument out", "out")
     labelled = call.names is not None
     if labelled:
@@ -52,8 +52,8 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
         dtypes = (part_dtype(x.dtype) for x in matrices if hasattr(x, "dtype"))
         dtype = DTYPES.get(call.terms.letter or "") or next(dtypes, None)
         if dtype is None and pairs and not all(map(is_header, found)):
-            problem = "a shape does not tell the dtype of pairs"
-            remedy = "Give that of their parts, such as dtype='int8'"
+            problem = "a shape was given for pairs, but no dtype"
+            remedy = "Give the dtype of their parts, such as dtype='int8'"
             raise ArgumentError(problem, remedy, "pairs-dtype")
         dtype = dtype or "complex128"
     taken = {name: _take(x, name, dtype) for x, name in zip(found, given, strict=True)}

@@ -5,14 +5,17 @@ from typing import Any
 
 import click
 
+from ..errors import PlanError
 from ..problem.problem import OPS, UPLOS
 
 
 def read_shape(text: str) -> tuple[int, ...]:
     """Read rows and columns such as 4096,2048; of pairs with a 2 at the end."""
-    axes = (*map(int, text.lower().replace("x", ",").split(",")),)
-    rows, columns = axes[:2] if axes[2:] == (2,) else axes
-    return rows, columns, *axes[2:]
+    sizes = [x.strip() for x in text.lower().replace("x", ",").split(",")]
+    fits = len(sizes) == 2 or (len(sizes) == 3 and sizes[2] == "2")
+    if fits and all(map(str.isdecimal, sizes)):
+        return (*map(int, sizes),)
+    raise PlanError(f"{text!r} is not rows,columns, for pairs rows,columns,2")
 
 
 def _read_accuracy(text: str) -> str | float:
@@ -116,19 +119,19 @@ SHARED_OPTIONS = [
     option(
         "--method",
         str,
-        "2m (default), blas (the native product), auto (the faster of both), hybrid "
-        "(more moduli); to compare: 3m, 4m, eisenstein.",
+        "2m (default), blas (NumPy's or CuPy's product), auto (the faster of both), "
+        "hybrid (more moduli); to compare: 3m, 4m, eisenstein.",
         metavar="[2m|hybrid|blas|auto|...]",
     ),
     option(
         "--engine",
         str,
-        "What multiplies [default: auto, which is cuda if all workers have a GPU].",
+        "Implementation [default: auto, which is cuda if all workers have a GPU].",
         metavar="[auto|cpu|cuda|reference]",
     ),
     flag(
         "--equilibrate/--no-equilibrate",
-        "Scale A and B against each other along k, or not [default: if accuracy is "
+        "Move powers of two from A to B along k, or not [default: yes if accuracy is "
         "componentwise].",
         default=None,
     ),

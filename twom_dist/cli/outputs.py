@@ -39,7 +39,7 @@ def _spell(name: str, value: Any) -> str:
     if name == "provenance":
         with suppress(KeyError, TypeError, ValueError):
             return _tell_origin(value)
-        return "notes that no job of ours has written"
+        return "not written by twom-dist"
     return str(format_bytes(value) if name == "bytes" else value)
 
 
@@ -120,7 +120,7 @@ def _list_rows(found: Any, now: float) -> dict[str, str]:
         if found.since is not None:
             rows["state"] += f", for {show_seconds(max(0, now - found.since))}"
     if not found.tiles:
-        return rows | {"tiles": "none yet: the job starts, or looks at its inputs"}
+        return rows | {"tiles": "none yet: the job starts, or checks its data"}
     if running and found.phase:
         rows["phase"] = found.phase
     rows["tiles"] = f"{found.done} of {found.tiles}"

@@ -1,4 +1,4 @@
-"""``twom-dist plan``: what a product or an update will cost."""
+"""``twom-dist plan``: what a product will cost."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ _OPTIONS = [
 
 @click.command(
     params=[
-        click.Argument(["routine"], type=click.Choice([*ROUTINES]), metavar="ROUTINE"),
+        click.Argument(["routine"], type=click.Choice([*ROUTINES])),
         *(click.Argument([x], required=False) for x in "ab"),
         *_OPTIONS,
     ],
@@ -66,10 +66,14 @@ def plan(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Show the cost of a product or update of A and B, given as files or shapes.
+    """Show the cost of a product of A and B, given as files or shapes.
 
     Only the headers of the files are read, and nothing is computed.
-    """
+
+    \b
+        twom-dist plan gemm A.zarr B.zarr --n-workers 4
+        twom-dist plan herk --shape-a 40000,20000
+    """  # noqa: D301 click reads the character
     from ..api.files import multiply_files, rank_k_files
     from ..api.plans import plan as plan_routine
     from ..workers.local import choose_workers
@@ -80,8 +84,9 @@ def plan(
         if name == "b" and ROUTINES[routine].matrices == 1 and not (path or shape):
             continue
         if (path is None) == (shape is None):
-            problem = f"either a file or a shape of {name.upper()} is needed"
-            remedy = f"Give the path of a file, or --shape-{name}"
+            given = "both a file and" if path else "neither a file nor"
+            problem = f"{given} a shape of {name.upper()} was given"
+            remedy = f"Give either a path or --shape-{name}"
             raise TwomError(problem, remedy, "one-input")
         asked[name] = path or shape
     job = rank_k_files if ROUTINES[routine].triangle else multiply_files

@@ -163,7 +163,7 @@ def _run_job(
             start = f"begins on {here}, {name_count(total, 'tile')} to compute"
             if done:
                 start = f"continues on {here}, with {done} of {total} tiles kept"
-            kept = ", and the look at the inputs is kept" if run.look else ""
+            kept = ", and the check of the data is kept" if run.look else ""
             say(start + kept)
             say(*advise_method(run.job))
             bar = stack.enter_context(Bar(total, done))

@@ -31,7 +31,7 @@ def find_workers(
     options |= {"n_workers": n_workers, "dashboard": dashboard, "insecure": insecure}
     if n_workers == 0 and dashboard:
         problem = "--n-workers 0 and --dashboard exclude each other"
-        remedy = "Give one of them: threads of this process have no dashboard"
+        remedy = "Leave out one: without workers there is no dashboard"
         raise TwomError(problem, remedy, "dashboard-of-threads")
     with ExitStack() as stack:
         client = stack.enter_context(connect(**options))

@@ -227,7 +227,7 @@ def _view(x: Any, shape: Sizes) -> Any:
         return x if x.shape == shape else x.reshape(shape)
     except MemoryError:
         size = f"{x.nbytes / 2**30:.3g} GiB"
-        problem = f"the view of an operand has to be copied, and {size} is too much"
+        problem = f"an operand would be copied, and {size} do not fit into memory"
         remedy = "Give dask.array.from_array(x, chunks=...), copied chunk by chunk"
         raise MemoryLimitError(problem, remedy, "memory") from None
 

@@ -112,11 +112,11 @@ def find_path(
     try:
         path = search(terms, output, shapes, how, limit)
     except (IndexError, KeyError, TypeError, ValueError) as error:
-        text = f"opt_einsum takes no optimize={shown(optimize)} ({error})"
+        text = f"opt_einsum does not understand optimize={shown(optimize)} ({error})"
         remedy = "Give 'greedy', a path in its form, True or False"
         raise PlanError(text, remedy, "path") from None
     if (rest := len(terms) - sum(len(step) - 1 for step in path)) != 1:
-        text = f"the path leaves {rest} operands"
+        text = f"the path optimize={shown(optimize)} leaves {rest} operands, not one"
         raise PlanError(text, "Give a path in the form of opt_einsum", "path")
     return path
 

@@ -122,7 +122,7 @@ def write_letters(given: Sequence[Any]) -> tuple[str, Sequence[Any]]:
         with suppress(TypeError):
             names = sorted({*chain(*lists)} - {...})
     if names is None:
-        text = "axes are neither subscripts nor lists of numbers, or of other labels"
+        text = "einsum was given neither subscripts nor a list of axes for each operand"
         remedy = "Write letters, such as 'ij,jk->ik', or lists: A, [0, 1], B, [1, 2]"
         raise ArgumentError(text, remedy, "subscripts")
     # In their order, by which einsum sorts the axes of a result that is not named.
@@ -172,10 +172,7 @@ def _check(subscripts: str, terms: list[str], output: str, ndims: Sizes) -> None
             )
             raise PlanError(problem, "Write them as for numpy.einsum", "subscripts")
     if len(terms) != len(ndims):
-        problem = (
-            f"the number of terms in {subscripts!r} is {len(terms)}, and that of "
-            f"operands {len(ndims)}"
-        )
+        problem = f"{subscripts!r} has {len(terms)} terms for {len(ndims)} operands"
         raise PlanError(problem, "", "operand-count")
     for position, (text, ndim) in enumerate(zip(terms, ndims, strict=True), 1):
         named = len(text.replace(_ELLIPSIS, ""))

@@ -62,7 +62,9 @@ def to_integers(C: Any, *, dtype: Any = "int64", pairs: Any = None) -> Any:
     parts: tuple[Any, ...] = ()  # the new dimension
     if C.dtype.kind == "c":
         if pairs is None or isinstance(pairs, bool) or pairs in C.dims:
-            problem = f"pairs={shown(pairs)} is no name for a new dimension of {C.dims}"
+            problem = (
+                f"pairs={shown(pairs)} cannot name a new dimension beside {C.dims}"
+            )
             remedy = "Name that of the real and the imaginary parts, as in pairs='cplx'"
             raise ArgumentError(problem, remedy, "pairs")
         parts = (pairs,)
@@ -86,7 +88,7 @@ def _to_integers(C: Any, kind: str) -> Any:
     (C,), give_back = adopt(C=C)
     C = as_array(C, "C")
     if not is_floating(C.dtype):
-        problem = f"C has dtype {C.dtype}, and is not in floating point"
+        problem = f"C has dtype {C.dtype}, which is not one of floating-point numbers"
         raise ArgumentError(problem, "Convert it with astype", "dtype")
     return give_back(convert(C, "C", kind)[0])
 

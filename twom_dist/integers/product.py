@@ -152,8 +152,8 @@ def _take(pairs: bool, A: Any, B: Any) -> tuple[bool, _Integers, _Integers]:
     """Return matrices of integers, as pairs if they are or one is complex."""
     given = A, B
     if pairs and any(is_floating(x.dtype) for x in given):
-        text = "pairs=True takes integers, and A or B is in floating point"
-        raise ArgumentError(text, "Convert it with astype", "pairs-dtype")
+        text = "pairs=True is for integers, but A or B is in floating point"
+        raise ArgumentError(text, "Convert it, or leave pairs out", "pairs-dtype")
     a, b = (_as_integers(x, name) for x, name in zip(given, "AB", strict=True))
     if "c" not in [x.dtype.kind for x in given]:
         return pairs, a, b
@@ -171,7 +171,7 @@ def _as_integers(x: Any, name: str) -> _Integers:
         x = _as_fixed(x)
     kinds = "biu" if is_dask(x) else "biuO"
     if x.dtype.kind not in kinds:
-        problem = f"{name} has dtype {x.dtype}, and not one of integers"
+        problem = f"{name} has dtype {x.dtype}, which is not one of integers"
         raise ArgumentError(problem, "Convert it with astype", "gaussian-dtype")
     if is_dask(x) or x.dtype.kind == "b":
         return _Integers(x, largest_magnitude(x.dtype))
@@ -183,7 +183,7 @@ def _as_integers(x: Any, name: str) -> _Integers:
 def _as_fixed(x: Any) -> Any:
     """Return Python integers as integers of 64 bits where they fit; others as given."""
     if not all(isinstance(t, int | np.integer) for t in x.flat):
-        problem = "an array of objects that are not all integers has no exact product"
+        problem = "a matrix of dtype object holds others than integers"
         raise ArgumentError(problem, "Convert them with int", "gaussian-dtype")
     least, most = (int(f(x)) if x.size else 0 for f in (np.min, np.max))
     for dtype in (np.int64, np.uint64):
@@ -239,8 +239,8 @@ def _multiply(x: _Integers, y: _Integers, posed: Problem, pairs: bool) -> list[A
     bound = (1 + pairs) * posed.shape[2] * x.largest * y.largest
     if bound > limbs.LARGEST_SUM:
         raise PlanError(
-            f"sums of k={posed.shape[2]} products of 64 bits have more than 94 bits",
-            "Cut the matrices along k, and add up",
+            f"sums of k={posed.shape[2]} products of 64 bits may exceed 2^94",
+            "Cut the matrices along k, and add up the products",
             "integer-range",
         )
     engine = posed.spec.engine

@@ -106,7 +106,7 @@ def as_plain(call: Call, *, single: bool) -> Call:
     _check_aligned(*given.values())
     if single and arranged.stack:
         one = ", ".join(f"{x}=0" for x in arranged.stack)
-        problem = f"one matrix is taken here, no stack along {show(arranged.stack)}"
+        problem = f"no batch along {show(arranged.stack)} is possible here"
         raise PlanError(problem, f"Give one of each, as by A.isel({one})", "stack")
     plain = {
         name: _merge(given[name].transpose(*arranged.stack, *sum(x, ())).data, x)
@@ -262,8 +262,8 @@ def _find_parts(pairs: Any, named: Dims, operands: Mapping[str, Any]) -> Dims:
         offer = _offer("pairs", free or ["name"])
         if pairs is None and free and x.dtype.kind in "iu":
             raise ArgumentError(
-                f"{name} is {x.dtype} and has length 2 along {show(free)}, and it is "
-                "not said whether that holds real and imaginary parts",
+                f"{name} is {x.dtype} with length 2 along {show(free)}: does that hold "
+                "real and imaginary parts?",
                 f"Give {offer} if it does, pairs=False if not",
                 "pairs",
             )
@@ -271,7 +271,7 @@ def _find_parts(pairs: Any, named: Dims, operands: Mapping[str, Any]) -> Dims:
             remedy = "Name one that every matrix has, and leave it out of dim and rows"
             raise PlanError(
                 f"{name} has {dict(x.sizes)}, so pairs={pairs!r} is not a dimension of "
-                "length 2 beside dim and rows",
+                "length 2 besides dim and rows",
                 f"{remedy}: {offer}",
                 "pairs-shape",
             )
@@ -293,8 +293,8 @@ def _arrange_product(dim: Dims, kept: Mapping[str, Dims]) -> Roles:
         # Likely more is wanted than a vector of each for each label.
         renamed = " or ".join(f"B.rename({x}={second(x)!r})" for x in stack)
         problem = (
-            f"B has no columns: beside dim={show(dim)} it has {show(stack)}, and what "
-            "both matrices have are stacks"
+            f"B has no columns: besides dim={show(dim)} it has {show(stack)}, which A "
+            "has, too, and which are batches therefore"
         )
         raise PlanError(problem, f"Rename those that are columns: {renamed}", "dims")
     return stack, (rows, columns)
@@ -306,23 +306,22 @@ def _arrange_update(dim: Dims, named: Dims, kept: Mapping[str, Dims]) -> Roles:
     for name, dims in kept.items():
         if {*dims} != {*first}:
             problem = (
-                f"beside dim={show(dim)} A has the dimensions {show(first)} and {name} "
-                f"{show(dims)}, but they have to agree"
+                f"A has the dimensions {show(first)} and {name} {show(dims)} besides "
+                f"dim={show(dim)}, but they have to agree"
             )
             raise PlanError(problem, "", "dims")
     rows = named or first
     if not first:
-        text = f"A has no dimension beside dim={show(dim)}, and no rows"
+        text = f"A has no dimension besides dim={show(dim)}, and so no rows"
         raise PlanError(text, "", "dims")
     if not named and len(first) > 1:
         raise PlanError(
-            f"A has the dimensions {show(first)} beside dim={show(dim)}, and it is not "
-            "said which are rows",
-            f"Name the rows: {_offer('rows', first)}; the others are stacks",
+            f"besides dim={show(dim)} A has {show(first)}: which are rows?",
+            f"Name them: {_offer('rows', first)}; the others are batches",
             "rows",
         )
     if len({*rows}) < len(rows) or not {*rows} <= {*first}:
-        text = f"rows is {show(rows)}, but beside dim={show(dim)} A has {show(first)}"
+        text = f"rows is {show(rows)}, but besides dim={show(dim)} A has {show(first)}"
         raise PlanError(text, "Name one or several of these, each once", "rows")
     columns = tuple(map(second, rows))
     if taken := {*columns} & {*first, *dim}:

@@ -130,8 +130,8 @@ def _take_dlpack(x: Any, name: str) -> Any:
             remedy = f"Give what its method {method}() returns"
             if note == "is_conj" and name in ("A", "B"):
                 remedy += f", or in gemm X and op_{name.lower()}='C' for X.mH"
-            problem = f"{name} is the {word} of what lies in its memory"
-            remedy = "Give a tensor of its own" if name == "out" else remedy
+            problem = f"{name} is a lazy {word}: its memory holds other numbers"
+            remedy = "Give a plain tensor" if name == "out" else remedy
             raise ArgumentError(problem, remedy, "lazy-view")
     try:
         device = int(x.__dlpack_device__()[0])

@@ -122,8 +122,8 @@ def check_call(call: Call) -> None:
     check_matrices(call.terms.routine, call.A, call.B)
     choice = call.terms.choice
     if choice.components > 1 or call.out is not None or call.names is not None:
-        text = "products of files take no out and no dim, and have a single result"
-        raise PlanError(text, "Call another routine, such as td.gemm", "routine")
+        text = "files are multiplied without out and dim, and to a single result"
+        raise PlanError(text, "Give td.gemm, td.herk or the like", "routine")
 
 
 def _check_output(output: Path, inputs: dict[str, str]) -> None:
@@ -137,9 +137,9 @@ def _check_output(output: Path, inputs: dict[str, str]) -> None:
         nested = any(x.startswith(y) for x, y in both)
         # Through another mount a file has another path.
         if nested or (os.path.exists(target) and os.path.samefile(target, source)):
-            same = f"the output {target!r} is the file of {name}, or one"
-            problem = f"{same} is in the other, and inputs are never written to"
-            remedy = "Choose another name; of a sum of many products, one for each step"
+            same = f"the output {target!r} and the file of {name} are the same"
+            problem = f"{same}, or one is inside the other"
+            remedy = "Choose another name; for a sum of products, one for each step"
             raise PlanError(problem, remedy, "output-is-input")
 
 

@@ -27,7 +27,7 @@ _ARGUMENTS = ("alpha", "beta", "op_a", "op_b", "uplo", "equilibrate")
 
 # Phases of a run, as a log and the status of a job tell them.
 KEPT = "checking the tiles that are kept"
-LOOKING = "looking at the inputs"
+LOOKING = "checking the data"
 MULTIPLYING = "multiplying"
 WRITING = "writing the output"
 

@@ -209,7 +209,7 @@ def describe_kept(kept: int, run: Run, looked: bool) -> str:
     again = f"in {run.place.folder!r}; run the same job again{without}"
     if not kept:
         return (
-            f"no tile was finished, and the look at the inputs is kept {again} to "
+            f"no tile was finished, and the check of the data is kept {again} to "
             "multiply from the beginning without another look"
         )
     return f"{kept} of {run.layout.num_computed} tiles are kept {again} to continue"

@@ -11,7 +11,7 @@ import numpy as np
 from ..contractions import einsum, matmul, tensordot
 from ..contractions.arrays import PRODUCT_KINDS
 from ..contractions.subscripts import parse, write_letters
-from ..errors import ArgumentError, TwomError
+from ..errors import ArgumentError, TwomError, shown
 from ..problem.matrices import is_dask
 from ..typing import as_integer
 
@@ -37,7 +37,7 @@ def _reader(function: Callable[..., Counterpart | None]) -> Read:
             if isinstance(error, TwomError):
                 raise
             *_, problem = str(error).partition("() ")
-            problem = f"ours would not take the call: it {problem}"
+            problem = f"this package's function {problem}"
             raise ArgumentError(problem, "", "unknown-option") from None
 
     return read
@@ -84,7 +84,8 @@ def _read_einsum(
     if not isinstance(subscripts, str):
         subscripts, arrays = write_letters(operands)
     if dtype is not None:
-        raise ArgumentError("a dtype is given", "Convert the operands", "dtype")
+        problem = f"td.einsum has no option dtype={shown(dtype)}"
+        raise ArgumentError(problem, "Convert the operands", "dtype")
     terms, output = parse(subscripts, tuple(map(_ndim, arrays)))
     counts = Counter(letter for term in terms for letter in {*term})
     if all(count < 2 or letter in output for letter, count in counts.items()):
@@ -137,7 +138,7 @@ def check_operands(operands: Sequence[Any]) -> None:
     kinds = [type(x._meta if is_dask(x) else x) for x in operands]
     for kind in kinds:
         if kind not in (np.ndarray, np.memmap, cupy_array):
-            problem = f"a {kind.__module__}.{kind.__qualname__} is not multiplied"
+            problem = f"an operand is a {kind.__module__}.{kind.__qualname__}"
             remedy = "Give arrays of dask, NumPy or CuPy"
             raise ArgumentError(problem, remedy, "not-a-matrix")
     if cupy_array not in kinds and not any(map(is_dask, operands)):
@@ -152,8 +153,8 @@ def check_dtype(dtype: Any) -> None:
     """Refuse a product that is multiplied without int8, by its dtype."""
     # Other libraries have dtypes of their own, and only those that we take.
     if isinstance(dtype, np.dtype) and dtype.char not in PRODUCT_KINDS:
-        problem = f"{dtype} is not multiplied through int8"
+        problem = f"products on int8 units are of floating-point numbers, not {dtype}"
         remedy = "Convert it with astype"
         if dtype.kind in "biu":
-            remedy += ", or call td.integers.matmul"
+            remedy += ", or call td.integers.matmul for an exact product"
         raise ArgumentError(problem, remedy, "dtype")

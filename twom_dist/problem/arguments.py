@@ -25,8 +25,8 @@ _MEANT = {
     "rtol": "accuracy",
     "overwrite_c": "out",
 }
-# What exact products do not take, but those of DataArrays.
-_SCALARS = ("alpha", "beta")
+# What exact products do not take, except those of DataArrays.
+_SUM = ("C", "beta")
 TO_INTEGERS = "For integers convert the result: td.integers.to_integers(C, dtype=...)"
 # What only plans and clusters take.
 _WORKERS = ("n_workers", "threads_per_worker", "memory_limit")
@@ -78,16 +78,16 @@ def check_arguments(
             text = f"It takes {', '.join(taken)}"
             if caller:
                 text += f"; {caller.__name__} itself takes {', '.join(own)}"
-            if option in _SCALARS and name.startswith("integers."):
-                text = f"Scale the product, or call td.xarray's, which takes it. {text}"
+            if option in _SUM and name.startswith("integers."):
+                text = f"Add C to the result, or call td.xarray.gemm with beta. {text}"
             if option == "dtype" and name.startswith("integers."):
                 text = f"{TO_INTEGERS}. {text}"
             if option in _WORKERS:
                 start = f"td.local_cluster({option}=...)"
                 text = f"The workers are those of the client: start {start}. {text}"
             if meant := _find_meant(option, [*named, *own]):
-                text = f"Give {meant}, if that is meant. {text}"
-            problem = f"{name} takes no {option!r}"
+                text = f"Did you mean {meant}? {text}"
+            problem = f"{name} has no option {option!r}"
             raise ArgumentError(problem, text, "unknown-option")
     if len(given) > len(placed) and Parameter.VAR_POSITIONAL not in kinds:
         problem = f"{name} takes {len(placed)} arguments by position, not {len(given)}"
@@ -100,7 +100,8 @@ def check_arguments(
     here = {*placed[: len(given)], *options}
     for x, y in taken.items():
         if y.kind in (*_PLACED, *_NAMED) and y.default is y.empty and x not in here:
-            remedy = f"Give {x}"
+            first = [x for x in placed if taken[x].default is y.empty]
+            remedy = f"Call {name}({', '.join(first)}, ...)" if x in placed else ""
             if x == "dim":
                 remedy = "Name the dimension to sum over, such as dim='time'"
             raise ArgumentError(f"{name} needs {x}", remedy, f"no-{x.lower()}")

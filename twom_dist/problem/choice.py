@@ -167,6 +167,11 @@ class Choice:
             return "equilibrate=True"
         return "two components" if self.components == 2 else ""
 
+    @cached_property
+    def few(self) -> bool:
+        """True if the moduli may be so few that every product has to warn."""
+        return isinstance(self.target, Moduli) and self.target.count < 4
+
     @property
     def asked(self) -> str:
         """Text that names what was asked for."""
@@ -250,5 +255,5 @@ def _check_native(given: Options, equilibrate: bool | None, components: int) -> 
         problem = "method='blas' does not scale its operands"
         raise PlanError(problem, "Leave equilibrate out", "equilibrate")
     if components == 2:
-        problem = "method='blas' gives one double for each part"
+        problem = "method='blas' does not give twice the digits"
         raise AccuracyError(problem, "Use another method", "method")

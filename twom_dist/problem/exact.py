@@ -48,8 +48,8 @@ class Integers:
             return None
         for name, x in (("A", A), ("B", B)):
             if x is not None and x.dtype.kind not in "biu" and not is_floating(x.dtype):
-                problem = f"an exact product takes integers, and {name} is {x.dtype}"
-                remedy = "Convert it with astype, or call this name in td itself"
+                problem = f"exact products are of integers, but {name} is {x.dtype}"
+                remedy = "Convert it with astype, or call td.gemm, td.herk or the like"
                 raise ArgumentError(problem, remedy, "exact-dtype")
         a, b = (outline(x) for x in (A, A if B is None else B))
         return cls(a, b, choice.pairs)
@@ -64,9 +64,9 @@ class Integers:
         own = "zc" if self.is_complex else "ds"
         if asked and asked not in own:
             parts = "complex" if self.is_complex else "real"
-            problem = f"products of {parts} integers are {parts}, not {DTYPES[asked]}"
+            problem = f"{DTYPES[asked]} was requested for a product of {parts} integers"
             one, other = (DTYPES[x] for x in own)
-            remedy = f"Give {one} or {other}, and convert the result"
+            remedy = f"Request {one} or {other}, and convert the result"
             raise ArgumentError(problem, remedy, "exact-dtype")
         return asked or own[0]
 
@@ -102,8 +102,8 @@ class Integers:
                 "2^53, beyond which a double does not hold all integers"
             )
             remedy = (
-                "Call td.integers.matmul, or, if the integers fit, convert with astype "
-                "to a dtype of fewer bits"
+                "Call td.integers.matmul, with dask arrays of files; or, if they fit, "
+                "convert with astype to a dtype of fewer bits"
             )
             raise AccuracyError(problem, remedy, "exact-range")
         # Both products of a sum are decoded by themselves.

@@ -110,14 +110,15 @@ def _refusal(text: str, part: float, dtype: Any, limit: int) -> PlanError:
     exact = largest_whole(dtype)
     if not (np.isfinite(part) and part == np.rint(part)):
         problem = f"{text}, which is not an integer"
-        remedy = "Round it first; the routines of td itself take any numbers"
+        remedy = "Round it first, or call td.gemm, td.herk or the like for any numbers"
     elif abs(part) > exact:
         bits = exact.bit_length() - 1
         problem = f"{text}, and {dtype} does not hold all integers beyond 2^{bits}"
         remedy = "Give integers of int64 or Python's to td.integers.matmul"
     else:
         problem = f"{text}, and sums of products may exceed 2^53 beyond {limit}"
-        return AccuracyError(problem, "Call td.integers.matmul", "exact-range")
+        remedy = "Call td.integers.matmul, with dask arrays of files"
+        return AccuracyError(problem, remedy, "exact-range")
     return PlanError(problem, remedy, "not-integer")
 
 

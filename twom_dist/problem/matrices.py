@@ -82,8 +82,8 @@ def as_matrix(x: Any, name: str) -> Any:
 def check_single(x: Any, name: str) -> Any:
     """Return a matrix; refuse a stack of them."""
     if len(x.shape) > 2:
-        stack = f"{name} has shape {tuple(x.shape)}, but only one matrix is taken here"
-        raise PlanError(stack, f"Give one of the stack, such as {name}[0]", "stack")
+        stack = f"{name} has shape {tuple(x.shape)}, but only one matrix fits here"
+        raise PlanError(stack, f"Give one of the batch, such as {name}[0]", "stack")
     return x
 
 
@@ -176,7 +176,7 @@ def read_shape(
     try:
         return Header(tuple(sizes), np.dtype(dtype))
     except (TypeError, ValueError, IndexError):
-        problem = f"there is no dtype {shown(dtype)}"
+        problem = f"dtype={shown(dtype)} is not a dtype"
     raise ArgumentError(problem, "Use one of NumPy, such as complex128", "dtype")
 
 

@@ -83,8 +83,8 @@ def header_of(x: Any, name: str) -> Any:
     if x.dtype.kind not in "biu":
         raise ArgumentError(
             f"{name} has dtype {x.dtype}, but pairs are of integers",
-            "Convert it with astype; or call the routine of this name in td itself, "
-            "with complex numbers in place of x: x.astype('f4').view('c8')[..., 0]",
+            "Convert it with astype, or call td.gemm, td.herk or the like with complex "
+            "numbers: x.astype('f4').view('c8')[..., 0]",
             "pairs-dtype",
         )
     check_parts(x, name)

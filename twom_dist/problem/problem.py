@@ -187,6 +187,9 @@ def _of_matrices(terms: Terms, matrices: Any, family: Family | None) -> Problem:
     if choice.method == AUTO_METHOD and choice.is_native(*about):
         terms = terms._replace(choice=replace(choice, method=NATIVE_METHOD))
         found = _look_up(terms, engine, *headers)
+    if choice.few and found.spec.system.modulus_bits < _FEWEST_BITS:
+        text = f"{choice.target} keeps less than three digits"
+        warn_caller(text, AccuracyWarning)
     right = A if terms.routine.matrices == 1 else B
     added = C if found.spec.beta != 0 else None
     return replace(found, a=A, b=right, c=added, diag=diag)
@@ -223,8 +226,8 @@ def _pose(terms: Terms, engine: str, A: Any, B: Any, C: Any, diag: Any) -> Probl
     shape, stack = check_sizes(routine, A, b, C, op_a, op_b)
     entries = diag and check_diagonal(routine, diag, shape[2], dtype)
     if choice.components == 2 and dtype.char not in "dD":
-        problem = f"a result of twice the digits takes two doubles, not {dtype}"
-        remedy = "Convert the matrices to double precision"
+        problem = f"twice the digits are those of double precision, not of {dtype}"
+        remedy = "Convert the matrices with astype"
         raise PlanError(problem, remedy, "twofold-dtype")
     k = shape[2]
     if integers is None:
@@ -236,8 +239,8 @@ def _pose(terms: Terms, engine: str, A: Any, B: Any, C: Any, diag: Any) -> Probl
     empty = 0 in shape or alpha == 0
     equilibrate = choice.equilibrate
     if equilibrate and routine.matrices == 1 and diag is None:
-        problem = f"both operands of {routine.name} share the columns that it scales"
-        raise PlanError(problem, "Leave equilibrate out", "equilibrate")
+        problem = f"equilibrate has no effect on {routine.name} without diag"
+        raise PlanError(problem, "Leave it out", "equilibrate")
     if equilibrate is None:
         # By default where the moduli are taken from the data: other bounds are relative
         # to the norms of the rows and columns as they are given.
@@ -270,11 +273,12 @@ def check_matrices(routine: Routine, a: Any, b: Any) -> None:
     """Refuse one matrix too many, or too few."""
     name = routine.name
     if a is None:
-        raise ArgumentError(f"{name} needs A", "Pass it", "no-a")
+        raise ArgumentError(f"A of {name} is missing", "", "no-a")
     if routine.matrices == 2 and b is None:
-        raise ArgumentError(f"{name} needs B", "Pass it", "no-b")
+        raise ArgumentError(f"B of {name} is missing", "", "no-b")
     if routine.matrices == 1 and b is not None:
-        raise ArgumentError(f"{name} takes one matrix", "Omit the argument B", "two-b")
+        problem = f"{name} multiplies A by itself, but B was given"
+        raise ArgumentError(problem, "Leave B out, or call gemm", "two-b")
 
 
 def _check_ops(routine: Routine, ops: tuple[Op, ...]) -> tuple[Op, Op]:
@@ -305,11 +309,7 @@ def _choose_system(choice: Choice, dtype: Any, k: int) -> ResidueSystem | None:
     if method == NATIVE_METHOD:
         return None
     if isinstance(target, Moduli):
-        system = counted_system(method, dtype, k, target.count)
-        if system.modulus_bits < _FEWEST_BITS:
-            text = f"num_moduli={target.count} keeps less than three digits"
-            warn_caller(text, AccuracyWarning)
-        return system
+        return counted_system(method, dtype, k, target.count)
     assert not isinstance(target, Exact)
     accuracy = target.eps if isinstance(target, Bound) else target
     return choose_system(method, dtype, k, accuracy, choice.components)

@@ -78,7 +78,7 @@ def plan_aligned(
     unknown = has_unknown((m, n))
     if unknown:
         if spec.empty or (spec.routine.triangle and spec.uplo != "full"):
-            problem = "tiles of zeros would be of unknown size, as chunks of inputs are"
+            problem = "chunks of the inputs, and so tiles of zeros, are of unknown size"
             raise PlanError(problem, _COMPUTE_SIZES, "unknown-chunks")
         # As large as the largest chunk along k.
         m, n = (tuple(max(k) if is_unknown(x) else x for x in own) for own in (m, n))
@@ -160,7 +160,7 @@ def as_dask(x: Any, dtype: np.dtype[Any], chunks: Any) -> Any:
         import dask.array as da
 
         if has_unknown(x for x in chunks if isinstance(x, tuple)):
-            problem = "an array in memory would be cut like chunks of unknown size"
+            problem = "an array in memory cannot be cut like chunks of unknown size"
             raise PlanError(problem, _COMPUTE_SIZES, "unknown-chunks")
         if isinstance(x, Header):
             # The shape of a plan, which is never computed.

@@ -183,7 +183,7 @@ def find_key(call: Call) -> Hashable:
     choice, kind, family = terms.choice, type(A), family_of(A)
     if kind is not np.ndarray and (family == "numpy" or kind.__name__ != "ndarray"):
         return None
-    if choice.pairs or workspace_share() < 1:
+    if choice.pairs or choice.few or workspace_share() < 1:
         return None
     outlines: list[Hashable] = []
     for x in (A, B, C, out):

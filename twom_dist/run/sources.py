@@ -174,8 +174,8 @@ def plan_inputs(
     chosen = choice or choice_setting("inputs", tuple(_WAYS))
     if chosen == "stream" and not spec.empty and not can_stream():
         problem = (
-            "the inputs cannot be made again chunk by chunk: they are in memory, share "
-            "tasks, are array expressions, or are bound to workers"
+            "twom-dist.inputs='stream' needs inputs that can be computed again chunk "
+            "by chunk; these are in memory, share tasks, or are bound to workers"
         )
         raise PlanError(problem, "Set twom-dist.inputs to 'auto'", "inputs-held")
 

@@ -56,7 +56,7 @@ def require_answer(client: Any) -> None:
         return
     address = client.scheduler.address if client.scheduler else "unknown"
     problem = f"the scheduler at {address} does not answer"
-    remedy = "Look at its log, or start it again, and make a new Client"
+    remedy = "Check its log, or start it again and make a new Client"
     raise EngineUnavailableError(problem, remedy, "scheduler-silent")
 
 

@@ -46,7 +46,7 @@ def check_client(client: Any) -> None:
     from distributed import Client
 
     if not isinstance(client, Client):
-        problem = f"a {type(client).__name__} was given as the client"
+        problem = f"client is a {type(client).__name__}"
         raise ArgumentError(problem, "Give a distributed.Client", "not-a-client")
     if client.asynchronous:
         problem = "the client is asynchronous, but its answers have to be waited for"

@@ -275,7 +275,7 @@ def _check_options(make: Any, options: dict[str, Any]) -> None:
     takers = map(inspect.signature, (make, LocalCluster, Nanny, Worker))
     known = {name for taker in takers for name in taker.parameters}
     for name in options.keys() - (known - {"asynchronous"}):
-        problem = f"local_cluster takes no {name!r}"
+        problem = f"local_cluster has no option {name!r}"
         remedy = f"It takes {', '.join(own)}, and the options of dask's {make.__name__}"
         raise ArgumentError(problem, remedy, "unknown-option")
 

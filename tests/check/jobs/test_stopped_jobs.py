@@ -147,7 +147,7 @@ def run(call, *, stop=False, overwrite=False):
     job = open_job(call, "C.npy", overwrite=overwrite)
     with suppress(KeyboardInterrupt):
         compute_in("one wave", job, enter=enter)
-    return "looking at the inputs" in phases
+    return "checking the data" in phases
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -254,14 +254,14 @@ def open_device() -> CudaDevice:
     except runtime.CUDARuntimeError as error:
         raise EngineUnavailableError(
             f"CUDA finds no device it can use ({error})",
-            "With a GPU in the machine, look at nvidia-smi and at "
+            "With a GPU in the machine, check nvidia-smi and "
             "CUDA_VISIBLE_DEVICES: the driver must be as new as CuPy's CUDA",
             "no-driver",
         ) from None
     if count == 0:
         raise EngineUnavailableError(
             "CUDA finds no device",
-            "Look at nvidia-smi and at CUDA_VISIBLE_DEVICES, or multiply NumPy arrays",
+            "Check nvidia-smi and CUDA_VISIBLE_DEVICES, or multiply NumPy arrays",
             "no-device",
         )
     device = cupy.cuda.Device()

@@ -169,7 +169,7 @@ class _Streamed(Stream):
 def _compare(earlier: Checksums, prints: Mapping[Cell, int]) -> None:
     for place, found in prints.items():
         if earlier.get(place, found) != found:
-            problem = f"chunk {place} of an input is not the same when it is made again"
+            problem = f"chunk {place} of an input has changed as it was computed again"
             way = "let the product hold it (the setting twom-dist.inputs: hold)"
             raise StoreError(problem, f"Persist the input, or {way}", "input-changed")
 
