@@ -38,11 +38,6 @@ def random_matrix(
     (m, n) ndarray
         Random matrix, C-contiguous.
 
-    Raises
-    ------
-    ArgumentError
-        (A TypeError.) For another dtype.
-
     See Also
     --------
     sampled_errors, residual : Errors of a product of such matrices.
@@ -85,16 +80,13 @@ def residual(A: Any, B: Any, C: Any, *, seed: int = 0) -> float:
     -------
     float
         ``max_i |C x - A (B x)|_i / (||a_i|| sum_j ||b_j||)`` for an x with all
-        ``|x_j| = 1``; 0 for empty products; Inf or NaN if entries are not finite.
+        ``|x_j| = 1``: apart from rounding of its own products, at most eps if
+        ``|C - A B|_ij <= eps ||a_i|| ||b_j||``. 0 for empty products; Inf or NaN if
+        entries are not finite.
 
     See Also
     --------
     sampled_errors : Errors of single entries, without rounding.
-
-    Notes
-    -----
-    The result is at most eps if ``|C - A B|_ij <= eps ||a_i|| ||b_j||``, apart from the
-    rounding errors of the three matrix-vector products.
 
     Examples
     --------

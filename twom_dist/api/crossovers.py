@@ -88,8 +88,6 @@ def tune(engine: EngineName = "auto") -> Crossovers:
 
     Raises
     ------
-    PlanError
-        For another engine.
     EngineUnavailableError
         For "cuda" without a GPU.
     OSError

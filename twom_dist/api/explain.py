@@ -40,11 +40,6 @@ def explain(
     Explanation
         Print it, or read its attributes: they are those of the product itself.
 
-    Raises
-    ------
-    ArgumentError, PlanError, AccuracyError
-        As the routine does, and for options that it does not have.
-
     See Also
     --------
     plan : The cost of a call.
@@ -62,11 +57,6 @@ def explain(
     rho              at most 82 by octaves of rows: ||a_i|| ||b_j|| / (|A| |B|)_ij
     equilibrated     no
     largest entries  2^2 to 2^6 in rows of op(A), 2^2 to 2^5 in columns of op(B)
-
-    Shapes tell the work of an accuracy that does not depend on the data:
-
-    >>> td.explain(td.gemm, (300, 200), (200, 100), accuracy=1e-8).num_moduli
-    8
     """
     job = ask_job(routine, matrices, options)
     call = job or ask(routine, matrices, options, explain)

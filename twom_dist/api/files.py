@@ -153,11 +153,6 @@ def rank_k_files(
     JobSummary
         Shapes, method, time and speed.
 
-    Raises
-    ------
-    TwomError
-        As `multiply_files` and the routine do.
-
     See Also
     --------
     multiply_files : Products of two matrices; says what a stopped job does.

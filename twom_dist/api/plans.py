@@ -91,8 +91,6 @@ def plan(
 
     Raises
     ------
-    ArgumentError, PlanError, AccuracyError
-        As the routine does, and for options that it does not have.
     MemoryLimitError
         If the plan does not fit into `memory_limit`; the text says what would.
 

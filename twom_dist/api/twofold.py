@@ -29,10 +29,8 @@ def gemm(
         Of float64 or complex128, or what promotes to these, as in `twom_dist.gemm`.
     B : (..., k, n) array, or (..., n, k) with op_b "T" or "C"
         As A.
-    op_a, op_b : optional
-        As in `twom_dist.gemm`.
-    **options : optional
-        As in `twom_dist.gemm`, but method is not "blas".
+    op_a, op_b, **options : optional
+        As in `twom_dist.gemm`; method is not "blas".
 
     Returns
     -------
@@ -77,10 +75,8 @@ def _update(
     ----------
     {matrices} : (..., n, k) {arrays}, or (..., k, n) with op "{op}"
         As in `gemm`.
-    op, uplo : optional
-        As in `twom_dist.{name}`.
-    **options : optional
-        As in `gemm`.
+    op, uplo, **options : optional
+        As in `gemm` and `twom_dist.{name}`.
 
     Returns
     -------

@@ -116,10 +116,8 @@ def _rank_2k(
         Required with C.
     op : {{"N", "{op}"}}, optional
         Use A and B as they are, or the {transpose} of each.
-    uplo, out : optional
+    uplo, out, **options : optional
         As in `herk`.
-    **options : optional
-        As in `gemm`.
 
     Returns
     -------

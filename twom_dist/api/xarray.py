@@ -59,9 +59,7 @@ def gemm(
     dtype : dtype, optional
         Of the result, as the letter of a BLAS-typed name says it; complex64 or
         complex128 with pairs. Default: the promoted one, or complex128 with pairs.
-    alpha, beta : number, optional
-        As in `twom_dist.gemm`.
-    **options : optional
+    alpha, beta, **options : optional
         As in `twom_dist.gemm`; an exact product takes method and engine only.
 
     Returns
@@ -124,12 +122,8 @@ def _update(
     rows : hashable or several, optional
         The dimension of the rows, or a list of them, if more than one is left; the
         others are batches.
-    pairs, dtype : optional
-        As in `gemm`; a dimension named in rows holds no parts.
-    alpha, beta, uplo : optional
-        As in `twom_dist.{name}`.
-    **options : optional
-        As in `gemm`.
+    pairs, dtype, alpha, beta, uplo, **options : optional
+        As in `gemm` and `twom_dist.{name}`; a dimension in rows holds no parts.
 
     Returns
     -------

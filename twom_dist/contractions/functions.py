@@ -194,7 +194,7 @@ def einsum(
     See Also
     --------
     matmul, tensordot : Contractions of the last two axes; by axes.
-    gemm, herk : Products with weights, ``A diag(w) B``.
+    gemm, herk : Products with weights between both matrices.
 
     Notes
     -----

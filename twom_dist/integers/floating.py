@@ -36,10 +36,8 @@ def to_integers(C: Any, *, dtype: Any = "int64", pairs: Any = None) -> Any:
 
     Raises
     ------
-    ArgumentError
-        (A TypeError.) For another dtype, and if C is not in floating point.
     PlanError, AccuracyError
-        (ValueErrors.) For an entry that is not an integer, or that `dtype` cannot hold;
+        For an entry that is not an integer, or that `dtype` cannot hold;
         of dask arrays when a block is computed.
 
     See Also
@@ -63,7 +61,7 @@ def to_integers(C: Any, *, dtype: Any = "int64", pairs: Any = None) -> Any:
     if C.dtype.kind == "c":
         if pairs is None or isinstance(pairs, bool) or pairs in C.dims:
             problem = (
-                f"pairs={shown(pairs)} cannot name a new dimension beside {C.dims}"
+                f"pairs={shown(pairs)} cannot name a new dimension of {C.dims}"
             )
             remedy = "Name that of the real and the imaginary parts, as in pairs='cplx'"
             raise ArgumentError(problem, remedy, "pairs")

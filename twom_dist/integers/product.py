@@ -78,12 +78,10 @@ def matmul(
 
     Raises
     ------
-    ArgumentError
-        (A TypeError.) For other dtypes.
     PlanError
-        (A ValueError.) For shapes that do not match, an entry of the product that does
-        not fit the dtype, and a floating-point entry that is not an integer of at most
-        2^53 (2^24 in single precision); of dask arrays when that chunk is computed.
+        For an entry of the product that does not fit the dtype, and a floating-point
+        entry that is not an integer of at most 2^53 (2^24 in single precision); of dask
+        arrays when that chunk is computed.
 
     See Also
     --------

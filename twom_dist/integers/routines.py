@@ -63,14 +63,9 @@ def gemm(
 
     Raises
     ------
-    ArgumentError
-        (A TypeError.) For other dtypes.
     PlanError, AccuracyError
-        (ValueErrors.) For shapes that do not match, unknown values of options,
-        floating-point entries that are not integers, and integers whose product may
+        For floating-point entries that are not integers, and integers whose product may
         exceed 2^53; see Notes.
-    MemoryLimitError
-        As `twom_dist.gemm`.
 
     See Also
     --------
@@ -123,12 +118,8 @@ def _update(
     ----------
     {matrices} : (..., n, k) {arrays}, or (..., n, k, 2) with pairs
         As in `gemm`.
-    op, uplo, alpha : optional
-        As in `twom_dist.{name}`.
-    dtype, out : optional
-        As in `gemm`.
-    **options : optional
-        As in `gemm`.
+    op, uplo, alpha, dtype, out, **options : optional
+        As in `gemm` and `twom_dist.{name}`.
 
     Returns
     -------

@@ -108,13 +108,7 @@ class JobSummary:
         return self.operations / max(self.seconds, 1e-9) / 1e9
 
     def to_json(self) -> str:
-        """Return the summary as one line of JSON.
-
-        Returns
-        -------
-        str
-            The attributes by name.
-        """
+        """Return the summary as one line of JSON."""
         more = {"dtype": self.dtype.name, "gflops": self.gflops}
         return json.dumps(asdict(self) | more)
 

@@ -123,12 +123,6 @@ def use(
         Or a decorator. The target of ``with`` counts products: ``ours``; ``native``,
         which the method leaves to BLAS; ``left``. Print it for the reasons.
 
-    Raises
-    ------
-    ArgumentError, PlanError, AccuracyError
-        For unknown values of options or a combination of them that no dtype has; and
-        for products if `strict`.
-
     See Also
     --------
     matmul, tensordot, einsum : The products, to be called by name.

@@ -153,8 +153,8 @@ def check_dtype(dtype: Any) -> None:
     """Refuse a product that is multiplied without int8, by its dtype."""
     # Other libraries have dtypes of their own, and only those that we take.
     if isinstance(dtype, np.dtype) and dtype.char not in PRODUCT_KINDS:
-        problem = f"products on int8 units are of floating-point numbers, not {dtype}"
+        problem = f"int8 products are for floating-point matrices, not {dtype}"
         remedy = "Convert it with astype"
         if dtype.kind in "biu":
-            remedy += ", or call td.integers.matmul for an exact product"
+            remedy += ", or call td.integers.matmul"
         raise ArgumentError(problem, remedy, "dtype")

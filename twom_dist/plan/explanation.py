@@ -83,13 +83,7 @@ class Explanation:
     choice: str = ""
 
     def to_json(self) -> str:
-        """Return all attributes as one line of JSON.
-
-        Returns
-        -------
-        str
-            The attributes by name.
-        """
+        """Return all attributes as one line of JSON."""
         return json.dumps({x.name: getattr(self, x.name) for x in fields(self)})
 
     def __repr__(self) -> str:

@@ -221,13 +221,7 @@ class Plan:
         return bound_error(self.spec, self.spec.data_driven).value
 
     def to_json(self) -> str:
-        """Return the plan as one line of JSON.
-
-        Returns
-        -------
-        str
-            All figures by name.
-        """
+        """Return the plan as one line of JSON."""
         own = [x.name for x in fields(self) if x.name not in self._PARTS]
         public = {x: y for x, y in vars(Plan).items() if not x.startswith("_")}
         own += [name for name, x in public.items() if isinstance(x, property)]

@@ -193,7 +193,7 @@ def test_a_tally_says_why():
         assert str(used).startswith("0 products ours, 0 native, 0 left\n  no product")
         _ = a @ b, integers @ integers, integers.dot(integers), integers @ integers
     reason = (
-        "since int64 is not multiplied through int8. "
+        "since int8 products are for floating-point matrices, not int64. "
         "Convert it with astype, or call td.integers.matmul."
     )
     assert str(used).splitlines() == [
