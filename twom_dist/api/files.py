@@ -1,4 +1,4 @@
-"""Products and updates of matrices in files: multiply_files and rank_k_files."""
+"""Products of matrices in files: multiply_files and rank_k_files."""
 
 from collections.abc import Mapping
 from inspect import signature

@@ -26,8 +26,8 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
     """Replace the matrices of a call by arrays and headers.
 
     `dtype`: that of shapes, and of the result unless that is exact; by default that of
-    a BLAS-typed name or of an array beside them, or complex128. `reading`: whether
-    entries are looked at: files become dask arrays, not headers, and stacks of arrays
+    a BLAS-typed name or of an array besides them, or complex128. `reading`: whether
+    the data are checked: files become dask arrays, not headers, and stacks of arrays
     are refused.
     """
     if call.out is not None:
@@ -82,7 +82,7 @@ def is_header(x: Any) -> bool:
 def _open(x: Any, name: str, reading: bool, pairs: bool) -> Any:
     """Return the header of a file or the dask array that reads it; else x.
 
-    Pairs are not looked at: they are integers, of which dtypes tell enough.
+    Pairs are not read: they are integers, of which dtypes tell enough.
     """
     if isinstance(x, str | os.PathLike):
         if name not in _MATRICES:

@@ -37,7 +37,7 @@ Two = Callable[Concatenate[Any, Any, P], Call]
 Update = Callable[Concatenate[Routine, Any, P], Call]
 UpdateOfTwo = Callable[Concatenate[Routine, Any, Any, P], Call]
 
-# Functions of other libraries, and contractions, by name, and the routine of ours that
+# Functions of other libraries, and contractions, by name, and our routine that
 # multiplies the same.
 _SAME = {
     **{x + name: f"td.{x}{name}" for name in ROUTINES for x in ("", *DTYPES)},

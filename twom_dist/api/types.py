@@ -58,7 +58,7 @@ class OfTwo(Askable, Protocol[P]):
 
 
 class OfOne(Askable, Protocol[P]):
-    """Updates of one matrix."""
+    """Rank-k products of one matrix."""
 
     @overload
     def __call__(
@@ -78,7 +78,7 @@ class PairOfTwo(Askable, Protocol[P]):
 
 
 class PairOfOne(Askable, Protocol[P]):
-    """Updates of one matrix, as two arrays."""
+    """Rank-k products of one matrix, as two arrays."""
 
     def __call__(self, A: Any, *args: P.args, **kwargs: P.kwargs) -> tuple[Any, Any]:
         """Return high and low parts."""
@@ -94,7 +94,7 @@ class LabelledOfTwo(Askable, Protocol[P]):
 
 
 class LabelledOfOne(Askable, Protocol[P]):
-    """Updates of a DataArray."""
+    """Rank-k products of a DataArray."""
 
     def __call__(self, A: Labelled, *args: P.args, **kwargs: P.kwargs) -> Labelled:
         """Return a DataArray."""

@@ -1,4 +1,4 @@
-"""The rank-k and rank-2k updates and their BLAS-typed names."""
+"""The rank-k and rank-2k products and their BLAS-typed names."""
 
 from typing import Any, Unpack
 

@@ -42,7 +42,7 @@ class Bar(tqdm):
         return False
 
     def enter(self, phase: str) -> None:
-        """Show what the job is doing; the time left does not count the look."""
+        """Show what the job is doing; the check of the data has no time left."""
         is_late = time() >= self.start_t + self.delay
         if phase == "multiplying":
             self.unpause()

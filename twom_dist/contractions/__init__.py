@@ -1,4 +1,4 @@
-"""Contractions: matmul, tensordot, einsum and transpose, as NumPy has them."""
+"""Contractions: matmul, tensordot, einsum and transpose, like NumPy's."""
 
 from . import numpy
 from .functions import einsum, matmul, tensordot, transpose

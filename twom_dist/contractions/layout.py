@@ -250,7 +250,7 @@ def _cut_groups(x: Any, side: FusedSide, inner: Term) -> Any:
 
 
 def _reshape(x: Any, shape: Sizes, stack: int, chunks: Sequence[Any] = ()) -> Any:
-    """Reshape block by block; axes of one entry, but for the stack, are put aside."""
+    """Reshape block by block; axes of one entry, except of the stack, are put aside."""
     import dask.array as da
 
     if x.shape == shape:

@@ -1,4 +1,4 @@
-"""numpy.linalg, with products of ours: `twom_dist.numpy.linalg`."""
+"""numpy.linalg, with our products: `twom_dist.numpy.linalg`."""
 
 from typing import Any
 

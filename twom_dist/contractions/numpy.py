@@ -1,4 +1,4 @@
-"""NumPy's names, and so those of the array API, with products of ours.
+"""NumPy's names, and so those of the array API, with this package's products.
 
 ``matmul``, ``tensordot``, ``einsum``, ``vecdot`` and ``dot`` are computed here, and so
 are those of ``linalg``. Every other function is that of NumPy, CuPy or dask, or of

@@ -1,4 +1,4 @@
-"""The contraction of two operands: one gemm of stacks, an update, or the BLAS."""
+"""The contraction of two operands: one gemm of stacks, herk or syrk, or the BLAS."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

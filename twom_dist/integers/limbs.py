@@ -1,6 +1,6 @@
 """Integers as sums of limbs of 32 bits, and products put together of those of limbs.
 
-``x = sum_i x_i 2^(32 i)`` with x_i from 0 on, but for the last, which has the sign. The
+``x = sum_i x_i 2^(32 i)`` with x_i >= 0, except for the last, which has the sign. The
 products of limbs are exact sums of one or two doubles, below 2^94 in magnitude, so that
 the 32-bit digits of all of them and their carries fit int64.
 """

@@ -71,7 +71,7 @@ def is_labelled(x: Any) -> bool:
 
 
 def join_parts(A: Any, B: Any, pairs: Any) -> tuple[Any, Any, Any]:
-    """Make complex numbers of pairs that one matrix has beside a floating-point one.
+    """Make complex numbers of the pairs of a matrix, if the other one has no integers.
 
     Returns both matrices, and the dimension of pairs if there still is one. Everything
     else is returned as it is, to be refused where it does not fit.

@@ -1,4 +1,4 @@
-"""Products and updates of stored matrices: files in, a file out, in bounded memory."""
+"""Products of stored matrices: files in, a file out, in bounded memory."""
 
 from .driver import compute, run_job
 from .job import Job, check_call, open_job

@@ -115,7 +115,7 @@ class _Count:
     report: Report | None
     done: int
     operations: int = 0
-    begun: float = 0  # when the first product was: the look finishes no tile
+    begun: float = 0  # when the first product began, after the data were checked
 
     def add(self, i: int, j: int) -> None:
         job, layout = self.run.job, self.run.layout
@@ -136,7 +136,7 @@ def _multiply(
     count: _Count,
     enter: Callable[[str], None],
 ) -> tuple[Run, Findings]:
-    """Look at the inputs, then compute and write the tiles that are not there yet."""
+    """Check the data, then compute and write the tiles that are not there yet."""
     threads, inputs = run.cluster.threads, None
     try:
         found = run.look

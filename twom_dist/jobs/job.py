@@ -1,4 +1,4 @@
-"""One product or update of stored matrices, as data, and checks of its inputs."""
+"""One product of stored matrices, as data, and checks of its inputs."""
 
 import os
 from collections.abc import Callable

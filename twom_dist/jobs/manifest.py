@@ -1,4 +1,4 @@
-"""The notes beside the tiles of a job: its description, and findings of its look."""
+"""The notes beside the tiles of a job: its description, and what its analysis found."""
 
 import io
 import json
@@ -75,7 +75,7 @@ def describe_run(job: Job, place: Unfinished) -> Manifest:
 
 
 def explain_job(job: Job, found: Findings | None = None) -> Explanation:
-    """Explain the accuracy of a job, with the findings of a look at its matrices."""
+    """Explain the accuracy of a job, with the findings of its analysis."""
     known = explain_spec(job.spec, job.choice.data_driven, job.choice.asked)
     return known if found is None else add_findings(known, found)
 
@@ -145,7 +145,7 @@ _FIELDS = "largest", "squares", "totals"
 
 
 def pack(found: Findings, spec: Spec) -> bytes:
-    """Pack findings of a look that was asked for by a spec."""
+    """Pack findings of an analysis that a spec requested."""
     settled = found.spec
     about = settled.method, settled.moduli, settled.rho, settled.decided_by
     arrays: dict[str, Any] = {"about": json.dumps(about)}

@@ -1,4 +1,4 @@
-"""Tiles of A, B and C: read by tasks of their own, or by the tasks that multiply."""
+"""Tiles of A, B and C: read by separate tasks, or by the tasks that multiply."""
 
 import math
 from collections.abc import Mapping
@@ -112,7 +112,7 @@ class StoredTiles:
     def read(self, i: int, j: int, alone: bool = False) -> Array:
         """Read a tile, to the device if it is wanted there, and promote it.
 
-        `alone`: in a task that does nothing else, beside tasks that compute.
+        `alone`: in a task that does nothing else, next to tasks that compute.
         """
         (rows,), (columns,) = self.ranges(0, i), self.ranges(1, j)
         sides = rows.stop - rows.start, columns.stop - columns.start
@@ -206,7 +206,7 @@ def read_tiles(
 
 
 def persist_inputs(run: Run, client: Any) -> TilePair | None:
-    """Have A and B read for a look where they will be multiplied, if they fit there."""
+    """Have A and B read for the analysis where they are multiplied, if they fit."""
     if not (run.layout.reads_once and run.layout.spec.looks):
         return None
     readers, tile = _choose_readers(run, client), run.layout.tile_shape

@@ -176,7 +176,7 @@ class Status:
 
 
 def find_status(path: str | os.PathLike[str]) -> Status:
-    """Report how far a job is, from the files at its output and beside it.
+    """Report how far a job is, from the files at its output and next to it.
 
     Refused if there is neither an output nor a job that has begun it.
     """

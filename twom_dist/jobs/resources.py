@@ -18,7 +18,7 @@ Devices = Mapping[str, WorkerDevice]  # by the addresses of workers
 
 
 def budget_for_job(cluster: Cluster, client: Any = None) -> Cluster:
-    """Measure what workers take beside tiles; without any, assume the usual."""
+    """Measure what workers take besides tiles; without any, assume the usual."""
     if client is None:
         pause = dask.config.get("distributed.worker.memory.pause", PAUSE)
         found = [(INTERPRETER_BYTES, pause)]

@@ -41,7 +41,7 @@ class Run:
     output: Output
     manifest: Manifest
     missing: dict[str, int]  # missing chunks of inputs, read as the fill value
-    look: Findings | None = None  # findings of a look by an earlier run
+    look: Findings | None = None  # findings of an analysis by an earlier run
 
     def list_finished(self) -> set[Cell]:
         """Tiles that are on disk, each with its image in the other triangle."""
@@ -54,7 +54,7 @@ class Run:
         }
 
     def settle(self, found: Findings) -> Self:
-        """Return the same run with the findings of a look at its matrices; record them.
+        """Return the same run with the findings of an analysis, and record them.
 
         More moduli take more memory, and so smaller waves of the same tiles. A
         continued run finds the same, and keeps to the panels of a native product.
@@ -202,7 +202,7 @@ def _settle(job: Job, cluster: Cluster, client: Any) -> tuple[Job, Cluster]:
 
 
 def describe_kept(kept: int, run: Run, looked: bool) -> str:
-    """Say what a later run can continue: tiles, or what a look has found."""
+    """Say what a later run can continue: tiles, or the check of the data."""
     if not (kept or looked):
         return "no tile was finished, so nothing is kept"
     without = ", without overwrite," if run.manifest["overwrite"] else ""

@@ -23,7 +23,7 @@ _AGAIN = "Start scheduler and workers again, and run the job again"
 
 
 def start(function: Callable[..., T], *args: Any, **kwargs: Any) -> "Future[T]":
-    """Call a function in a thread of its own, for which the exit does not wait."""
+    """Call a function in a separate thread, for which the exit does not wait."""
     answer: Future[T] = Future()
 
     def call() -> None:

@@ -1,4 +1,4 @@
-"""Calls of other libraries, read as products of ours."""
+"""Calls of other libraries, read as our products."""
 
 import sys
 from collections import Counter
@@ -17,7 +17,7 @@ from ..typing import as_integer
 
 
 class Counterpart(NamedTuple):
-    """The call of ours for one of another library, but for the options of a block."""
+    """Our call for one of another library, without the options of a block."""
 
     operands: Sequence[Any]
     compute: Callable[[Mapping[str, Any]], Any]

@@ -1,4 +1,4 @@
-"""Plans: the cost of a product or an update, known and printable beforehand."""
+"""Plans: the cost of a product, known and printable beforehand."""
 
 from .chunks import (
     LARGEST_TILE,

@@ -43,7 +43,7 @@ class Explanation:
         What bounds rho: "sums", of rows and of columns; "errors", where their rounding
         errors were measured besides; "octaves", where the octaves of entries had to be
         counted; "pairs", where they had to be multiplied; "beyond", where rho is above
-        what all moduli reach, and the native product stands in; or empty.
+        what all moduli reach, and NumPy or CuPy multiplies; or empty.
     equilibrated : int
         Largest number of bits by which columns of op(A) were scaled along k.
     exponents : tuple
@@ -173,7 +173,7 @@ def _range(exponents: Any) -> tuple[int, int]:
 
 
 def explain_spec(spec: Spec, data_driven: bool, asked: str) -> Explanation:
-    """Explain what a spec says, before anybody has looked at the matrices.
+    """Explain what a spec says, before the data are checked.
 
     `data_driven`: whether these choose the moduli.
     """

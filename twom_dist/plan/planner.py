@@ -130,10 +130,10 @@ def _cut(
 def share_look(
     grid: Grid, spec: Spec, cluster: Cluster, placement: Placement | None = None
 ) -> Grid:
-    """Return the same, cut for the look: a task, and a block of pairs, for each thread.
+    """Return the same, cut for the analysis: a task and a block of pairs a thread.
 
     `placement`: of a layer of workers that hold the inputs, or will. Rows whose tiles
-    belong to the same workers are looked at together then.
+    belong to the same workers are analysed together then.
     """
     lines = grid.nt if spec.same_operand else grid.mt + grid.nt
     # Threads of a worker share its GPU.

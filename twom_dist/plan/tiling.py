@@ -130,7 +130,7 @@ class Layout:
 
     @property
     def reads_once(self) -> bool:
-        """True if a look at the inputs, if there is one, leaves them on the workers."""
+        """True if the analysis, if there is one, leaves the inputs on the workers."""
         mb, nb, kb = self.tile_shape
         tile_bytes = min(mb, nb) * kb * self.spec.input_itemsize
         return len(self.waves) == 1 and not self.streams and tile_bytes >= HELD_BYTES

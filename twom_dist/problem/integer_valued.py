@@ -1,8 +1,8 @@
 """Integers whose dtype says too little: floating-point numbers, and those of 64 bits.
 
-Every part is looked at before anything is multiplied: of arrays in memory at once, of
+Every part is checked before anything is multiplied: of arrays in memory at once, of
 floating-point dask arrays where a block is read. Of 32 bits on, integers in memory are
-looked at for their largest magnitude, which NumPy's int64 hides.
+searched for their largest magnitude, which NumPy's int64 hides.
 """
 
 from operator import add
@@ -123,7 +123,7 @@ def _refusal(text: str, part: float, dtype: Any, limit: int) -> PlanError:
 
 
 def check_lazily(x: Any, name: str, limit: int) -> Any:
-    """Return a dask array whose blocks are looked at when they are read."""
+    """Return a dask array whose blocks are checked when they are read."""
     if not (is_dask(x) and is_floating(x.dtype)):
         return x
     given = {"dtype": x.dtype, "meta": x._meta, "token": "twom-integers"}

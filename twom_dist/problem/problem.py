@@ -53,7 +53,7 @@ UPLOS: tuple[Uplo, ...] = ("full", "lower", "upper")
 
 @dataclass(frozen=True)
 class Problem:
-    """A checked product or update of matrices."""
+    """A checked product of matrices."""
 
     # Arrays, or whatever else has a shape and a dtype. b is a for herk and syrk; c is
     # None where beta is 0.
@@ -304,7 +304,7 @@ def _check_ops(routine: Routine, ops: tuple[Op, ...]) -> tuple[Op, Op]:
 
 
 def _choose_system(choice: Choice, dtype: Any, k: int) -> ResidueSystem | None:
-    """Return the residue system that is asked for; None is the native product."""
+    """Return the residue system that is requested; None is the native product."""
     method, target = choice.method, choice.target
     if method == NATIVE_METHOD:
         return None

@@ -54,7 +54,7 @@ def product_array(
 def look_at_arrays(
     operands: Operands, grid: Grid, spec: Spec, compute: Callable[[Any], Any]
 ) -> Findings:
-    """Look at whole dask arrays, chunked as the grid says.
+    """Analyse whole dask arrays, chunked as the grid says.
 
     `compute` is given one lazy value after another. Each takes all chunks, a row of
     tiles at once; chunks that are not held are made again for each.

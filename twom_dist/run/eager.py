@@ -100,7 +100,7 @@ def look(
     shape: tuple[int, ...],
     analysis: Analysis | None = None,
 ) -> Findings:
-    """Look at whole matrices, or at a few columns at a time where these are made.
+    """Analyse whole matrices, or a few columns at a time where these are made.
 
     `analysis`: what `plan_analysis` has found of them.
     """

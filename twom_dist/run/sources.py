@@ -167,7 +167,7 @@ def plan_inputs(
 ) -> Plan:
     """Plan a product whose inputs are held, where that fits, or made again.
 
-    A result that does not fit beside them may leave as it is made, so that it does not
+    A result that does not fit next to them may leave as it is made, so that it does not
     have to. The least of all needs is the one that is refused. `choice`: in the place
     of `twom-dist.inputs`.
     """

@@ -32,7 +32,7 @@ Manifest = dict[str, Any]
 
 @dataclass(frozen=True)
 class Output:
-    """A zarr array that is written tile by tile, each into a chunk of its own.
+    """A zarr array that is written tile by tile, each into its own chunk.
 
     It holds no open file: a pickled copy writes to the same array, from any process
     that sees the same file system.

@@ -38,7 +38,7 @@ class Signs(NamedTuple):
 class Unfinished:
     """The hidden folder in which an output is made.
 
-    It holds a lock file, the zarr array and the findings of a look.
+    It holds a lock file, the zarr array and the findings of an analysis.
     """
 
     location: Location  # that of the output; for a link, of the file it leads to
@@ -99,7 +99,7 @@ class Unfinished:
         return None
 
     def keep(self, look: bytes) -> None:
-        """Keep the findings of a look."""
+        """Keep the findings of an analysis."""
         draft = f"{self._look}.draft"
         with store_errors(self.folder, "written"):
             Path(draft).write_bytes(look)
@@ -230,7 +230,7 @@ class Unfinished:
         return ""
 
     def _clear(self) -> None:
-        """Remove what jobs have made but for the lock file."""
+        """Remove what jobs have made, except the lock file."""
         folder, name = Path(self.folder), os.path.basename(self.location.path)
         with store_errors(self.folder, "removed"):
             for store in folder.glob("*.zarr"):

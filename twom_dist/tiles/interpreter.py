@@ -1,4 +1,4 @@
-"""The interface between `program` and its interpreters, and the findings of a look.
+"""The interface between `program` and its interpreters, and findings of an analysis.
 
 `run.eager` calls each stage, `tiles.dask.graph` makes a task, and `plan.count` counts.
 """
@@ -21,7 +21,7 @@ Shifts = Sequence[Value] | None
 
 
 class Findings(NamedTuple):
-    """Findings of the look at the matrices."""
+    """Findings of the analysis of the matrices."""
 
     spec: Value  # the spec with its moduli
     shifts: Shifts = None
@@ -30,7 +30,7 @@ class Findings(NamedTuple):
 
 
 class Analyser(Protocol):
-    """Gives a meaning to the stages that look at the matrices."""
+    """Gives a meaning to the stages that analyse the matrices."""
 
     grid: Grid
 

@@ -1,7 +1,7 @@
 """The product, from top to bottom: the stages of every routine, in their order.
 
 Stages make all decisions that depend on the entries of the matrices, so that eager
-products, graphs and plans all run these lines, each with an `Interpreter` of its own.
+products, graphs and plans all run these lines, each with its own `Interpreter`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -58,7 +58,7 @@ def measure(
 ) -> dict[Place, Value]:
     """Find the largest exponents over all of k, then exact sums of each strip.
 
-    `before`: those without shifts; `columns`: whether to look at columns, too.
+    `before`: those without shifts; `columns`: whether to analyse columns, too.
     """
     scan = stages.scan_strip if columns else stages.row_sums
     again = () if shifts is None else ("shifted",)
@@ -167,7 +167,7 @@ def gather(
     """List for each cell the sums of all of k, with its place in each.
 
     A worker sends all at once what another one decodes. Sums of a cell alone are added
-    pair by pair, where they lie, but for the last two.
+    pair by pair, where they lie, except the last two.
     """
     layers, every = len(sums), [x for own in sums for x in own]
     homes = [home(ex.grid, sweep, n) for n in range(len(sweep))]

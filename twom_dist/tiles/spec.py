@@ -18,7 +18,7 @@ SIDES: tuple[Side, Side] = ("left", "right")
 
 @dataclass(frozen=True)
 class Spec:
-    """A product or an update, apart from the matrices."""
+    """A product, apart from the matrices."""
 
     routine: Routine
     dtype: str  # of the result, as ``numpy.dtype.str``
@@ -57,7 +57,7 @@ class Spec:
 
     @property
     def native(self) -> bool:
-        """True if the blocks go to the BLAS of their own family."""
+        """True if the blocks go to the BLAS of their family."""
         return not self.moduli
 
     @property
@@ -124,7 +124,7 @@ class Spec:
 
     @property
     def sides(self) -> tuple[Side, ...]:
-        """Sides with tiles of their own: the left one alone if B is A."""
+        """Sides with separate tiles: the left one alone if B is A."""
         return SIDES[:1] if self.same_operand else SIDES
 
     def side_of(self, side: Side) -> Side:

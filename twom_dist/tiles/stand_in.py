@@ -1,11 +1,11 @@
-"""The product in place of an int8 one, where no residue system is accurate enough.
+"""The product instead of an int8 one, where no residue system is accurate enough.
 
 It is that of NumPy or CuPy, but overflows only where ``|alpha| |op(A)| |op(B)|`` does:
 ``alpha op(A) op(B)`` may be finite where ``op(A) op(B)`` is not. Single precision is
 multiplied in double, which holds all its products. In double, where sums overflow, the
 product is computed once more from op(A) and op(B) times 2^-540, whose sums do not.
 There the scaled sums serve, and nowhere else. Entries that scaling rounds have errors
-of at most 2^-535, and their products of 2^489: nothing beside terms near 2^1024. To
+of at most 2^-535, and their products of 2^489: nothing next to terms near 2^1024. To
 scale rows and columns would not do: it loses small entries that decide other sums.
 """
 
@@ -82,7 +82,7 @@ def _scale(x: Array, exponent: int) -> Array:
 
 
 def _suffice(total: Array, *before: Accumulator | None) -> bool:
-    """Tell whether sums need no scaled ones beside them."""
+    """Tell whether sums need no scaled ones next to them."""
     alone = all(x is None or x.scaled is None for x in before)
     return alone and bool(namespace(total).isfinite(total).all())
 

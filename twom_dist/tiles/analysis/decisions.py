@@ -62,7 +62,7 @@ def decide_by_angles(spec: Spec, ratio: float) -> Decision | None:
 def decide_by_octaves(spec: Spec, ratio: float) -> Decision | None:
     """Decide by a bound of rho^2 from octaves, if that takes few moduli.
 
-    It may take more than needed, which cost less than a look at all pairs.
+    It may take more than needed, which cost less than the octaves of all pairs.
     """
     systems = fewest_of(spec)
     found = componentwise_system(spec.method, spec.k, ratio, spec.unit_roundoff)

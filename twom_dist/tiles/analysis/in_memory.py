@@ -1,8 +1,8 @@
-"""The look at matrices in memory: an analysis of the engine, and what it decides.
+"""The analysis of matrices in memory by the engine, and what it decides.
 
 All that mostly decides is found together and fetched by one wait, since waiting costs a
 device more than the stages do. Only matrices whose columns are shifted, or whose pairs
-stay open, take a second look. A matrix of a stack takes the moduli that it takes alone.
+stay open, take a second one. A matrix of a stack takes the moduli that it takes alone.
 """
 
 from collections.abc import Callable, Sequence

@@ -124,7 +124,7 @@ def bound_pairs(
 
 
 def settle_by_pairs(spec: Spec, settled: Spec, found: Sequence[float]) -> Spec:
-    """Choose the moduli by what has been found of all pairs, if they were looked at."""
+    """Choose the moduli by what has been found of all pairs, if they were analysed."""
     if not settled.data_driven:
         return settled
     largest = max(found, default=0.0)

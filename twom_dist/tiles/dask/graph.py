@@ -4,7 +4,7 @@ Keys are ``twom-<stage>-<token>`` with
 
 * ``twom-largest``, ``twom-sums`` (side, i, strip): rows of a strip of tiles; keys that
   end in "shifted" repeat these if columns are shifted; (side, i, "all"): sums of a row
-  of tiles; i is the first of several rows that are looked at together;
+  of tiles; i is the first of several rows that are analysed together;
 * ``twom-columns`` (side, strip), ``twom-shifts``: shifts along k;
 * ``twom-spec`` ("sums",) and (0,), ``twom-octaves`` (side, i, strip), ``twom-pairs``
   (n,), and where workers share k (n, layer): the moduli;
@@ -93,7 +93,7 @@ class Operands(NamedTuple):
 
     @classmethod
     def of(cls, problem: Any, a: Any, b: Any, c: Any = None) -> "Operands":
-        """Return these in place of a problem's own, with its diagonal, cut like k."""
+        """Return these instead of a problem's own, with its diagonal, cut like k."""
         diag, spec = problem.diag, problem.spec
         if hasattr(diag, "rechunk") and not spec.empty:
             k = a.chunks[is_straight("left", spec.op_a)]
@@ -119,7 +119,7 @@ def build_layer(
     """Return the tasks of a result by key; `name` is from `result_name`.
 
     The grid of an update is square, m and n alike. `cells`: computed tiles that are
-    wanted; by default all tiles of the result. `found`: findings of an earlier look.
+    wanted; by default all tiles of the result. `found`: findings of an earlier one.
     """
     graph = (kind or Graph)(name, operands, grid, spec, cells)
     if found is None:

@@ -1,4 +1,4 @@
-"""Lanes: blocks for other workers, by threads and sockets of their own.
+"""Lanes: blocks for other workers, by separate threads and sockets.
 
 Over dask's connection, which carries messages, a receiver offers lanes, each with a
 port, a token and a fresh key for either direction. The sender pushes a block in chunks,

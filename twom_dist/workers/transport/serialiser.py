@@ -136,7 +136,7 @@ class _Unpacker(pickle.Unpickler):
 
 
 def pack(x: Any, passage: Passage) -> bytes:
-    """Pickle an object, but for arrays that the passage lends: one at least."""
+    """Pickle an object, except arrays that the passage lends: one at least."""
     file = io.BytesIO()
     packer = _Packer(file, passage)
     packer.dump(x)
@@ -178,7 +178,7 @@ class Receiver:
 def find_arrays(x: Any) -> list[Array]:
     """List the arrays of an object that a passage may carry, and of its parts.
 
-    This runs on an event loop: of data with many parts the first ones are looked at.
+    This runs on an event loop: of data with many parts the first ones are searched.
     """
     found, rest = list[Array](), deque([x])
     for _ in range(_MOST_PARTS):

@@ -1,4 +1,4 @@
-"""The worker where each input tile begins, and where it is looked at.
+"""The worker where each input tile begins, and where it is analysed.
 
 One that a product takes from a later graph is read there: see `choose_readers`.
 """
@@ -26,7 +26,7 @@ def choose_homes(
 ) -> dict[T, str]:
     """Choose for the tiles of each group the least loaded of the workers that need all.
 
-    A group is looked at by one task; a tile that comes again stays where it is. `held`:
+    A group is analysed by one task; a tile that comes again stays where it is. `held`:
     the workers that have a tile already decide between equally loaded ones.
     """
     shares: list[_Share[T]] = []
@@ -111,7 +111,7 @@ def choose_readers(
 ) -> dict[tuple[Line, int], str]:
     """Choose a worker for each tile, by its row and step, that will multiply it.
 
-    Each strip is looked at by one task, and has one worker. `placement`: of a layer of
+    Each strip is analysed by one task, and has one worker. `placement`: of a layer of
     `own` workers, as `assignment` will choose it where tiles lie so.
     """
     needed_by: dict[tuple[Line, int], set[str]] = defaultdict(set)

@@ -142,7 +142,7 @@ class PlacementPlugin(SchedulerPlugin):
                 self.received[task.key] = worker, [tile.key for tile in own]
 
     def _place_look(self, states: list[Any]) -> None:
-        """Keep tasks that look at tiles of one worker there: tiles are large."""
+        """Keep tasks that analyse tiles of one worker there: tiles are large."""
         for task in states:
             tiles = [x for x in task.dependencies if not stage_and_token(x.key)[0]]
             holders = {ws.address for tile in tiles for ws in tile.who_has or ()}
@@ -272,7 +272,7 @@ class PlacementPlugin(SchedulerPlugin):
         tasks = {ws: self._movable(ws, stealing, ws not in kept) for ws in rich}
 
         def seconds(ws: Any) -> float:
-            """Return how long a worker has to go, but for the tasks that it keeps."""
+            """Return how long a worker has to go, without the tasks that it keeps."""
             if ws not in kept:
                 return inf
             # -1 while none has ended.
