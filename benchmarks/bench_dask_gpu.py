@@ -40,7 +40,7 @@ def finish(x: Any) -> None:
 
 
 def time_in_memory(args: Namespace, name: str, n: int, options: Any) -> float:
-    """Return TF/s of one product in this process."""
+    """Return TFLOP/s of one product in this process."""
     x = draw(args.engine == "cuda", n // args.scale, 1)
     given = [x] if name == "herk" else [x, x.copy()]
 
@@ -52,7 +52,7 @@ def time_in_memory(args: Namespace, name: str, n: int, options: Any) -> float:
 
 
 def time_by_dask(args: Namespace, client: Any, name: str, options: Any) -> float:
-    """Return TF/s of a product whose operands lie on the workers of a client."""
+    """Return TFLOP/s of a product whose operands lie on the workers of a client."""
     n, tile, gpu = SIDE // args.scale, TILE // args.scale, args.engine == "cuda"
     meta, count, given = draw(gpu, 0, 0), n // tile, []
     for seed in range(1 if name == "herk" else 2):

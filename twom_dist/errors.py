@@ -170,15 +170,14 @@ def portable_errors() -> Iterator[None]:
 
 
 _NATIVE = (
-    "the matrices need more bits than any residue system has: the product is the "
-    "native one, whose last bits depend on the BLAS, its threads and how the matrices "
-    "are cut. Give num_moduli or accuracy='normwise' for a product through integers, "
-    "which may be far less accurate"
+    "the data need more moduli than there are: the product is native, and its last "
+    "bits depend on the BLAS, its threads and how the matrices are cut. num_moduli or "
+    "accuracy='normwise' gives a product on int8 units, which may be far less accurate"
 )
 
 
 def warn_of_native(on_worker: bool = False) -> None:
-    """Warn that the product is the native one; from a worker, at its clients."""
+    """Warn that the product is native; from a worker, at its clients."""
     if on_worker:
         # Those that are connected: distributed passes the warning on to them.
         sys.modules["distributed"].warn(_NATIVE, AccuracyWarning)

@@ -64,7 +64,7 @@ class Crossovers:
             size = self.sizes.get(kind)
             told = "sizes known of such chips"
             if size is not None:
-                told = f"n from {3 * size:.0f} on"
+                told = f"n >= {3 * size:.0f}"
                 never = f"never (tried up to n = {self.tried[kind]})"
                 told = told if size < inf else never
             lines.append(f"  {kind:<16}  {told}")

@@ -117,7 +117,7 @@ def tell_sizes(chip: Chip) -> str:
     """Say in a line which products "auto" has go through int8 on a chip."""
     given = size_setting("blas-below")
     if given is not None:
-        return f"int8 from n = {3 * given:.0f} on, by the setting twom-dist.blas-below"
+        return f"int8 for n >= {3 * given:.0f}, by the setting twom-dist.blas-below"
     found: dict[int, list[str]] = {}
     for routine, dtype in KINDS:
         known = _find(chip, routine, np.dtype(dtype))
@@ -125,12 +125,12 @@ def tell_sizes(chip: Chip) -> str:
             found.setdefault(round(3 * known.size), []).append(f"{routine} {dtype}")
     if not found:
         return "all products are native"
-    told = [f"from n = {n} on for {', '.join(found[n])}" for n in sorted(found)]
-    return f"int8 {'; '.join(told)}; else native"
+    told = [f"for n >= {n} in {', '.join(found[n])}" for n in sorted(found)]
+    return f"int8 {'; '.join(told)}; otherwise native"
 
 
 def state() -> tuple[Any, ...]:
-    """Return what choices hang on beside the product: settings, and measurements."""
+    """Return what choices depend on besides the product: settings and measurements."""
     return setting("blas-below"), setting("crossovers"), _revision
 
 

@@ -37,8 +37,8 @@ _OTHER_DTYPES = 2730.0
 # By compute capability, others as the newest one that is not newer. Computed: products
 # of 8 n^3 operations by cuBLAS, against 1.5 ms of the default's own for launches and
 # waits and 15 moduli at the int8 rate. A multiprocessor of 75, 86, 89, 103 and 120 has
-# 2 double units: 0.5 to 1.5 TF/s, which int8 outruns from n = 600 on (900 for float64,
-# a quarter of the native work); 80 and 100 have 20 and 40 TF/s, and the int8 rate of
+# 2 double units: 0.5 to 1.5 TFLOP/s, which int8 outruns for n >= 600 (900 for float64,
+# a quarter of the native work); 80 and 100 have 20 and 40 TFLOP/s, and the int8 rate of
 # an H100 and more: n = 2400.
 _FEW_DOUBLES = {"complex128": 200.0, "float64": 300.0}
 _MANY_DOUBLES = {"complex128": 800.0}

@@ -205,7 +205,7 @@ def matmul_terms(left: Sizes, right: Sizes) -> _Pair:
         np.broadcast_shapes(left[:-2], right[:-2])
     except ValueError:
         raise PlanError(
-            f"the stacks {left[:-2]} of x1 and {right[:-2]} of x2 do not broadcast",
+            f"the batches {left[:-2]} of x1 and {right[:-2]} of x2 do not broadcast",
             "Make the axes in front equal, or of one entry",
             "stack-shapes",
         ) from None

@@ -60,9 +60,7 @@ def to_integers(C: Any, *, dtype: Any = "int64", pairs: Any = None) -> Any:
     parts: tuple[Any, ...] = ()  # the new dimension
     if C.dtype.kind == "c":
         if pairs is None or isinstance(pairs, bool) or pairs in C.dims:
-            problem = (
-                f"pairs={shown(pairs)} cannot name a new dimension of {C.dims}"
-            )
+            problem = f"pairs={shown(pairs)} cannot name a new dimension of {C.dims}"
             remedy = "Name that of the real and the imaginary parts, as in pairs='cplx'"
             raise ArgumentError(problem, remedy, "pairs")
         parts = (pairs,)

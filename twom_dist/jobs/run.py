@@ -210,6 +210,6 @@ def describe_kept(kept: int, run: Run, looked: bool) -> str:
     if not kept:
         return (
             f"no tile was finished, and the check of the data is kept {again} to "
-            "multiply from the beginning without another look"
+            "multiply from the beginning without another check"
         )
     return f"{kept} of {run.layout.num_computed} tiles are kept {again} to continue"

@@ -27,9 +27,9 @@ Fate = Literal["ours", "native", "left"]
 _MOST = 10  # reasons that are printed; an error may name shapes, which are many
 # Threads that the program starts have no block; autoray keeps what it has looked up.
 _UNSEEN = (
-    "no product was seen. Not seen are those of NumPy arrays alone (call td.matmul), "
-    "those in threads that the program starts (have them run "
-    "contextvars.copy_context().run), and those by functions that were imported or "
+    "no product was seen. Those of NumPy arrays alone are not seen (call td.matmul), "
+    "nor those in threads that the program starts (have them run "
+    "contextvars.copy_context().run), nor those by functions that were imported or "
     "looked up before, as autoray, cotengra and quimb do (give these "
     "backend='twom_dist')."
 )

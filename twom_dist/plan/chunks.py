@@ -12,10 +12,10 @@ from ..typing import as_integer
 from .cluster import Cluster
 
 # Side of tiles if no chunks are given, and number of tiles of the result that each
-# worker should get: tasks take some 0.1 s or more on one core.
+# worker should get: tasks take about 0.1 s or more on one core.
 LARGEST_TILE = 2048
 TILES_PER_WORKER = 4
-# Side of a tile on a GPU: a task takes some 35 ms for k = 32768 at the 127 TF/s that
+# Side of a tile on a GPU: a task takes 35 ms for k = 32768 at the 127 TFLOP/s that
 # tiles of 4096 reach on an H200 (benchmarks/results/gpu.jsonl); dask spends 1 on it.
 DEVICE_TILE = 4096
 SMALLEST_TILE = 256  # smaller tiles make tasks too short for dask's overhead on each
@@ -30,7 +30,7 @@ _MOST_PARTS = 10_000  # of a chunk that are tried, one after the other, for an e
 
 Shape = tuple[int, int, int]
 _NUMBERS = {2: "two", 3: "three"}
-_EACH_TAKES = ", and dask takes some 0.7 ms for each"
+_EACH_TAKES = ", and dask takes about 0.7 ms for each"
 
 
 def choose_tile(count_cells: Callable[[int], int], k: int, workers: int) -> int:

@@ -16,8 +16,8 @@ from ..tiles.grid import Grid, Panel
 from ..tiles.spec import Spec
 from ..typing import Cell
 
-# mnk of a panel: 15 ms at the 146 TF/s that tiles of 8192 reach on an H100
-# (benchmarks/results/gpu.jsonl), beside some 1 ms that dask spends on a task.
+# mnk of a panel: 15 ms at the 146 TFLOP/s that tiles of 8192 reach on an H100
+# (benchmarks/results/gpu.jsonl), besides 1 ms that dask spends on a task.
 PANEL_VOLUME = 2**38
 
 

@@ -37,7 +37,7 @@ def result_dtype(letter: str | None, **matrices: Any) -> np.dtype[Any]:
     for name, source in given.items():
         if not np.can_cast(source, dtype, "safe"):
             problem = f"{name} has dtype {source}, which {dtype} cannot hold safely"
-            remedy = "Convert it with astype, or call the routine of its own type"
+            remedy = "Convert it with astype, or call the routine of its dtype"
             raise ArgumentError(problem, remedy, "dtype-unsafe")
     return dtype
 
@@ -50,10 +50,10 @@ def product_dtype(dtype: Any) -> np.dtype[Any]:
     except (TypeError, ValueError):
         found = None
     if found is None or found.name not in DTYPES.values():
-        problem = f"there is no product in {dtype!r}"
+        problem = f"dtype {dtype!r} is not supported"
         remedy = f"Use {', '.join(DTYPES.values())}"
         if found is not None:
-            problem = f"there is no product in {found}"
+            problem = f"dtype {found} is not supported"
             if found.kind in "iu":
                 remedy += f". {TO_INTEGERS}"
             elif found.itemsize > 16 or found.char == "g":

@@ -24,7 +24,7 @@ _ADVICE = {
     errno.ENOTDIR: ("Check its name and folder", "file-missing"),
     errno.ELOOP: ("Mend the link", "file-kind"),
     errno.ENAMETOOLONG: ("Choose a shorter one", "name-too-long"),
-    errno.EIO: ("Look at the system log", "disk-broken"),
+    errno.EIO: ("Check the system log", "disk-broken"),
 }
 # HDF5 hides the error number of the system inside a longer text.
 _HDF5_ERRNO = re.compile(r"errno = (\d+)")

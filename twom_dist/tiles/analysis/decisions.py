@@ -110,7 +110,7 @@ def decide_by_pairs(spec: Spec, rho: float, ratio: float) -> Decision:
     if system is not None:
         return Decision(system, sqrt(ratio), "pairs")
     if spec.components == 2:
-        problem = "the matrices need more bits than any residue system has"
+        problem = "the data need more moduli than there are"
         remedy = "Give num_moduli or accuracy='normwise'"
         raise AccuracyError(problem, remedy, "accuracy-out-of-reach")
     # The search ends at the first pair beyond all moduli, whichever that is.
