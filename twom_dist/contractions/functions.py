@@ -59,9 +59,9 @@ def matmul(
 
     See Also
     --------
-    gemm : The product on int8 units only, with factors, weights and transposes.
+    twom_dist.gemm : On int8 units only, with factors, weights and transposes.
     einsum, tensordot : Other contractions, by letters and by axes.
-    tune : Measure on this machine which products are faster.
+    twom_dist.tune : Measure on this machine which products are faster.
 
     Notes
     -----
@@ -194,7 +194,7 @@ def einsum(
     See Also
     --------
     matmul, tensordot : Contractions of the last two axes; by axes.
-    gemm, herk : Products with weights between both matrices.
+    twom_dist.gemm, twom_dist.herk : Products with weights between both matrices.
 
     Notes
     -----

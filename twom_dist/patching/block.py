@@ -126,7 +126,7 @@ def use(
     See Also
     --------
     matmul, tensordot, einsum : The products, to be called by name.
-    numpy : A namespace with NumPy's names, for code that takes one.
+    numpy.matmul : One of a namespace with NumPy's names, for code that takes one.
 
     Notes
     -----
