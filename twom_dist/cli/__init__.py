@@ -20,4 +20,4 @@ __all__ = ["main"]
     epilog=EPILOG,
 )
 def main() -> None:
-    """Multiply large matrices through int8 products, on dask workers."""
+    """Multiply large matrices in files, on int8 units and dask workers."""

@@ -15,7 +15,7 @@ import click
 from ..errors import StoreError, TwomError
 from ..kernels.registry import ENGINES
 from ..typing import EngineName
-from .failures import DONE, EPILOG, FAILED, show
+from .failures import DONE, FAILED, show
 from .options import COMMON_OPTIONS, SCHEDULER_OPTIONS, flag, option
 
 _PACKAGE = Path(__file__).parents[1]
@@ -26,13 +26,12 @@ _PLACES = (_PACKAGE / "scripts", _PACKAGE.parent / "cluster")
 @click.command(
     params=[*SCHEDULER_OPTIONS, *COMMON_OPTIONS],
     short_help="Check this installation, its GPU and its workers.",
-    epilog=EPILOG,
 )
 def doctor(as_json: bool, **scheduler: Any) -> None:
     """Check the engines, the GPU, dask-cuda and the workers of a scheduler.
 
     Prints one line for each finding: ok, warning or failure, what was found, and what
-    to do about it.
+    to do about it. The exit code is 1 if there is a failure.
     """
     from ..workers.diagnosis import Finding, Report
     from ..workers.diagnosis import doctor as examine
@@ -65,14 +64,13 @@ def doctor(as_json: bool, **scheduler: Any) -> None:
         *COMMON_OPTIONS,
     ],
     short_help="Measure from which size on int8 is faster here.",
-    epilog=EPILOG,
 )
 def tune(engine: EngineName, as_json: bool) -> None:
-    """Measure from which size on products through int8 are faster on this machine.
+    """Measure from which size on int8 products are faster on this machine.
 
-    Multiplies for 12 seconds, or more on a slow machine, in which nothing else should
-    run; kernels that were never used are compiled before, for up to a minute. The sizes
-    are kept in ~/.cache/twom-dist, where method "auto" finds them.
+    It takes 12 seconds, or more on a slow machine, in which nothing else should run;
+    kernels that were never used are compiled before, for up to a minute. The sizes are
+    kept in ~/.cache/twom-dist, where method "auto" finds them.
     """
     from ..api.crossovers import tune as measure
 

@@ -12,7 +12,7 @@ import click
 from dask.utils import format_bytes
 
 from ..errors import StoreError
-from .failures import DONE, EPILOG, FAILED, escape, show
+from .failures import DONE, FAILED, escape, show
 from .options import COMMON_OPTIONS, flag
 
 _ARGUMENTS = ("routine", "alpha", "beta", "op_a", "op_b", "uplo")
@@ -88,13 +88,13 @@ def _tell_origin(manifest: dict[str, Any]) -> str:
 @click.command(
     params=[click.Argument(["output"], metavar="C"), *COMMON_OPTIONS],
     short_help="Tell how far a job is.",
-    epilog=EPILOG,
 )
 def status(output: str, as_json: bool) -> None:
-    """Tell how far the job is that makes C: tiles, speed, time left, what continues it.
+    """Tell how far the job is that writes C: tiles, speed and time left.
 
-    It may run in any process, on any host that sees the same files. The exit code is 0
-    if C is finished, 1 if not, and 2 if no job has begun it.
+    It may run on any host that sees the same files. For a stopped job it prints the
+    command that continues it. The exit code is 0 if C is finished, 1 if not, and 2 if
+    no job has begun it.
     """
     from ..jobs.reports import find_status
 
@@ -148,13 +148,12 @@ def _list_rows(found: Any, now: float) -> dict[str, str]:
         *COMMON_OPTIONS,
     ],
     short_help="List or remove what stopped jobs have left.",
-    epilog=EPILOG,
 )
 def clean(folder: str, yes: bool, as_json: bool) -> None:
-    """List what stopped jobs have left in a folder: tiles that are finished.
+    """List the finished tiles that stopped jobs have left in a folder.
 
-    The command that was stopped continues from them; when they are removed, it starts
-    anew. Folders of running jobs stay, and what jobs have not made.
+    The command that was stopped continues from them; once they are removed, it starts
+    anew. Folders of running jobs stay, and so do other files.
     """
     from ..store.work_folder import list_leftovers
 

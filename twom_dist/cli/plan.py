@@ -28,17 +28,17 @@ _OPTIONS = [
     opt.SCALING_OPTION,
     opt.EXACT_OPTION,
     opt.PAIRS_OPTION,
-    option("--n-workers", opt.COUNT, "Number of workers [default: as for gemm here]."),
+    option("--n-workers", opt.COUNT, "Number of workers [default: as gemm starts]."),
     option(
         "--threads-per-worker",
         opt.COUNT,
-        "Threads of each [default: 2 on a GPU, else as gemm would start here].",
+        "Threads of each [default: 2 on a GPU, otherwise as gemm starts].",
     ),
     option(
         "--memory-limit",
         str,
-        "Memory limit of each worker, e.g. 16GiB [default: as gemm would set here, and "
-        "none for given workers].",
+        "Memory limit of each worker, e.g. 16GiB [default: as gemm sets it; none if "
+        "--n-workers is given].",
     ),
     opt.CHUNKS_OPTION,
     *opt.COMMON_OPTIONS,

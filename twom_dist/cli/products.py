@@ -15,8 +15,7 @@ from .options import drop_none, find_routine, flag, option
 _HELP = """Compute C = {formula} from matrices in files.
 
 Matrices are .zarr, .npy, .npz or HDF5 files, or members (data.h5::A).{triangle}
-The result is written to a temporary file and renamed when complete; on failure an
-existing file is left unchanged. Inputs, output, workers and disk space are checked
+An output that exists is unchanged until the new one is complete. Everything is checked
 before any work. The same command, without --overwrite, continues a stopped job.
 
 \b
@@ -35,7 +34,7 @@ _OUTPUT = option(
 _SUM_OPTIONS = [
     option("--c", str, "File of the matrix to add, times --beta.", metavar="C0"),
     option("--alpha", complex, "Factor of the product [default: 1]."),
-    option("--beta", complex, "Factor of C0; has to be given with --c."),
+    option("--beta", complex, "Factor of C0; required with --c."),
 ]
 _FILE_OPTIONS = [
     flag("--overwrite", "Replace an existing output, and start anew."),
