@@ -38,15 +38,6 @@ class TwomError(Exception):
         What to do about it, as an imperative: "Create it first".
     code : str
         A name that stays the same when the words change, such as "output-exists".
-
-    Examples
-    --------
-    >>> import numpy as np, twom_dist as td
-    >>> try:
-    ...     td.gemm(np.eye(2), np.eye(3))
-    ... except td.errors.TwomError as error:
-    ...     print(error.code, "-", error)
-    shapes - op(A) is 2 x 2 and op(B) is 3 x 3...
     """
 
     def __init__(self, problem: str, remedy: str = "", code: str = "") -> None:

@@ -119,11 +119,6 @@ def plan(
     idle workers     0
     data moved       1.00 GiB between workers: entries of op(A) and op(B)
     peak per worker  1.81 GiB; 1.59 GiB if tiles of C are not kept
-
-    A Hermitian product takes half the int8 GEMMs:
-
-    >>> td.plan(td.herk, shapes[0], chunks=1024, n_workers=4).num_int8_gemms
-    4096
     """
     job = ask_job(routine, matrices, options)
     call = take_matrices(job or ask(routine, matrices, options, plan), dtype)

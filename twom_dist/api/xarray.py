@@ -114,7 +114,7 @@ def _update(
     Parameters
     ----------
     {matrices} : DataArray
-        As in `gemm`; two have the same dimensions.
+        As in `gemm`, with the same dimensions if there are two.
     C : DataArray, optional
         With the dimensions of the result.
     dim : hashable or several
