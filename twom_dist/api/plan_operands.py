@@ -63,7 +63,7 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
     if pairs:
         parts = {x: header_of(y, x) for x, y in seen.items() if x != "C"}
         seen |= parts
-        # Headers are those of the pairs, and beside one no array is looked at; other
+        # Headers are those of the pairs, and besides one no array is read; other
         # arrays are viewed as pairs when read.
         unseen = reading and any(map(is_header, taken.values()))
         taken |= {x: y for x, y in parts.items() if unseen or is_header(taken[x])}

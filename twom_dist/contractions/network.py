@@ -60,7 +60,7 @@ def contract_network(
 ) -> Any:
     """Contract operands along a path that is found, or given.
 
-    `dtype`: that of the result, to which all are promoted, but for weights of gemm.
+    `dtype`: that of the result, to which all are promoted, except weights of gemm.
     """
     shapes = tuple(x.shape for x in operands)
     reductions = reduce_each(terms, output, shapes)
@@ -175,7 +175,7 @@ def join(a: Factor, b: Factor, kept: Term, output: Term, choice: Choice) -> Fact
 
 
 def join_vectors(factors: Sequence[Factor]) -> list[Factor]:
-    """Multiply vectors on one letter, beside matrices: paths may leave them apart."""
+    """Multiply vectors on one letter besides matrices: paths may leave them apart."""
     if all(len(x.term) < 2 for x in factors):
         return [*factors]
     found: dict[Any, Factor] = {}

@@ -223,7 +223,7 @@ def _split(x: _Integers) -> list[_Integers]:
 def _is_quick_for_python(x: _Integers, y: _Integers, posed: Problem) -> bool:
     """Tell whether Python multiplies entries of any size sooner than limbs of them.
 
-    Of n limbs each it takes 0.1 us and 1.6 ns n^2, and less from n = 64 on, where it
+    Of n limbs each it takes 0.1 us and 1.6 ns n^2, and less for n >= 64, where it
     splits them itself; each of n^2 products of limbs takes 0.3 ms and 0.6 ns for each m
     n k (16 to 128 a side, two cores of an EPYC with VNNI).
     """

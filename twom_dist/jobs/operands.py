@@ -98,7 +98,7 @@ class StoredTiles:
     blocks: tuple[Blocks, Blocks]  # the rows and columns of tiles that are taken
     dtype: np.dtype[Any]  # tiles are promoted to it
     on_device: bool
-    # The largest magnitude of integers in floating point, which are looked at.
+    # The largest magnitude of integers in floating point, which are all read.
     limit: int | None = None
 
     def ranges(self, axis: int, n: int | None = None) -> list[slice]:

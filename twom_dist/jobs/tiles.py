@@ -26,7 +26,7 @@ from .job import Mirror
 from .operands import EVERY, Blocks, LazyTiles, TilePair, read_inputs, read_tiles
 from .run import Run
 
-# Rows of tiles up to this size are looked at as single tiles; larger ones are read once
+# Rows of tiles up to this size are analysed as single tiles; larger ones are read once
 # more, for their largest exponents, which takes little beside multiplying them.
 STRIP_BYTES = 2**26
 

@@ -1,4 +1,4 @@
-"""The stages of an engine that look at operands before moduli are chosen."""
+"""The stages of an engine that analyse operands before moduli are chosen."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -71,7 +71,7 @@ class Analyses(Protocol):
         x: (..., rows, k) float32, float64, complex64 or complex128, of any strides;
         norm_bits: at most 20; `largest`: (..., rows) int32 of the whole rows, all tiles
         together, unless x holds all of k; `shifts`: (k,) int32, see `Engine`; none for
-        stacks, and columns are looked at as they are without.
+        stacks, and columns are analysed as they are without.
         """
 
     def analyse(
@@ -88,7 +88,7 @@ class Analyses(Protocol):
         """Take all statistics of operands to the numbers that decide, by one wait.
 
         `operands`: one or two that hold all of k, with the same axes in front; no
-        dimension is 0, and one is that of both sides. `columns`: whether to look at
+        dimension is 0, and one is that of both sides. `columns`: whether to analyse
         columns. `rule`: chooses the exponents whose rounding errors may be asked for.
         `octaves`: whether `Analysis.count_octaves` is expected, so that it needs no
         wait. `shifts`: one for each operand; none for stacks. `meanwhile` is called

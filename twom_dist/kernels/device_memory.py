@@ -68,7 +68,7 @@ def free_bytes(cupy: Any) -> int | None:
 
 
 def count_sharers() -> int:
-    """Count the threads whose tasks take room beside this one, itself included.
+    """Count the threads whose tasks take room next to this one, itself included.
 
     Those of this thread's dask worker; 1 outside of one.
     """

@@ -18,7 +18,7 @@ _ROOT_BITS = 300
 
 
 def add_pairs(x: Array, y: Array) -> Array:
-    """Add with an error of some 2^-105 of the larger; what overflows has low parts 0.
+    """Add with an error of about 2^-105 of the larger; what overflows has low parts 0.
 
     NumPy or CuPy arrays (2, m, n), float64 or complex128, C-contiguous.
     """

@@ -159,7 +159,7 @@ def _predict_outputs(
 ) -> tuple[int, int]:
     """Return the bytes of all tiles of C, and of those that are on their way.
 
-    Each thread has one that it writes or reduces, beside the next one.
+    Each thread has one that it writes or reduces, besides the next one.
     """
     entry, tile = spec.itemsize * spec.components, max(grid.m) * max(grid.n)
     return (share.computed + share.mirrored) * entry, 2 * threads * tile * entry

@@ -193,7 +193,7 @@ def lay_out(
         raise min(refused, key=lambda error: error.needed)
     best = min(found, key=lambda x: x.reads * x.read_chunks(chunks))
     if best.streams and spec.looks:
-        # What is looked at first stays on the workers if it fits there.
+        # What is analysed first stays on the workers if it fits there.
         with suppress(MemoryLimitError):
             held = _lay_out_tiles(spec, shape, best.tile_shape, cluster, streams=False)
             return held if held.reads_once else best

@@ -31,7 +31,7 @@ def product_array(
     """Make the lazy result, of A's class, of matrices chunked as the grid says.
 
     `cells`: tiles that are wanted; the array has no others. `found`: findings of an
-    earlier look. `sources`: of A and B, whose chunks the tasks make themselves.
+    analysis. `sources`: of A and B, whose chunks the tasks make themselves.
     """
     a, b, c = operands[:3]
     if hasattr(a, "expr"):

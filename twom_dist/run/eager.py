@@ -21,7 +21,7 @@ from ..tiles.rows import Row, shifts_of_both
 from ..tiles.spec import Spec, is_straight, load_engine
 from ..typing import Array, Cell, Side
 
-_MADE_ENTRIES = 2**22  # of op(A), 64 MiB, at a time where all of it is looked at
+_MADE_ENTRIES = 2**22  # of op(A), 64 MiB, at a time where all of it is analysed
 
 
 def compute(problem: Problem, analysis: Analysis | None = None) -> Any:

@@ -29,7 +29,7 @@ from . import eager
 # Rows, columns and k of matrices that are computed together: larger ones gain nothing,
 # and tiles, strips and Winograd's algorithm work on one matrix.
 LARGEST = 512
-# k of integers, which nothing looks at: 64 matrices of 16 x 8192 pairs take 14 ms
+# k of integers, which nothing checks: 64 matrices of 16 x 8192 pairs take 14 ms
 # together and 30 one by one (a core of Zen 5; not recorded). Sums of int8 products are
 # below 2^27.
 LARGEST_EXACT = 8192
@@ -81,7 +81,7 @@ def _are_small(shape: Shape, spec: Spec) -> bool:
     m, n, k = shape
     longest = LARGEST
     if spec.exact:
-        # Nothing looks at them: few long rows are as small as a square.
+        # Nothing checks them: few long rows are as small as a square.
         longest = min(LARGEST_EXACT, LARGEST**2 // max(1, m, n))
     return max(m, n) <= LARGEST and k <= longest
 

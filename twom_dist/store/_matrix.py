@@ -84,7 +84,7 @@ class StoredMatrix(ABC):
             return found.view(self.dtype).reshape(found.shape[:2])
 
     def stamp(self) -> str:
-        """Look at the file; return a text that differs after any part is rewritten.
+        """Return a text that differs after any part of the file is rewritten.
 
         For zarr every file of the store is looked up.
         """

@@ -98,7 +98,7 @@ def open_array(path: str, mode: str = "r", **options: Any) -> Any:
 
 
 def list_files(path: str) -> Iterator[str]:
-    """List the names of all files below a folder or prefix, without looking at any."""
+    """List the names of all files below a folder or prefix, without reading any."""
     if is_url(path):
         yield from (name for name, *_ in stat_files(path))
         return
@@ -112,7 +112,7 @@ def list_files(path: str) -> Iterator[str]:
 
 
 def stat_files(path: str) -> Iterator[FileInfo]:
-    """Look at every file below a folder or prefix."""
+    """Stat every file below a folder or prefix."""
     if not is_url(path):
         names = list_files(path)
         with ThreadPoolExecutor(_THREADS) as pool:

@@ -23,8 +23,8 @@ class Grid:
     # Parts of k, side by side: those of a layer lie on one worker, each layer on
     # workers of its own. Residues of parts are added, in whatever order.
     layers: tuple[tuple[Part, ...], ...]
-    strips: tuple[Panel, ...] = ()  # that a task looks at; by default the panels
-    # The group, of each row of tiles of op(A) and of op(B)^T, that a task looks at; by
+    strips: tuple[Panel, ...] = ()  # that a task analyses; by default the panels
+    # The group, of each row of tiles of op(A) and of op(B)^T, that a task analyses; by
     # default each is alone
     groups: tuple[tuple[int, ...], ...] = ((), ())
     pair_block: tuple[int, int] = (1, 1)  # rows and columns whose pairs a task bounds

@@ -122,7 +122,7 @@ def choose_exponents(spec: Spec, measured: RowStatistics) -> Array | None:
     if spec.native:
         return None
     engine = load_engine(spec)
-    # What a job has looked at before lies on the host.
+    # What a job has analysed before lies on the host.
     largest = convert(measured.largest, engine.family)
     rule = scaling_rule(spec.system, spec.k)
     assert rule is not None

@@ -27,7 +27,7 @@ from .machine import machine_memory
 def current_client() -> Any:
     """Return the distributed client that a compute would use, or None.
 
-    Looks only at what is loaded: a program without distributed never imports it.
+    Only what is loaded is asked: a program without distributed never imports it.
     """
     if "distributed" not in sys.modules:
         return None

@@ -2,5 +2,5 @@
 
 A product goes through four rooms: `analysis` finds exponents, norms and magnitudes,
 `encode` makes planes of residues, `products` multiplies them, and `decode` makes the
-tile. What lies beside them serves all four.
+tile. What lies next to them serves all four.
 """

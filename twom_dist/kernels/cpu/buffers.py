@@ -100,7 +100,7 @@ if hasattr(os, "register_at_fork"):
 class _Memory(np.ndarray[Any, Any]):
     """Memory that is kept.
 
-    It has a type of its own: views of arrays of one type refer to the first of them,
+    It has its own type: views of arrays of one type refer to the first of them,
     and would let go of a block in between.
     """
 

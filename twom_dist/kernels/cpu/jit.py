@@ -99,7 +99,7 @@ def instructions(
 
 
 class _CompileListener(event.Listener):
-    """Log once, when the first kernel of ours that no cache holds is compiled."""
+    """Log once, when our first kernel that no cache holds is compiled."""
 
     told = False
 

@@ -149,7 +149,7 @@ class _Loop:
             raise self._error
 
     def help(self) -> None:
-        """Work beside the caller, unless all have left."""
+        """Work next to the caller, unless all have left."""
         with self._lock:
             if self._threads == 0:
                 return

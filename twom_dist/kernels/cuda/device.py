@@ -177,7 +177,7 @@ class CudaDevice(Streams):
     ) -> None:
         """Launch a kernel: arrays, None and numbers, in tuples for structures.
 
-        `shared`: bytes of shared memory that a block takes beside its kernel's own.
+        `shared`: bytes of shared memory that a block takes besides its kernel's own.
         """
         address = partial(_address, device=current_device())
         packed = pack(module.family, name, args, address)
@@ -231,7 +231,7 @@ class CudaDevice(Streams):
         return 10 * int(properties["major"]) + int(properties["minor"])
 
     def element(self, by_cublas: bool = False) -> Element:
-        """Choose what a kernel of ours multiplies, or cuBLAS, which is checked once."""
+        """Choose what our kernels multiply, or cuBLAS, which is checked once."""
         tuned = tuning_for(self.capability())
         if tuned.fused and not by_cublas:
             return tuned.element

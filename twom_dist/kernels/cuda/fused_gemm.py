@@ -42,7 +42,7 @@ _NO_ROWS = None, None, 0, 0, 0, False, False, 1, 0, None, None
 
 
 class CudaFusedGemm:
-    """Products by one allocation beside the result, and no wait."""
+    """Products by one allocation besides the result, and no wait."""
 
     device: CudaDevice
     scripts: Scripts

@@ -33,7 +33,7 @@ _UINT8, _NO_INTERLEAVE, _SWIZZLE_128B, _PROMOTE_256B, _FILL_ZEROS = 0, 0, 3, 3, 
 def cubin_of(module: Module) -> bytes:
     """Compile for sm_90a, or read what an earlier process has compiled.
 
-    The code is kept beside CuPy's, where CuPy keeps any and that can be written to,
+    The code is kept next to CuPy's, where CuPy keeps any and that can be written to,
     behind a digest: damaged code is recognised, and compiled again.
     """
     from cupy.cuda import nvrtc

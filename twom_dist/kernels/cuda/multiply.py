@@ -1,6 +1,6 @@
 """The residues of a tile: which products are multiplied, and by which kernels.
 
-Where no kernel of ours multiplies, by cuBLAS calls, each followed by a requantisation.
+Where none of ours multiplies, by cuBLAS calls, each followed by a requantisation.
 """
 
 from collections.abc import Sequence

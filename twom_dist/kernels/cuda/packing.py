@@ -77,7 +77,7 @@ def packing_of(family: str, name: str) -> Packing:
 
 
 def flatten(args: Iterable[Any]) -> Iterator[Any]:
-    """List arguments, those that describe one thing in a tuple of their own."""
+    """List arguments, those that describe one thing in a tuple."""
     for x in args:
         if isinstance(x, tuple):
             yield from x
@@ -103,7 +103,7 @@ _MOST_BYTES = 4096  # the most that a launch takes
 class Arguments(threading.local):
     """Memory of each thread from which the driver copies the arguments of a launch.
 
-    Each by a pointer of its own: given all at once (CU_LAUNCH_PARAM_BUFFER_POINTER),
+    Each by its own pointer: given all at once (CU_LAUNCH_PARAM_BUFFER_POINTER),
     those of products.cu came 48 bytes late, since its first one asks for multiples of
     64 (an H200, driver 580.159.04; no error was told).
     """

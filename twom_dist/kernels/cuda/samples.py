@@ -1,6 +1,6 @@
 """Launches of samples.cu: samples of 8 bits modulo 2^32.
 
-Products are made as where no kernel of ours multiplies; see `multiply`.
+Products are made as where none of our kernels multiplies; see `multiply`.
 """
 
 from math import prod

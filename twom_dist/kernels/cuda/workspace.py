@@ -48,7 +48,7 @@ def unasked_bytes(device: CudaDevice) -> int:
 def sums_bytes(capability: int, by_cublas: bool = False) -> int:
     """Bytes of the sums of one call: at most a quarter of what is allowed.
 
-    0 where there are none. `by_cublas`: of products that no kernel of ours multiplies.
+    0 where there are none. `by_cublas`: of products that no own kernel multiplies.
     """
     tuned = tuning.tuning_for(capability)
     if tuned.fused and not by_cublas:
@@ -66,7 +66,7 @@ def working_bytes(
     update: Update | None = None,
     element: tuning.Element = "int8",
 ) -> int:
-    """Bytes of one tile product beside its operands and its result.
+    """Bytes of one tile product besides its operands and its result.
 
     They are the planes of both sides, residues, marks of non-finite entries, sums, and
     planes in float16 for one call. A rank-2k update has two of each, apart from those

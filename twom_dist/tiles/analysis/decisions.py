@@ -24,8 +24,8 @@ from ..spec import Spec
 # Rounding errors are uniform in -1/2 to 1/2 but for crafted data: the mean of their
 # squares is a third of the largest. This leaves room for the worst of many rows.
 _USUAL = 2.75
-# Moduli beyond the second fewest that are taken before all pairs are looked at. A look
-# takes as long as 3 to 5 moduli at n = 512 to 2048 (Zen 5), and more on GPUs by
+# Moduli beyond the second fewest that are taken before all pairs are analysed,
+# which takes as long as 3 to 5 moduli at n = 512 to 2048 (Zen 5), and more on GPUs by
 # prediction; it saves 2 where magnitudes spread, 6 where half of them are negligible.
 _FEW = 6
 

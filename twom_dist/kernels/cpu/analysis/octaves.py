@@ -34,7 +34,7 @@ def octaves(x: Array, largest: Array, shifts: Array | None = None) -> Array:
 
 
 def describe(entries: Array, across: bool, shifts: Array | None) -> tuple[Any, ...]:
-    """List what kernels take of an operand beside the largest exponents of its rows."""
+    """List what kernels take of an operand besides its rows' largest exponents."""
     columns = column_factors(shifts, 1, entries.dtype)
     return entries, across, columns, FORMATS[entries.dtype.char]
 
@@ -191,7 +191,7 @@ def _octaves_across(x, some, own, columns, ups, fields, bits, out):  # type: ign
 
 @inner
 def _octaves_of(row, column, ups, fields, bits, out):  # type: ignore[no-untyped-def]
-    """Find the octaves of one entry of each row; a loop of its own is made vectors."""
+    """Find the octaves of one entry of each row; a separate loop is made vectors."""
     take_widest()
     if row.shape[1] == 2:
         for i in range(out.size):

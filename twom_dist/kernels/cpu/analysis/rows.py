@@ -101,7 +101,7 @@ def measure_all(
 
 
 def _measure_piece(piece: tuple[Any, ...]) -> None:
-    """Look at some rows, and count their octaves while they are in the caches."""
+    """Analyse some rows, and count their octaves while they are in the caches."""
     function, measured, counted, ends = piece
     if measured:
         function(*measured, *ends)

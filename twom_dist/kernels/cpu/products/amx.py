@@ -159,11 +159,11 @@ def multiply_strip(
 ):
     """Multiply rows of a plane by groups first..last of another, `steps` words of k.
 
-    As the microkernel's loops do, whose arguments these are but for `room`. A panel of
+    As the microkernel's loops do, whose arguments these are, except `room`. A panel of
     right tiles, 2 groups by `_DEPTH`, stays in L1 while the rows pass by; their sums
     are stored until the next panel of these groups, between the first instructions of
     the following block. Meanwhile finished sums are reduced, and at first left tiles
-    are turned: vectors have units of their own, but processors do not look far ahead.
+    are turned: vectors have their own units, but processors do not look far ahead.
     """
     row_bytes, out_base, table = out.strides[0], out.ctypes.data, entry.ctypes.data
     depth, pairs = -(-steps // _WORDS), -(-rows // PAIR)

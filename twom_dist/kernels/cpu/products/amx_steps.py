@@ -3,7 +3,7 @@
 Neither Numba nor LLVM's vectors have a name for tiles: llvmlite assembles the text for
 any x86. Tiles 0 to 3 hold 32 x 32 sums, 4 and 5 rows of the left operand, 6 and 7
 columns of the right one. The sums stay from one of these functions to the next: LLVM
-has no use for tiles of its own, and no call in between changes them.
+does not use tiles itself, and no call in between changes them.
 """
 
 from collections.abc import Sequence
