@@ -3,7 +3,7 @@
 import os
 import platform
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dask.system import CPU_COUNT
 
@@ -78,15 +78,13 @@ def _gpu() -> Chip:
     try:
         from cupy.cuda import runtime
 
-        return _describe(runtime.getDevice())
+        return _describe(runtime, runtime.getDevice())
     except (ImportError, RuntimeError):
         return NOT_SEEN  # a client without a GPU builds graphs for workers with one
 
 
 @cache
-def _describe(device: int) -> Chip:
-    from cupy.cuda import runtime
-
+def _describe(runtime: Any, device: int) -> Chip:
     told = runtime.getDeviceProperties(device)
     capability = 10 * int(told["major"]) + int(told["minor"])
     return Chip(told["name"].decode(), capability)

@@ -12,9 +12,13 @@ from typing import Any
 
 import click
 
+from ..api.crossovers import tune as measure
 from ..errors import StoreError, TwomError
 from ..kernels.registry import ENGINES
 from ..typing import EngineName
+from ..workers.diagnosis import Finding, Report
+from ..workers.diagnosis import doctor as examine
+from . import workers
 from .failures import DONE, FAILED, show
 from .options import COMMON_OPTIONS, SCHEDULER_OPTIONS, flag, option
 
@@ -33,10 +37,6 @@ def doctor(as_json: bool, **scheduler: Any) -> None:
     Prints one line for each finding: ok, warning or failure, what was found, and what
     to do about it. The exit code is 1 if there is a failure.
     """
-    from ..workers.diagnosis import Finding, Report
-    from ..workers.diagnosis import doctor as examine
-    from . import workers
-
     client, unreachable = None, []
     with ExitStack() as stack:
         try:
@@ -72,8 +72,6 @@ def tune(engine: EngineName, as_json: bool) -> None:
     kernels that were never used are compiled before, for up to a minute. The sizes are
     kept in ~/.cache/twom-dist, where method "auto" finds them.
     """
-    from ..api.crossovers import tune as measure
-
     found = measure(engine)
     sizes = {x: None if y == inf else y for x, y in found.sizes.items()}
     show(json.dumps({**asdict(found), "sizes": sizes}) if as_json else found)

@@ -5,6 +5,8 @@ from typing import Any
 
 import click
 
+from .. import integers
+from ..api import gemm, updates
 from ..errors import PlanError
 from ..problem.problem import OPS, UPLOS
 
@@ -47,9 +49,6 @@ def drop_none(**options: Any) -> dict[str, Any]:
 
 def find_routine(name: str, exact: bool | None) -> Any:
     """Return the function of a routine, or of its product of integers."""
-    from .. import integers
-    from ..api import gemm, updates
-
     plain = gemm if name == "gemm" else updates
     return getattr(integers if exact else plain, name)
 

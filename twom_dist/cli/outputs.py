@@ -12,6 +12,10 @@ import click
 from dask.utils import format_bytes
 
 from ..errors import StoreError
+from ..jobs.reports import find_status
+from ..plan.show import as_text, show_seconds
+from ..store import open_matrix
+from ..store.work_folder import disk_bytes, list_leftovers, remove_leftover
 from .failures import DONE, FAILED, escape, show
 from .options import COMMON_OPTIONS, flag
 
@@ -24,8 +28,6 @@ _AGAIN = "the same call of multiply_files or rank_k_files"
 )
 def info(path: str, as_json: bool) -> None:
     """Print shape, dtype, chunks and origin of a stored matrix."""
-    from ..plan.show import as_text
-
     found = _describe_matrix(path)
     rows = [(name, escape(_spell(name, x))) for name, x in found.items()]
     show(json.dumps(found) if as_json else as_text(rows))
@@ -44,8 +46,6 @@ def _spell(name: str, value: Any) -> str:
 
 
 def _describe_matrix(path: str) -> dict[str, Any]:
-    from ..store import open_matrix
-
     matrix = open_matrix(path)
     rows, columns = matrix.shape
     there, whole = matrix.count_chunks()
@@ -96,8 +96,6 @@ def status(output: str, as_json: bool) -> None:
     command that continues it. The exit code is 0 if C is finished, 1 if not, and 2 if
     no job has begun it.
     """
-    from ..jobs.reports import find_status
-
     found = find_status(output)
     rows = _list_rows(found, time.time())
     text = "\n".join(f"{name:<8}  {escape(x)}" for name, x in rows.items())
@@ -107,8 +105,6 @@ def status(output: str, as_json: bool) -> None:
 
 
 def _list_rows(found: Any, now: float) -> dict[str, str]:
-    from ..plan.show import show_seconds
-
     rows = {"output": found.path, "state": found.state}
     if found.state == "finished":
         if not found.routine:
@@ -155,8 +151,6 @@ def clean(folder: str, yes: bool, as_json: bool) -> None:
     The command that was stopped continues from them; once they are removed, it starts
     anew. Folders of running jobs stay, and so do other files.
     """
-    from ..store.work_folder import list_leftovers
-
     found = [_handle(place, yes) for place in list_leftovers(folder)]
     if as_json:
         show(json.dumps({"leftovers": found}))
@@ -170,8 +164,6 @@ def clean(folder: str, yes: bool, as_json: bool) -> None:
 
 def _handle(place: Any, yes: bool) -> dict[str, Any]:
     """Describe what is left, and remove it if asked to and nothing is wrong."""
-    from ..store.work_folder import disk_bytes, remove_leftover
-
     times, obstacle, code = [], "", ""
     for path, *_ in os.walk(place.folder):
         # Its run may have just removed it.
@@ -194,8 +186,6 @@ def _handle(place: Any, yes: bool) -> dict[str, Any]:
 
 
 def _show(left: dict[str, Any]) -> str:
-    from ..plan.show import show_seconds
-
     size, age = format_bytes(left["bytes"]), show_seconds(left["idle_seconds"])
     state = "removed" if left["removed"] else left["obstacle"]
     text = f"{left['folder']}: {size}, last changed {age} ago"

@@ -5,8 +5,11 @@ from typing import Any
 import click
 from dask.system import CPU_COUNT
 
+from ..api.files import multiply_files, rank_k_files
+from ..api.plans import plan as plan_routine
 from ..errors import TwomError
 from ..tiles.routine import ROUTINES
+from ..workers.local import choose_workers
 from . import options as opt
 from .failures import show
 from .options import drop_none, find_routine, option, read_shape
@@ -74,10 +77,6 @@ def plan(
         twom-dist plan gemm A.zarr B.zarr --n-workers 4
         twom-dist plan herk --shape-a 40000,20000
     """  # noqa: D301 click reads the character
-    from ..api.files import multiply_files, rank_k_files
-    from ..api.plans import plan as plan_routine
-    from ..workers.local import choose_workers
-
     function = find_routine(routine, exact or options["pairs"])
     asked: dict[str, Any] = {"routine": function}
     for name, path, shape in (("a", a, shape_a), ("b", b, shape_b)):

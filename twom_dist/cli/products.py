@@ -7,6 +7,10 @@ from typing import Any
 
 import click
 
+from ..api.routine import ask
+from ..jobs import begin, claim, compute, open_job
+from ..plan.show import name_count
+from ..run.advice import advise_method, advise_op
 from ..tiles.routine import ROUTINES, Routine
 from . import options as opt
 from .failures import ARGUMENTS, EPILOG, begin_work, say, show
@@ -81,9 +85,6 @@ def _make_command(routine: Routine) -> click.Command:
     def run(
         a: str, output: str, exact: bool, b: str | None = None, **options: Any
     ) -> None:
-        from ..api.routine import ask
-        from ..jobs import open_job
-
         asked = drop_none(**{x.name: options.pop(x.name) for x in of_call})
         of_job = {x.name: options.pop(x.name) for x in _FILE_OPTIONS}
         if "c" in asked:
@@ -140,9 +141,6 @@ def _run_job(
     as_json: bool,
     **options: Any,
 ) -> None:
-    from ..jobs import begin, claim, compute
-    from ..plan.show import name_count
-    from ..run.advice import advise_method, advise_op
     from .progress import Bar
     from .workers import find_workers
 

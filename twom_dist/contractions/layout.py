@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import MemoryLimitError, PlanError
-from ..problem.matrices import is_dask
+from ..problem.matrices import dask_array, is_dask
 from ..typing import Op
 from .arrays import permute, sort_axes
 from .subscripts import Sizes, Term
@@ -191,11 +191,9 @@ def split(x: Any, layout: PairLayout, chunks: Chunks | None = None) -> Any:
 
 def make_zeros(a: Any, b: Any, layout: PairLayout) -> Any:
     """Return a lazy result of zeros."""
-    import dask.array as da
-
     dtype = np.result_type(a.dtype, b.dtype)
     like = a._meta if is_dask(a) else a[:0]
-    zeros = da.zeros(layout.split, dtype=dtype, meta=like.astype(dtype))
+    zeros = dask_array().zeros(layout.split, dtype=dtype, meta=like.astype(dtype))
     return permute(zeros, layout.order)
 
 
@@ -204,8 +202,6 @@ def make_lazy(a: Any, b: Any, terms: Sequence[Term], layout: PairLayout) -> list
 
     Where the other may be its conjugate, its name so is that of the same array there.
     """
-    import dask.array as da
-
     arrays = [a, b]
     own = 1 if is_dask(a) else 0
     x, chunks = arrays[own], arrays[1 - own].chunks
@@ -217,7 +213,9 @@ def make_lazy(a: Any, b: Any, terms: Sequence[Term], layout: PairLayout) -> list
     cut = [known.get(letter, free) for letter in terms[own]]
     # A view that is transposed has not the name of what it is a view of.
     order = range(x.ndim) if x.base is None else sort_axes(x)
-    found = da.from_array(permute(x, tuple(order)), chunks=tuple(cut[i] for i in order))
+    found = dask_array().from_array(
+        permute(x, tuple(order)), chunks=tuple(cut[i] for i in order)
+    )
     arrays[own] = permute(found, tuple(list(order).index(i) for i in range(x.ndim)))
     return arrays
 
@@ -251,8 +249,6 @@ def _cut_groups(x: Any, side: FusedSide, inner: Term) -> Any:
 
 def _reshape(x: Any, shape: Sizes, stack: int, chunks: Sequence[Any] = ()) -> Any:
     """Reshape block by block; axes of one entry, except of the stack, are put aside."""
-    import dask.array as da
-
     if x.shape == shape:
         return x
     if hasattr(x, "expr"):
@@ -263,7 +259,9 @@ def _reshape(x: Any, shape: Sizes, stack: int, chunks: Sequence[Any] = ()) -> An
     kept = _are_long(shape, stack)
     long = tuple(compress(shape, kept))
     if x.shape != long:
-        x = da.reshape_blockwise(x, long, chunks=tuple(compress(chunks, kept)) or None)
+        x = dask_array().reshape_blockwise(
+            x, long, chunks=tuple(compress(chunks, kept)) or None
+        )
     return x[tuple(slice(None) if y else None for y in kept)]
 
 

@@ -13,7 +13,7 @@ from ..kernels.family import address_of, family_of, namespace
 from ..kernels.limits import Shape
 from ..problem.call import Call, Terms
 from ..problem.choice import Choice
-from ..problem.matrices import is_dask
+from ..problem.matrices import dask_array, is_dask
 from ..tiles.diagonal import Scaled
 from ..tiles.routine import ROUTINES
 from ..typing import Op
@@ -109,13 +109,11 @@ def _contract_by_dask(
     a: Any, b: Any, terms: TermPair, output: Term, native: Native | None
 ) -> Any:
     """Contract two operands as dask does, by `native` if its own function is known."""
-    import dask.array as da
-
     if native is None:
         own = dict.fromkeys((*terms[0], *terms[1]))
         letters = dict(zip(own, ascii_letters, strict=False))
         left, right, out = ("".join(letters[x] for x in y) for y in (*terms, output))
-        found = da.einsum(f"{left},{right}->{out}", a, b)
+        found = dask_array().einsum(f"{left},{right}->{out}", a, b)
     else:
         found = native()
     return found.astype(dtype_of(a, b))  # dask sums small integers in larger types

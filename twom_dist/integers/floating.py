@@ -10,7 +10,7 @@ from ..interop.dlpack import adopt
 from ..kernels.family import empty_block, family_of, namespace
 from ..problem.arguments import checked
 from ..problem.integer_valued import as_parts, find_largest, is_floating, largest_whole
-from ..problem.matrices import as_array, is_dask
+from ..problem.matrices import as_array, dask_array, is_dask
 
 
 @checked
@@ -122,9 +122,5 @@ def _convert(x: Any, name: str, dtype: str, block: Any = None) -> tuple[Any, int
 
 def with_imaginary(x: Any) -> Any:
     """Return integers as pairs whose imaginary parts are zeros."""
-    if is_dask(x):
-        from dask.array import stack, zeros_like
-
-        return stack([x, zeros_like(x)], axis=-1)
-    xp = namespace(x)
+    xp = dask_array() if is_dask(x) else namespace(x)
     return xp.stack((x, xp.zeros_like(x)), axis=-1)

@@ -22,7 +22,7 @@ from ..problem.exact import (
     shortest_exact,
 )
 from ..problem.integer_valued import is_floating
-from ..problem.matrices import Header, as_matrix, common_family, is_dask
+from ..problem.matrices import Header, as_matrix, common_family, dask_array, is_dask
 from ..problem.pairs import as_pairs, check_parts
 from ..problem.problem import Problem, of_headers
 from ..run.prepared import compute
@@ -137,13 +137,11 @@ def matmul(
     if not is_dask(first):
         found = finish(*components)
         return found if kind.hasobject else give_back(found)
-    from dask.array import map_blocks
-
-    more = {}
+    more: dict[str, Any] = {}
     if pairs:
         more = {"new_axis": first.ndim, "chunks": (*first.chunks, (2,))}
-    meta = empty_block(family_of(first._meta), kind)
-    return map_blocks(finish, *components, dtype=kind, meta=meta, token=STAGE, **more)
+    more |= {"dtype": kind, "meta": empty_block(family_of(first._meta), kind)}
+    return dask_array().map_blocks(finish, *components, token=STAGE, **more)
 
 
 def _take(pairs: bool, A: Any, B: Any) -> tuple[bool, _Integers, _Integers]:

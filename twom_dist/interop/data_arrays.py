@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ..errors import ArgumentError, PlanError
 from ..problem.call import Call, Names
-from ..problem.matrices import is_dask
+from ..problem.matrices import dask_array, is_dask
 from ..problem.problem import check_matrices
 from ..problem.sizes import check_known
 from ..tiles.integers import working_dtype
@@ -137,19 +137,16 @@ def _merge(x: Any, axes: tuple[Dims, ...]) -> Any:
         shape.append(prod(x.shape[place : place + len(group)]))
         place += len(group)
     if is_dask(x) and 0 in shape:
-        import dask.array as da
-
         chunks = (*x.chunks[:stack], *shape[stack:])  # dask cannot merge empty axes
-        return da.zeros_like(x, shape=tuple(shape), chunks=chunks)
+        return dask_array().zeros_like(x, shape=tuple(shape), chunks=chunks)
     return x.reshape(tuple(shape))
 
 
 def _check_kind(name: str, x: Any, routine: str) -> None:
     kind = type(x)
     if is_labelled(x):
-        check_known(
-            x.shape, f"{name}.data"
-        )  # xarray compares sizes, and NaN is like none
+        # xarray compares sizes, and NaN is like none.
+        check_known(x.shape, f"{name}.data")
         return
     found = f"{kind.__module__.split('.')[0]}.{kind.__name__}"
     remedy = f"Make DataArrays of all matrices, or call td.{routine}"

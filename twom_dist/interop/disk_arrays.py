@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import ArgumentError, StoreError, portable_errors
 from ..plan import LARGEST_TILE, SMALLEST_TILE
+from ..problem.matrices import dask_array
 from ..store._location import make_absolute
 from ..workers.client import current_client, current_cluster
 
@@ -87,14 +88,13 @@ def _refuse_open(name: str) -> ArgumentError:
 
 def open_lazily(x: Any, name: str) -> Any:
     """Make a dask array that reads an array of zarr or h5py when it is computed."""
-    from dask.array.core import from_array
-
     _check(x, name)
     chunks = _choose_chunks(x)
     meta = np.empty((0,) * len(x.shape), x.dtype)
     if type(x).__module__.startswith("h5py"):
         x = SharedDataset(x)
-    whole = from_array(x, chunks=chunks, inline_array=True, meta=meta)
+    given = {"chunks": chunks, "inline_array": True, "meta": meta}
+    whole = dask_array().from_array(x, **given)
     # Long strips are read once and then cut: each tile would read parts of many.
     cut = _cut_strips(chunks)
     return whole if cut == chunks else whole.rechunk(cut, method="tasks")
@@ -106,10 +106,9 @@ def outline(x: Any, name: str) -> Any:
     Cutting the graph of one that reads took half a minute for 10^6 x 10^6 entries, in
     chunks of 10,000 (AMD EPYC, one core).
     """
-    from dask.array import zeros
-
     _check(x, name)
-    return zeros(x.shape, dtype=x.dtype, chunks=_cut_strips(_choose_chunks(x)))
+    chunks = _cut_strips(_choose_chunks(x))
+    return dask_array().zeros(x.shape, dtype=x.dtype, chunks=chunks)
 
 
 def _cut_strips(chunks: tuple[int, ...]) -> tuple[int, ...]:

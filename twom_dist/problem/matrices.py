@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +29,11 @@ def _is_kind_of_dask(kind: Any) -> bool:
     # A Delayed has every attribute, its class has not.
     ours = kind.__module__.split(".")[0] == "dask"
     return ours and hasattr(kind, "chunks")
+
+
+def dask_array() -> Any:
+    """Import dask.array where it is needed, which takes as long as all else."""
+    return import_module("dask.array")
 
 
 def common_family(**arrays: Any) -> Family:

@@ -16,7 +16,7 @@ from ..tiles.integers import pair_dtype, working_dtype
 from .call import Terms
 from .choice import Exact
 from .integer_valued import find_magnitude
-from .matrices import Header, as_matrix, is_dask
+from .matrices import Header, as_matrix, dask_array, is_dask
 
 
 def check_parts(x: Any, name: str) -> None:
@@ -97,8 +97,6 @@ def as_pairs(x: Any, name: str) -> Any:
     dtype = x.dtype
     if not is_dask(x):
         return pack(x, dtype.str)
-    from dask.array import blockwise
-
     x = x.rechunk({x.ndim - 1: 2})
     family = family_of(x._meta)
     pairs = pair_dtype(dtype)
@@ -106,7 +104,7 @@ def as_pairs(x: Any, name: str) -> Any:
     axes, given = range(x.ndim), {"dtype": meta.dtype, "meta": meta}
     given |= {"family": family, "declared": dtype.str}
     # Not by map_blocks, which would copy each block to put the last axis together.
-    return blockwise(_pack_block, axes[:-1], x, axes, **given)
+    return dask_array().blockwise(_pack_block, axes[:-1], x, axes, **given)
 
 
 def _pack_block(parts: Any, family: Family, declared: str) -> Any:

@@ -13,7 +13,7 @@ from ..errors import MemoryLimitError, MemoryWarning, PlanError, warn_caller
 from ..kernels.family import empty_block, family_of
 from ..plan import LARGEST_TILE, Cluster, Plan, cut_evenly
 from ..plan.cluster import MemoryBudget
-from ..problem.matrices import Header, is_dask
+from ..problem.matrices import Header, dask_array, is_dask
 from ..problem.problem import Problem
 from ..problem.sizes import is_unknown, same_sizes
 from ..tiles.blocks import cast_block
@@ -157,8 +157,6 @@ def _choose_chunks(problem: Problem) -> tuple[Any, Any]:
 def as_dask(x: Any, dtype: np.dtype[Any], chunks: Any) -> Any:
     """Promote an array to a dask array; a NumPy one is cut into the given chunks."""
     if not is_dask(x):
-        import dask.array as da
-
         if has_unknown(x for x in chunks if isinstance(x, tuple)):
             problem = "an array in memory cannot be cut like chunks of unknown size"
             raise PlanError(problem, _COMPUTE_SIZES, "unknown-chunks")
@@ -166,9 +164,9 @@ def as_dask(x: Any, dtype: np.dtype[Any], chunks: Any) -> Any:
             # The shape of a plan, which is never computed.
             for size in x.shape:
                 cut_evenly(size, LARGEST_TILE)
-            x = da.zeros(x.shape, dtype=x.dtype, chunks=chunks)
+            x = dask_array().zeros(x.shape, dtype=x.dtype, chunks=chunks)
         else:
-            x = da.from_array(x, chunks=chunks)
+            x = dask_array().from_array(x, chunks=chunks)
     if x.dtype == dtype:
         return x
     # dask's own astype converts an empty block, which takes a device if it is CuPy's.
