@@ -48,23 +48,24 @@ def measure(shape: Shape) -> float:
 
 
 def prefers_native(
-    engine: str, routine: str, dtype: Any, shape: Shape, chip: Chip | None = None
+    engine: str,
+    routine: str,
+    dtype: Any,
+    shape: Shape,
+    chip: Chip | None = None,
+    *,
+    tell: bool = False,
 ) -> bool:
-    """Tell whether the native product is known to be faster, or nothing is known.
+    """Decide whether the native product is known to be faster, or nothing is known.
 
     An engine "auto" counts as that of NumPy arrays; `dtype`: that of the result;
-    `chip`: by default that of this process, even if workers multiply.
+    `chip`: by default that of this process, even if workers multiply; `tell`: whether
+    those who listen are told.
     """
-    if engine == "reference":
-        return False
     known = _find(chip or chip_of(engine), routine, np.dtype(dtype))
-    return known is None or measure(shape) < known.size
-
-
-def decide(engine: str, routine: str, dtype: Any, shape: Shape) -> bool:
-    """Decide as `prefers_native` does, and tell those who listen."""
-    native = prefers_native(engine, routine, dtype, shape)
-    if (answers := _answers.get()) is not None:
+    native = known is None or measure(shape) < known.size
+    native = native and engine != "reference"
+    if tell and (answers := _answers.get()) is not None:
         answers.append(tell_choice(engine, routine, dtype, shape) if native else "")
     return native
 

@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import PlanError, shown
 from ..problem.choice import Choice
 from .arrays import reduce_operand, reduce_to
-from .pair import contract_pair, is_weighed, multiply_entries
+from .pair import contract_pair, multiply_entries
 from .subscripts import Sizes, Term, reduce_each
 
 # Each step lists positions, among the operands left, that it contracts; its result is
@@ -166,9 +166,10 @@ def join(a: Factor, b: Factor, kept: Term, output: Term, choice: Choice) -> Fact
         vectors = (x.vector for x in weights)
         vector = reduce(partial(_multiply, x=a), vectors)
         x, y = (b, a) if _is_turned(a.term, b.term, output) else (a, b)
-        letter, terms = weights[0].letter, (x.term, y.term)
-        if is_weighed(x.array, y.array, terms, kept, choice, letter):
-            found = contract_pair(x.array, y.array, terms, kept, choice, weights=vector)
+        own = weights[0].letter, vector
+        terms = x.term, y.term
+        found = contract_pair(x.array, y.array, terms, kept, choice, weights=own)
+        if found is not None:
             return Factor(found, kept)
     left, right, terms = a.apply_weight(), b.apply_weight(), (a.term, b.term)
     return Factor(contract_pair(left, right, terms, kept, choice), kept)

@@ -45,27 +45,36 @@ def contract_pair(
     output: Term,
     choice: Choice,
     native: Native | None = None,
-    weights: Any = None,
+    weights: tuple[str, Any] | None = None,
 ) -> Any:
     """Sum the products of the entries of two operands.
 
     `native`: what computes the same by dask, if it is one of its functions. `weights`:
-    a vector that scales the contracted axis, where `is_weighed` allows any.
+    a letter and a vector that scales its axis; the result is None unless gemm contracts
+    this letter alone, and through int8.
     """
-    a, b, terms, layout = _reduce(a, b, terms, output)
+    first, second = reduce_each(terms, output, (a.shape, b.shape))
+    a, b = reduce_operand(a, first), reduce_operand(b, second)
+    terms = first.term, second.term
+    shapes, strides = (a.shape, b.shape), (strides_of(a), strides_of(b))
+    layout = lay_out(first.term, second.term, output, shapes, strides)
+    letter, vector = weights or ("", None)
+    others = layout.inner != (letter,)
+    if letter and (others or is_native(a, b, "gemm", layout.shape, choice)):
+        return None
     if not layout.inner:
         return multiply_entries(a, b, terms, output)
     x, y, lazy = a, b, is_dask(a)
     if lazy != is_dask(b):
         a, b = make_lazy(a, b, terms, layout)
         lazy = True
-    small, among = weights is None and _is_surely_native(a, b, layout, choice), None
-    if weights is not None:
+    small, among = not letter and _is_surely_native(a, b, layout, choice), None
+    if vector is not None:
         # A w A^H is Hermitian for real weights alone.
-        among = UPDATES[1:] if weights.dtype.kind == "c" else UPDATES
+        among = UPDATES[1:] if vector.dtype.kind == "c" else UPDATES
     update = None if small else find_update(a, b, layout, choice, among)
     routine = update or "gemm"
-    if small or (weights is None and is_native(a, b, routine, layout.shape, choice)):
+    if small or (not letter and is_native(a, b, routine, layout.shape, choice)):
         if lazy:
             return _contract_by_dask(x, y, terms, output, native)
         x, y, _ = fuse(a, b, layout)
@@ -76,19 +85,9 @@ def contract_pair(
         return make_zeros(a, b, layout)
     a, b, chunks = fuse(a, b, layout)
     call = _make_call(a, b, layout, update, choice)
-    if weights is not None:
-        call = call._replace(A=Scaled(call.A, weights))
+    if vector is not None:
+        call = call._replace(A=Scaled(call.A, vector))
     return split(compute_call(call), layout, chunks)
-
-
-def is_weighed(
-    a: Any, b: Any, terms: TermPair, output: Term, choice: Choice, letter: str
-) -> bool:
-    """Tell whether two operands are multiplied by gemm over one letter, and by int8."""
-    a, b, _, layout = _reduce(a, b, terms, output)
-    if layout.inner != (letter,):
-        return False
-    return not is_native(a, b, "gemm", layout.shape, choice)
 
 
 def is_native(a: Any, b: Any, routine: str, shape: Shape, choice: Choice) -> bool:
@@ -128,17 +127,6 @@ def multiply_entries(a: Any, b: Any, terms: TermPair, output: Term) -> Any:
         for x, term in zip((a, b), terms, strict=True)
     )
     return x * y
-
-
-def _reduce(
-    a: Any, b: Any, terms: TermPair, output: Term
-) -> tuple[Any, Any, TermPair, PairLayout]:
-    """Sum what one operand alone has, and lay out the product."""
-    first, second = reduce_each(terms, output, (a.shape, b.shape))
-    a, b = reduce_operand(a, first), reduce_operand(b, second)
-    shapes, strides = (a.shape, b.shape), (strides_of(a), strides_of(b))
-    layout = lay_out(first.term, second.term, output, shapes, strides)
-    return a, b, (first.term, second.term), layout
 
 
 def _is_surely_native(a: Any, b: Any, layout: PairLayout, choice: Choice) -> bool:

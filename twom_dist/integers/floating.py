@@ -1,11 +1,12 @@
 """Integers in floating point as integers, and complex ones as pairs."""
 
+from sys import modules
 from typing import Any
 
 import numpy as np
 
 from ..errors import AccuracyError, ArgumentError, portable_errors, shown
-from ..interop.data_arrays import is_labelled, map_values
+from ..interop.data_arrays import is_labelled
 from ..interop.dlpack import adopt
 from ..kernels.family import empty_block, family_of, namespace
 from ..problem.arguments import checked
@@ -64,7 +65,8 @@ def to_integers(C: Any, *, dtype: Any = "int64", pairs: Any = None) -> Any:
             remedy = "Name that of the real and the imaginary parts, as in pairs='cplx'"
             raise ArgumentError(problem, remedy, "pairs")
         parts = (pairs,)
-    return map_values(lambda x: _to_integers(x, kind), C, parts)
+    given = {"output_core_dims": [parts], "dask": "allowed", "keep_attrs": True}
+    return modules["xarray"].apply_ufunc(lambda x: _to_integers(x, kind), C, **given)
 
 
 def as_integer_dtype(dtype: Any, kinds: str) -> np.dtype[Any]:

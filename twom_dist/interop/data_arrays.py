@@ -90,13 +90,6 @@ def join_parts(A: Any, B: Any, pairs: Any) -> tuple[Any, Any, Any]:
     return A, B, pairs
 
 
-def map_values(function: Callable[[Any], Any], x: Any, last: Dims) -> Any:
-    """Apply a function to the values of a DataArray; `last`: axes that it adds."""
-    return sys.modules["xarray"].apply_ufunc(
-        function, x, output_core_dims=[last], dask="allowed", keep_attrs=True
-    )
-
-
 def as_plain(call: Call, *, single: bool) -> Call:
     """Return the same call of the plain arrays in DataArrays.
 

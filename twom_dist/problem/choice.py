@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from numbers import Real
 from typing import Any, Literal, Self, Unpack, cast
 
-from ..auto.choose import decide, prefers_native
+from ..auto.choose import prefers_native
 from ..errors import AccuracyError, PlanError, shown
 from ..kernels.limits import Shape
 from ..kernels.registry import ENGINES
@@ -199,8 +199,7 @@ class Choice:
         """
         if not self.by_size:
             return self.method == NATIVE_METHOD
-        by_size = decide if tell else prefers_native
-        return by_size(engine, routine, dtype, shape)
+        return prefers_native(engine, routine, dtype, shape, tell=tell)
 
     def by_int8(self) -> Self:
         """Return the same by the method that "auto" takes for large products."""
