@@ -33,18 +33,6 @@ _NUMBERS = {2: "two", 3: "three"}
 _EACH_TAKES = ", and dask takes about 0.7 ms for each"
 
 
-def choose_tile(count_cells: Callable[[int], int], k: int, workers: int) -> int:
-    """Choose a tile size that gives every worker a few tiles of the result.
-
-    Where no size does, workers share k, and tiles along k count as well.
-    """
-    wanted = TILES_PER_WORKER * workers if workers > 1 else 1
-    tiles = _halve(LARGEST_TILE)
-    enough = (x for x in tiles if count_cells(x) >= wanted)
-    shared = (x for x in tiles if count_cells(x) * -(-k // x) >= wanted)
-    return next(enough, next(shared, SMALLEST_TILE))
-
-
 def _halve(side: int) -> list[int]:
     """List a side, its half and so on, down to the smallest tile."""
     return [side, *_halve(side // 2)] if side > SMALLEST_TILE else [side]
@@ -55,11 +43,17 @@ def tile_sizes(
 ) -> list[Chunks]:
     """Expand given or chosen chunks into tile sizes along each dimension.
 
-    `sizes`: lengths of the dimensions by name; `count_cells`: number of tiles of the
-    result that are computed, as a function of the tile size.
+    Chosen ones give every worker a few tiles of the result. Where no size does, workers
+    share k, and tiles along k count as well. `sizes`: lengths of the dimensions by
+    name; `count_cells`: number of tiles of the result that are computed, as a function
+    of the tile size.
     """
     if chunks is None:
-        chunks = choose_tile(count_cells, sizes["k"], workers)
+        cells = TILES_PER_WORKER * workers if workers > 1 else 1
+        tiles, k = _halve(LARGEST_TILE), sizes["k"]
+        enough = (x for x in tiles if count_cells(x) >= cells)
+        shared = (x for x in tiles if count_cells(x) * -(-k // x) >= cells)
+        chunks = next(enough, next(shared, SMALLEST_TILE))
     if as_integer(chunks) is not None:
         chunks = (chunks,) * len(sizes)
     if not isinstance(chunks, Sequence) or len(chunks) != len(sizes):

@@ -63,13 +63,6 @@ class Wave:
         return high * wide if self.triangle is None else high * (high + 1) // 2
 
 
-def cut_rectangle(mt: int, nt: int, rows: int, columns: int) -> Iterator[Wave]:
-    """Cut mt x nt tiles into waves of at most `rows` by `columns`."""
-    for i in range(0, mt, rows):
-        for j in range(0, nt, columns):
-            yield Wave(slice(i, min(i + rows, mt)), slice(j, min(j + columns, nt)))
-
-
 def cut_triangle(count: int, width: int, *, upper: bool) -> Iterator[Wave]:
     """Cut the triangle of count x count tiles into waves of `width` rows of op(A).
 
@@ -281,9 +274,11 @@ def _lay_out_tiles(
         raise MemoryLimitError(problem, "Give each more memory", "many-waves")
     plan = _plan_wave(spec, (m[:rows], n[:columns], k), cluster, streams=streams)
     if triangle:
-        waves = cut_triangle(nt, rows, upper=spec.uplo == "upper")
+        waves = [*cut_triangle(nt, rows, upper=spec.uplo == "upper")]
     else:
-        waves = cut_rectangle(mt, nt, rows, columns)
+        down = [slice(i, min(i + rows, mt)) for i in range(0, mt, rows)]
+        across = [slice(j, min(j + columns, nt)) for j in range(0, nt, columns)]
+        waves = [Wave(i, j) for i, j in product(down, across)]
     grid = plan.grid if streams else Grid(m, n, k, plan.grid.layers)
     return Layout(plan.spec, grid, tuple(waves), streams)
 
