@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from .. import jobs
 from ..api.routine import ask
-from ..jobs import begin, claim, compute, open_job
 from ..plan.show import name_count
 from ..run.advice import advise_method, advise_op
 from ..tiles.routine import ROUTINES, Routine
@@ -92,7 +92,7 @@ def _make_command(routine: Routine) -> click.Command:
         matrices = (a,) if b is None else (a, b)
         function = find_routine(routine.name, exact or "pairs" in asked)
         call = ask(function, matrices, asked)
-        _run_job(open_job(call, output, command=_retype(), **of_job), **options)
+        _run_job(jobs.open_job(call, output, command=_retype(), **of_job), **options)
 
     formula = f"{routine.formula}0"
     groups = {
@@ -145,12 +145,12 @@ def _run_job(
     from .workers import find_workers
 
     with ExitStack() as stack:
-        place = stack.enter_context(claim(job))
+        place = stack.enter_context(jobs.claim(job))
         client, cluster = stack.enter_context(find_workers(job.engine, **options))
         if not quiet:
             say(*advise_op(job))  # before the output is refused for its size
-        running = begin(job, cluster, chunks, claimed=place, client=client, tell=say)
-        run = stack.enter_context(running)
+        own = {"claimed": place, "client": client, "tell": say}
+        run = stack.enter_context(jobs.begin(job, cluster, chunks, **own))
         report, enter = None, lambda _: None
         if not quiet:
             total, done = run.layout.num_computed, len(run.list_finished())
@@ -165,7 +165,7 @@ def _run_job(
             say(*advise_method(run.job))
             bar = stack.enter_context(Bar(total, done))
             report, enter = bar.report, bar.enter
-        summary = compute(run, client, report, begin_work(), enter)
+        summary = jobs.compute(run, client, report, begin_work(), enter)
     if as_json:
         show(summary.to_json(), done=True)
     elif not quiet:

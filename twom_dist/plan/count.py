@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ..tiles import program
 from ..tiles.accumulator import SweepStep
 from ..tiles.grid import Chunks, Grid
-from ..tiles.interpreter import Line
+from ..tiles.interpreter import Analyser, Line
 from ..tiles.routine import PairBlock
 from ..tiles.spec import Spec
 from ..typing import Cell, Side
@@ -37,7 +37,7 @@ def count(grid: Grid, spec: Spec, job: bool, streams: bool) -> Counts:
     return Counts(ex.tasks, ex.gemms, ex.operations)
 
 
-class _Counting:
+class _Counting(Analyser):
     """An interpreter of `program` whose values are numbers of instances."""
 
     def __init__(self, grid: Grid, spec: Spec, job: bool, *, checked: bool) -> None:
@@ -110,13 +110,6 @@ class _Counting:
         return dict.fromkeys(cases, 1)
 
     def pick(self, found: Any, n: int) -> Any:
-        return found
-
-    def decide(self, shifts: Any, before: Any) -> Any:
-        # A graph holds these tasks before anything is known.
-        return shifts, before
-
-    def settle(self, found: Any) -> Any:
         return found
 
     def emit(self, cell: Cell, tile: Any) -> None:

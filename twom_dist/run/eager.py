@@ -15,7 +15,7 @@ from ..tiles.analysis.equilibration import may_gain
 from ..tiles.analysis.in_memory import decide, find_shifts, plan_analysis
 from ..tiles.blocks import cast
 from ..tiles.grid import Chunks, Grid, cut, cut_inner, offsets, whole
-from ..tiles.interpreter import Findings, Line, lines, pick
+from ..tiles.interpreter import Analyser, Findings, Line, lines
 from ..tiles.routine import PairBlock
 from ..tiles.rows import Row, shifts_of_both
 from ..tiles.spec import Spec, is_straight, load_engine
@@ -170,7 +170,7 @@ def _slice(sizes: Chunks) -> list[slice]:
     return [slice(*ends) for ends in offsets(sizes)]
 
 
-class Views:
+class Views(Analyser):
     """The interpreter of `program` that calls each stage, with views of matrices.
 
     These come as rows of one tile.
@@ -221,14 +221,8 @@ class Views:
     ) -> Any:
         return {where: function(spec, *args) for where, args in cases.items()}
 
-    def pick(self, found: Any, n: int) -> Any:
-        return pick(found, n)
-
     def decide(self, shifts: Any, before: Any) -> tuple[Any, Any]:
         return (None, before) if shifts[0] is None else (shifts, {})
-
-    def settle(self, found: Any) -> Any:
-        return found
 
 
 class Eager(Views):

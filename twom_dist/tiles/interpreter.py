@@ -74,7 +74,7 @@ class Analyser(Protocol):
 
     def pick(self, found: Value, n: int) -> Value:
         """Return one of a list; None of None."""
-        ...
+        return pick(found, n)
 
     def decide(
         self, shifts: Sequence[Value], before: Mapping[Place, Value]
@@ -84,9 +84,11 @@ class Analyser(Protocol):
         `before`: measurements of the strips of rows as stored. Shifts that are known
         invalidate all of it; while they are unknown, all of it is returned.
         """
+        return shifts, before
 
     def settle(self, found: Value) -> Value:
         """Compute `found` before tiles are read again, where tiles are not held."""
+        return found
 
 
 def pick(found: Sequence[Value] | None, n: int) -> Value:

@@ -32,7 +32,7 @@ from dask.base import tokenize
 from ...typing import Array, Cell, Side
 from .. import program
 from ..grid import Grid
-from ..interpreter import Findings, Line, lines, pick
+from ..interpreter import Analyser, Findings, Line, lines, pick
 from ..routine import PairBlock
 from ..rows import Stream
 from ..spec import SIDES, Spec, is_straight
@@ -129,7 +129,7 @@ def build_layer(
     return graph.tasks
 
 
-class Graph:
+class Graph(Analyser):
     """The interpreter of `program` that makes tasks."""
 
     def __init__(
@@ -262,12 +262,6 @@ class Graph:
 
     def pick(self, found: Any, n: int) -> Any:
         return Task(None, pick, found, n)
-
-    def decide(self, shifts: Any, before: Any) -> tuple[Any, Any]:
-        return shifts, before
-
-    def settle(self, found: Any) -> Any:
-        return found
 
     def emit(self, cell: Cell, tile: Any) -> None:
         key = (self.name, *cell)
