@@ -23,26 +23,21 @@ def forward(module: ModuleType, name: str) -> Any:
     found = getattr(module, name)
     if not callable(found) or isinstance(found, type):
         return found
-    forwarded = _by_arrays(found, module.__name__.split(".")[1:], name)
-    forwarded.__module__ = f"twom_dist.{module.__name__}"  # pickle looks there
-    return forwarded
+    path = module.__name__.split(".")[1:]
 
-
-def _by_arrays(function: Any, path: list[str], name: str) -> Any:
-    """Make a function that takes itself from the library of its first array."""
-
-    @wraps(function)
+    @wraps(found)
     def forwarded(*args: Any, **kwargs: Any) -> Any:
         x = next(_find_foreign([*args, *kwargs.values()]), None)
         if x is None:
-            return function(*args, **kwargs)
+            return found(*args, **kwargs)
         place = _namespace_of(x)
         for step in path:
             place = getattr(place, step, None)
         # dask has some as methods alone, astype say; NumPy asks the array for the rest.
-        own: Any = getattr(place, name, None) or getattr(type(x), name, function)
+        own: Any = getattr(place, name, None) or getattr(type(x), name, found)
         return own(*args, **kwargs)
 
+    forwarded.__module__ = f"twom_dist.{module.__name__}"  # pickle looks there
     return forwarded
 
 

@@ -213,14 +213,6 @@ class Views(Analyser):
         shifts = None if shifts is None else shifts[own]
         return self._rows[side].cut(found, self._steps[own], shifts)
 
-    def call(self, stage: str, where: Any, function: Any, *args: Any) -> Any:
-        return function(*args)
-
-    def each(
-        self, stage: str, function: Any, spec: Spec, cases: Any, more: Any = ()
-    ) -> Any:
-        return {where: function(spec, *args) for where, args in cases.items()}
-
     def decide(self, shifts: Any, before: Any) -> tuple[Any, Any]:
         return (None, before) if shifts[0] is None else (shifts, {})
 

@@ -6,6 +6,7 @@ Residues may be added in any order, so each layer takes what one of its workers 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, TypeVar
 
 from ..tiles.grid import Grid
@@ -70,16 +71,14 @@ def share_out(holders: Sequence[T | None], lengths: Sequence[int]) -> tuple[int,
     own: dict[T | None, list[int]] = defaultdict(list)
     for step, holder in enumerate(holders):
         own[holder].append(step)
-    loose = own.pop(None, [])
+    own.pop(None, None)
     shares: list[list[int]] = [[] for _ in lengths]
     ranked = sorted(own.values(), key=len, reverse=True)
-    for layer in sorted(range(len(lengths)), key=lambda x: -lengths[x]):
-        steps = ranked.pop(0) if ranked else []
+    layers = sorted(range(len(lengths)), key=lambda x: -lengths[x])
+    for layer, steps in zip(layers, ranked, strict=False):
         shares[layer] = steps[: lengths[layer]]
-        loose += steps[lengths[layer] :]
-    loose += [step for steps in ranked for step in steps]
+    taken = {step for share in shares for step in share}
+    loose = (step for step in range(len(holders)) if step not in taken)
     for share, length in zip(shares, lengths, strict=True):
-        missing = length - len(share)
-        share += loose[:missing]
-        del loose[:missing]
+        share += islice(loose, length - len(share))
     return tuple(step for share in shares for step in share)

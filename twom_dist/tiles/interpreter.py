@@ -57,6 +57,7 @@ class Analyser(Protocol):
         *args: Value,
     ) -> Value:
         """Call a stage, or arrange for it; `args` begins with a spec."""
+        return function(*args)
 
     def each(
         self,
@@ -70,7 +71,7 @@ class Analyser(Protocol):
 
         `more`: what tells these calls from others of the stage.
         """
-        ...
+        return {where: function(spec, *args) for where, args in cases.items()}
 
     def pick(self, found: Value, n: int) -> Value:
         """Return one of a list; None of None."""
