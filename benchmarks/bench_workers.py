@@ -3,8 +3,9 @@
 Parts: ``shared`` (``A^H A`` of a tall matrix in memory, of which two workers share
 k, against all of it on one worker), ``memory`` (what the fuller of two workers takes
 above what it took once it had multiplied something, and the CPU time of both, beside
-``@``: of matrices that lie on the workers, or that the graph makes and that are held or
-made again), ``leaving`` (the sum of a product that the workers cannot hold).
+``@``: of matrices that lie on the workers, or that the graph draws, or reads from files
+in memory, and that are held or made again), ``leaving`` (the sum of a product that the
+workers cannot hold).
 
     python benchmarks/bench_workers.py --rows 60000 --columns 640
 """
@@ -14,6 +15,9 @@ import os
 import warnings
 from argparse import Namespace
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import dask
@@ -82,12 +86,16 @@ def _gram(call: Callable[..., Any], a: Any) -> Any:
     return td.herk(a, op="C") if call is td.gemm else call(a.conj().T, a)
 
 
-# Shapes of the matrices, chunks, the product, and whether they lie on the workers.
-MEMORY: dict[str, tuple[list[tuple[int, int]], Any, Callable[..., Any], bool]] = {
-    "tall, persisted": ([(3000, 1500), (1500, 3000)], 500, _square, True),
-    "square, persisted": ([(3072, 3072)] * 2, 512, _square, True),
-    "square": ([(3072, 3072)] * 2, 512, _square, False),
-    "gram": ([(160_000, 320)], (2000, 320), _gram, False),
+# Shapes of the matrices, chunks, the product, and where they lie: on the workers, in
+# files, or nowhere before they are drawn.
+MEMORY: dict[str, tuple[list[tuple[int, int]], Any, Callable[..., Any], str]] = {
+    "tall, persisted": ([(3000, 1500), (1500, 3000)], 500, _square, "workers"),
+    "square, persisted": ([(3072, 3072)] * 2, 512, _square, "workers"),
+    "square": ([(3072, 3072)] * 2, 512, _square, ""),
+    "stored square": ([(3072, 3072)] * 2, 512, _square, "files"),
+    "large stored square": ([(6144, 6144)] * 2, 1024, _square, "files"),
+    "gram": ([(160_000, 320)], (2000, 320), _gram, ""),
+    "stored gram": ([(160_000, 320)], (2000, 320), _gram, "files"),
 }
 
 
@@ -95,9 +103,22 @@ def _cpu_seconds() -> float:
     return sum(os.times()[:2])
 
 
-def _take_memory(case: str, call: Callable[..., Any], inputs: str) -> tuple[int, float]:
+def _store(matrix: Any, path: Path) -> Any:
+    """Write a matrix tile by tile, if it is not there, and return it as it is read."""
+    if not path.exists():
+        matrix.to_zarr(path)
+    return da.from_zarr(path)
+
+
+def _take_memory(
+    case: str, folder: Path, call: Callable[..., Any], inputs: str
+) -> tuple[int, float]:
     """Return the bytes of the fuller of two workers, and CPU seconds of both."""
-    shapes, chunks, multiply, persisted = MEMORY[case]
+    shapes, chunks, multiply, where = MEMORY[case]
+    matrices = [draw_lazily(x, chunks, seed) for seed, x in enumerate(shapes)]
+    if where == "files":
+        paths = (folder / f"{case}-{n}.zarr" for n in range(len(shapes)))
+        matrices = [*map(_store, matrices, paths)]
     with start_client(2) as client, dask.config.set({"twom-dist.inputs": inputs}):
         # Whatever is loaded and compiled is there beforehand.
         small = [draw_lazily((64, 64), 32, seed) for seed, _ in enumerate(shapes)]
@@ -106,8 +127,7 @@ def _take_memory(case: str, call: Callable[..., Any], inputs: str) -> tuple[int,
         sampler = Sampler(client, 0.005)
         sampler.taken()
         before = dict(sampler.process_bytes)
-        matrices = [draw_lazily(x, chunks, seed) for seed, x in enumerate(shapes)]
-        if persisted:
+        if where == "workers":
             matrices = [*client.persist(matrices)]
             wait(matrices)
         sampler.process_bytes.clear()
@@ -120,14 +140,17 @@ def _take_memory(case: str, call: Callable[..., Any], inputs: str) -> tuple[int,
 
 def bench_memory(report: Report, args: Namespace) -> None:
     """Take the memory of small products on two workers, inputs included."""
-    for case, (shapes, chunks, _, persisted) in MEMORY.items():
+    for case in args.cases or MEMORY:
+        shapes, chunks, _, where = MEMORY[case]
         ways = {"dask": (da.matmul, "auto"), "gemm": (td.gemm, "auto")}
-        if not persisted:
+        if where != "workers":
             ways |= {"hold": (td.gemm, "hold"), "stream": (td.gemm, "stream")}
-        taken = [
-            {name: _take_memory(case, *way) for name, way in ways.items()}
-            for _ in range(args.repeats)
-        ]
+        with TemporaryDirectory(dir="/dev/shm") as folder:
+            take = partial(_take_memory, case, Path(folder))
+            taken = [
+                {name: take(*way) for name, way in ways.items()}
+                for _ in range(args.repeats)
+            ]
         peaks, seconds = ({x: [t[x][n] for t in taken] for x in ways} for n in (0, 1))
         report.add(
             "memory",
@@ -172,5 +195,5 @@ def bench_leaving(report: Report, args: Namespace) -> None:
 
 
 if __name__ == "__main__":
-    options = {"rows": 60_000, "columns": 640, "repeats": 3}
+    options = {"rows": 60_000, "columns": 640, "repeats": 3, "cases": []}
     run(__doc__, bench_shared, bench_memory, bench_leaving, **options)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from dask.utils import format_bytes, parse_bytes
+from dask.utils import parse_bytes
 
 from ..errors import MemoryLimitError, PlanError, shown
 from ..jobs import budget_for_job
@@ -22,7 +22,6 @@ from ..plan import (
     tile_sizes,
 )
 from ..plan.cluster import DEVICE_THREADS, MemoryBudget
-from ..plan.record import describe_reads
 from ..problem.call import Call
 from ..problem.dtypes import as_number
 from ..problem.matrices import Header, check_single, common_family, is_dask, outline
@@ -217,9 +216,6 @@ def _plan_one(posed: Problem, chunks: ChunksLike | None, cluster: Cluster) -> Pl
         raise refusal from None
 
 
-_FAR_LESS = 1.5  # times that a peak is as large as one of which a note tells
-
-
 def _plan_lazy(posed: Problem, call: Call, cluster: Cluster) -> Plan:
     """Plan the product of dask arrays, or the first of stacks, as they are chunked."""
     from ..run.lazy import align, plan_aligned
@@ -234,20 +230,7 @@ def _plan_lazy(posed: Problem, call: Call, cluster: Cluster) -> Plan:
     if posed.stack:
         posed = next(list_matrices(posed))
     left, right, *_ = align(posed)
-    inputs = Inputs(left, right)
-    found = plan_aligned(posed.spec, inputs, cluster)
-    if found.streams or posed.spec.empty or inputs.sources is None:
-        return found
-    how: Any = {"strict": False, "choice": "stream"}
-    other = plan_aligned(posed.spec, inputs, cluster, **how)
-    if other.memory.total * _FAR_LESS > found.memory.total:
-        return found
-    size = format_bytes(other.memory.total)
-    note = (
-        f"with twom-dist.inputs set to 'stream' the peak is {size}: inputs are "
-        f"{describe_reads(other)}, and up to 4 times to be scaled"
-    )
-    return replace(found, notes=(*found.notes, note))
+    return plan_aligned(posed.spec, Inputs(left, right), cluster, explain=True)
 
 
 def _tiles(

@@ -16,6 +16,7 @@ from .count import Counts, count
 from .explanation import bound_error
 from .footprint import WorkerMemory
 from .show import Rows, as_html, as_text, name_count
+from .sweeps import count_reads
 
 _WHY_WAVES = "since the workers cannot hold the inputs of all tiles at once"
 
@@ -332,7 +333,7 @@ class Plan:
 
 def describe_reads(plan: Plan) -> str:
     """Say how often tasks read, or make, the inputs that they multiply."""
-    (mt, nt, _), triangle = plan.tiles, plan.spec.routine.triangle
-    times = f"{nt} times" if triangle or mt == nt else f"A {nt} times, B {mt} times"
-    times = "once" if mt == nt == 1 else times
+    a, b = count_reads(plan.grid, plan.spec)
+    times = f"{a:.3g} times" if a == b else f"A {a:.3g} times, B {b:.3g} times"
+    times = "once" if a == b == 1 else times
     return f"read by the tasks that multiply them, {times}"

@@ -7,6 +7,7 @@ sums have to be held meanwhile. SLATE's gemmC goes along k in the same way.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from math import ceil
 from typing import NamedTuple
 
@@ -112,6 +113,24 @@ def _cut_worker(
     for i, j in cells:
         sweeps[rows[i], columns[j]].append((i, j))
     return tuple(tuple(own) for _, own in sorted(sweeps.items()))
+
+
+def count_reads(grid: Grid, spec: Spec) -> tuple[float, float]:
+    """Return how often tasks that make their inputs make those of A, and of B.
+
+    A tile that is multiplied alone is a sweep, too.
+    """
+    sweeps = [sweep for own in grid.sweeps for sweep in own]
+    if not sweeps:
+        return grid.nt, grid.mt
+    if spec.routine.triangle:
+        each = sum(len({*chain.from_iterable(sweep)}) for sweep in sweeps) / grid.nt
+        return each, each
+    rows, columns = (
+        sum(len({*own}) for own in sides)
+        for sides in zip(*(zip(*sweep, strict=True) for sweep in sweeps), strict=True)
+    )
+    return rows / grid.mt, columns / grid.nt
 
 
 def planes_bytes(grid: Grid, spec: Spec, edges: int, panels: Iterable[Panel]) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from operator import getitem
 from typing import Any
 
@@ -24,6 +25,7 @@ from ..typing import Op
 from ..workers.client import current_cluster, ensure_plugins, warn_of_idle_gpus
 from .collection import product_array
 from .locality import follow_holders
+from .making import weigh
 from .sources import Inputs, plan_inputs
 
 _COMPUTE_SIZES = "Call the method compute_chunk_sizes() of the arrays first"
@@ -66,11 +68,11 @@ def plan_aligned(
     cluster: Cluster,
     *,
     strict: bool = True,
-    choice: str | None = None,
+    explain: bool = False,
 ) -> Plan:
     """Plan the product of aligned arrays; unknown sizes are estimated.
 
-    `strict` and `choice` are those of `plan_inputs`.
+    `strict` is that of `plan_inputs`, `explain` that of `weigh`.
     """
     if spec.empty:
         cluster = replace(cluster, memory=MemoryBudget())
@@ -87,7 +89,11 @@ def plan_aligned(
         return inputs.sources is not None
 
     spec = replace(spec, lazy=True)
-    plan = plan_inputs(spec, (m, n, k), cluster, able, strict=strict, choice=choice)
+    make = partial(plan_inputs, spec, (m, n, k), cluster, able)
+    plan = make(strict=strict)
+    if not (unknown or spec.empty):
+        stream = partial(make, strict=False, choice="stream")
+        plan = weigh(plan, inputs, stream, explain)
     if spec.exact and unknown:
         # Integers have no exponents to tell the size of a sum: one task adds all parts.
         grid = replace(plan.grid, layers=((plan.grid.panels,),))

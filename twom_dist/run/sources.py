@@ -139,7 +139,7 @@ def _collect(
 
 
 # For each choice of the setting, whether tasks make their inputs, in order.
-_WAYS = {"auto": (False, True), "hold": (False,), "stream": (True,)}
+WAYS = {"auto": (False, True), "hold": (False,), "stream": (True,)}
 
 
 class Inputs:
@@ -171,7 +171,7 @@ def plan_inputs(
     have to. The least of all needs is the one that is refused. `choice`: in the place
     of `twom-dist.inputs`.
     """
-    chosen = choice or choice_setting("inputs", tuple(_WAYS))
+    chosen = choice or choice_setting("inputs", (*WAYS,))
     if chosen == "stream" and not spec.empty and not can_stream():
         problem = (
             "twom-dist.inputs='stream' needs inputs that can be computed again chunk "
@@ -181,7 +181,7 @@ def plan_inputs(
 
     def attempt(choice: str, strict: bool) -> Plan:
         tried = []
-        ways = (False,) if spec.empty else _WAYS[choice]
+        ways = (False,) if spec.empty else WAYS[choice]
         for leaving, streams in product((False, True), ways):
             if streams and not can_stream():
                 continue

@@ -8,6 +8,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+from dask.utils import format_bytes
 
 import twom_dist as td
 from tests.support.advice import memory_for
@@ -17,6 +18,8 @@ from tests.support.strategies import random_matrix
 from twom_dist.errors import MemoryLimitError, PlanError, StoreError
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cpu.engine import CpuEngine
+from twom_dist.run.making import seconds_to_make
+from twom_dist.run.sources import make_source
 
 N, K = 30, 70
 CHUNKS = (13, 17), (9, 9, 1, 20, 11, 20)
@@ -200,3 +203,73 @@ def test_chunks_that_cannot_be_made_by_tasks_of_their_own_are_held():
         found = td.herk(y)
         assert is_streamed(found)
         assert same_bits(computed(found), td.herk(computed(y)))
+
+
+def seconds(x):
+    return seconds_to_make(make_source(x), x)
+
+
+def drawn(n, chunks):
+    rng = da.random.default_rng(1)
+    x, y = (rng.standard_normal((n, n), chunks=chunks) for _ in range(2))
+    return x + 1j * y
+
+
+@pytest.fixture
+def stored(tmp_path):
+    import zarr
+
+    given = {"shape": (100, 100), "chunks": (50, 50), "dtype": float}
+    return zarr.create_array(tmp_path / "A.zarr", **given)
+
+
+def test_what_draws_reads_and_computes_by_entries_is_known_to_be_cheap(stored):
+    x, ones = da.from_zarr(stored), da.ones((100, 100), chunks=50)
+    by_entries = x.T.astype(complex).conj() * 2, np.sqrt(x) - x[:, :1], x.rechunk(100)
+    for y in (x, drawn(100, 50), da.random.random(x.shape, chunks=50), ones + 1):
+        assert 0 < seconds(y) < 0.01
+    for y in by_entries:
+        assert seconds(x) < seconds(y) < 0.01
+    # A stored chunk is read whole.
+    assert seconds(da.from_array(stored, chunks=10)) == pytest.approx(25 * seconds(x))
+
+
+def test_whatever_else_a_graph_calls_may_take_a_second_or_change(stored):
+    import zarr
+
+    x, copy = da.from_zarr(stored), np.frompyfunc(lambda x: x, 1, 1)
+    away = zarr.open_array(zarr.storage.WrapperStore(stored.store), mode="r")
+    once = dask.delayed(np.ones)((100, 100))
+    for y in (
+        x.map_blocks(np.copy),
+        x.map_blocks(lambda block: block),
+        x.map_blocks(copy, dtype=float),
+        da.matmul(x, x),
+        da.empty((100, 100), chunks=50) + 1,
+        da.from_delayed(once, (100, 100), float),
+        da.from_zarr(away),
+    ):
+        assert seconds(y) is None
+
+
+def test_inputs_are_made_again_where_that_is_cheap_beside_the_products():
+    large, small = drawn(40_000, 4000), drawn(1000, 250)
+
+    def plan(x, how="auto", **options):
+        with inputs(how):
+            return td.plan(td.gemm, x, x + 1, n_workers=2, **options)
+
+    found, held, streamed = plan(large), plan(large, "hold"), plan(large, "stream")
+    assert found.streams
+    assert found.grid == streamed.grid
+    (note,) = found.notes
+    assert format_bytes(held.peak_worker_bytes) in note
+    assert found.peak_worker_bytes < held.peak_worker_bytes / 2
+    (other,) = held.notes
+    assert format_bytes(found.peak_worker_bytes) in other
+    # Little is multiplied for each chunk, by one way or another; or nobody knows.
+    assert not plan(small).streams
+    assert not plan(large, num_moduli=2, accuracy=None).streams
+    unknown = plan(large.map_blocks(np.copy))
+    assert not unknown.streams
+    assert "not known" in unknown.notes[0]

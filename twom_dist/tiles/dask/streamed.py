@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol, cast
 from ...errors import StoreError, portable_errors
 from ...typing import Array, Cell, Side
 from ..blocks import check_tile
+from ..grid import Grid
 from ..interpreter import Line
 from ..rows import Row, Source, Stream
 from ..spec import Spec, load_engine
@@ -46,21 +47,7 @@ class StreamedGraph(Graph):
         # For each tile of a source the tasks that read it first, as parts of a line.
         self._prints: dict[tuple[Any, Cell], dict[Line, TaskRef]] = {}
 
-        # A row that is measured twice is kept meanwhile, where sums take more later.
-        self._keeps = len(self.grid.strips) == 1 and self._row_bytes() <= self._sums()
-
-    def _row_bytes(self) -> int:
-        """Return the bytes of the largest row of tiles."""
-        grid = self.grid
-        return max(*grid.m, *grid.n) * grid.shape[2] * self.spec.input_itemsize
-
-    def _sums(self) -> int:
-        """Return the bytes of the sums of the largest sweep."""
-        grid, spec = self.grid, self.spec
-        if spec.native or spec.empty:
-            return 0
-        cells = max((len(x) for own in grid.sweeps for x in own), default=1)
-        return cells * max(grid.m) * max(grid.n) * spec.system.entry_bytes
+        self._keeps = keeps_rows(self.grid, self.spec)
 
     def row(self, line: Line, steps: range, shifts: Sequence[Any] | None) -> Any:
         return _Wanted(line, steps, shifts)
@@ -129,6 +116,18 @@ class StreamedGraph(Graph):
             made = Task(None, remake, *checks, source, earlier, given)
             self._rows[key] = self.scaled(made, line, steps)
         return self._rows[key]
+
+
+def keeps_rows(grid: Grid, spec: Spec) -> bool:
+    """Tell whether a row that is measured twice is kept meanwhile, and made once.
+
+    It is where the sums of a sweep take more later.
+    """
+    if len(grid.strips) > 1 or spec.native or spec.empty:
+        return False
+    row = max(*grid.m, *grid.n) * grid.shape[2] * spec.input_itemsize
+    cells = max((len(x) for own in grid.sweeps for x in own), default=1)
+    return row <= cells * max(grid.m) * max(grid.n) * spec.system.entry_bytes
 
 
 class _Streamed(Stream):
