@@ -183,7 +183,7 @@ def tell_of_cpu() -> str:
         f"int8 is multiplied by {name_kernel()}, and doubles by NumPy's BLAS for "
         f"{of_blas}; without VNNI or AMX int8 is slower. Samples are added exactly, "
         "and rounded by NumPy. In chunks of 150 x 150 a product has "
-        f"{'the same' if same else 'OTHER'} bits."
+        f"{'the same' if same else 'OTHER'} bits. On busy cores NumPy's times mislead."
     )
 
 

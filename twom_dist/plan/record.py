@@ -262,7 +262,7 @@ class Plan:
         moved += ["residues of C"] * (self.layers > 1)
         what = f"between workers: {' and '.join(moved) or 'nothing'}"
         between = f"{self.bytes_between_hosts / 2**30:.3g} GiB of these, each once"
-        wave = f"the first of a job in {self.waves} waves, {_WHY_WAVES}"
+        wave = f"below is the first of {self.waves} waves, {_WHY_WAVES}"
         return [
             ("routine", self.routine + (f", {self.uplo}" if self.uplo else "")),
             ("product", f"{m} x {k} times {k} x {n}, {self.dtype}"),

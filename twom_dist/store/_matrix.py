@@ -145,7 +145,7 @@ class StoredMatrix(ABC):
         of_pairs, whole = shape[2:] == (2,), array.dtype.kind in "biu"
         if pairs and not of_pairs:
             problem = f"{name} has shape {shape}, but pairs have (rows, columns, 2)"
-            remedy = "Name another array, or leave pairs out"
+            remedy = _SAY_ARRAYS if shape[3:] else "Name another, or leave pairs out"
             raise StoreError(problem, remedy, "pairs-shape")
         if len(shape) != 2 + pairs or min(shape) < 0:
             problem = f"{name} has shape {shape}, but a matrix has two dimensions"
