@@ -34,33 +34,14 @@ POOL = int(0.9 * 79.1 * GIB)
 CAPABILITY = 90
 
 
-class Link:
-    """The way into a worker, or into a node, where blocks queue."""
-
-    def __init__(self, bandwidth: float) -> None:
-        # Bytes per second; 0 takes no time.
-        self.bandwidth, self.busy = bandwidth, 0.0
-
-    def take(self, nbytes: int, dilation: float) -> float:
-        """Return when so many bytes will have come."""
-        start = max(time.perf_counter(), self.busy)
-        if self.bandwidth:
-            self.busy = start + nbytes / self.bandwidth * dilation
-        return max(start, self.busy)
-
-
 class Clock(HostDevice):
     """The device of one worker: when it is done, and with what."""
 
-    def __init__(self, dilation: float = 1.0, bandwidth: float = 0.0) -> None:
+    def __init__(self, dilation: float = 1.0) -> None:
         super().__init__(None, CAPABILITY)
-        self.dilation, self.link = dilation, Link(bandwidth)
+        self.dilation = dilation
         self.busy, self.own = 0.0, threading.local()
         self.counts: Counter[str] = Counter()
-        self.seconds: Counter[str] = Counter()
-        self.log: list[tuple[float, float, str]] = []
-        # When blocks were on their way.
-        self.transfers: list[tuple[float, float]] = []
         self.made_bytes = self.peak_bytes = 0
         self._mapped: list[Any] = []
         self._lock = threading.RLock()
@@ -70,18 +51,6 @@ class Clock(HostDevice):
             start = max(time.perf_counter(), self.busy)
             self.busy = self.own.busy = start + seconds * self.dilation
             self.counts[what] += 1
-            self.seconds[what] += seconds
-            self.log.append((start, self.busy, what))
-
-    def receive(self, nbytes: int, node: Link | None) -> float:
-        """Return how long blocks will be on their way, the link into a node too."""
-        links = [self.link, *([node] if node else [])]
-        now = time.perf_counter()
-        end = max(x.take(nbytes, self.dilation) for x in links)
-        self.transfers.append((now, end))
-        self.counts["received"] += nbytes
-        self.counts["entered"] += nbytes if node else 0
-        return end - now
 
     def synchronize(self) -> None:
         self.counts["wait"] += 1

@@ -4,14 +4,12 @@ Graphs, plugin, scheduler, tasks, cache and launches are the package's own. Bloc
 NumPy arrays whose sides are 1/64 of those they stand for; settings in bytes shrink
 alike. A launch moves the clock of its device by what it took on an H100, and a wait
 sleeps until then. Results are garbage, but for what decides about moduli and shifts:
-the CPU engine finds that, on the small blocks. Transfers take what the links would:
-one into each worker, and one into each node, if a block comes from another. All workers
-share this process; those of a node have an address of their own of the loopback.
+the CPU engine finds that, on the small blocks. Transfers take no time, and all
+workers share this process.
 
-Counts are exact, and times as good as the figures below and the cores that are left.
+Counts are exact. `bench_simulation` predicts times.
 """
 
-import asyncio
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,47 +18,40 @@ from unittest import mock
 
 import dask
 import numpy as np
-from dask.sizeof import sizeof
-from distributed import Worker, get_worker
-from distributed.comm.addressing import get_address_host
+from distributed import get_worker
 
-from benchmarks.clock import AREA, COPY, NORMS, POOL, SCALE, Clock, Link, on_numpy
+from benchmarks.clock import AREA, COPY, NORMS, POOL, SCALE, Clock, on_numpy
 from twom_dist.kernels import registry
 from twom_dist.kernels.cuda import engine as cuda
 from twom_dist.plan import sweeps
 from twom_dist.tiles import cache, tasks
 from twom_dist.tiles.dask.placement import plugin
 from twom_dist.workers import devices as run_devices
-from twom_dist.workers.transport import host_shares
-from twom_dist.workers.transport.worker_plugin import TransportPlugin
 
 MEMORY_MANAGER = "distributed.scheduler.active-memory-manager"
 _lock = threading.Lock()
 _clocks: dict[Any, Clock] = {}
 _caches: dict[Any, cache.EncodedCache] = {}
-_nodes: dict[str, Link] = {}
-_how: dict[str, float] = {"dilation": 1.0, "bandwidth": 0.0}
+_how: dict[str, float] = {"dilation": 1.0}
 
 
-def _worker(address: str = "") -> Any:
-    """Name the worker that runs this, or that listens at an address."""
+def _worker() -> Any:
+    """Name the worker that runs this."""
     try:
         return get_worker().name
     except ValueError:
-        pass
-    here = [x for x in Worker._instances if address in ("", x.address)]
-    return here[0].name if len(here) == 1 else "client"
+        return "client"
 
 
-def clock(address: str = "") -> Clock:
-    name = _worker(address)
+def clock() -> Clock:
+    name = _worker()
     with _lock:
         return _clocks.setdefault(name, Clock(**_how))
 
 
 def reset() -> None:
     with _lock:
-        for kept in (_clocks, _caches, _nodes):
+        for kept in (_clocks, _caches):
             kept.clear()
 
 
@@ -119,51 +110,25 @@ def _measure_device(dask_worker: Any = None) -> run_devices.WorkerDevice:
 
 
 @contextmanager
-def clocked_devices(
-    dilation: float = 1.0, bandwidth: float = 0.0, network: float = 0.0
-) -> Iterator[None]:
+def clocked_devices(dilation: float = 1.0) -> Iterator[None]:
     """Give this process clocked devices, for NumPy blocks.
 
-    `dilation`: how much slower all devices and links are, so that Python's own time
-    matters less; `bandwidth`: bytes per second that enter a worker, `network`: that
-    enter a node; 0 for no limit.
+    `dilation`: how much slower all devices are, so that Python's own time matters less.
     """
-    send, retry = TransportPlugin._send, Worker.retry_busy_worker_later
-
-    async def send_slowly(
-        self: Any, comm: Any, keys: Any, who: str, *given: Any, **options: Any
-    ) -> Any:
-        data = self.worker.data
-        sizes = [sizeof(data[key]) for key in keys if key in data]
-        own, host = (get_address_host(x) for x in (self.worker.address, who))
-        node = None if own == host else _nodes.setdefault(host, Link(network))
-        if keys:
-            await asyncio.sleep(clock(who).receive(AREA * sum(sizes), node))
-        else:
-            clock(who).counts["led"] += 1
-        return await send(self, comm, keys, who, *given, **options)
-
-    async def retry_slowly(self: Any, worker: str) -> Any:
-        await asyncio.sleep(0.15 * (dilation - 1))  # what dask waits
-        return await retry(self, worker)
 
     def slowed(module: Any, *names: str) -> Any:
         slow = {name: getattr(module, name) * dilation for name in names}
         return mock.patch.multiple(module, **slow)
 
     reset()
-    _how.update(dilation=dilation, bandwidth=bandwidth)
-    least = host_shares.LEAST_SHARED // AREA
+    _how.update(dilation=dilation)
     with (
         on_numpy(_engine),
         mock.patch.object(tasks, "encoded_tiles", _Caches()),
         mock.patch.object(tasks, "on_worker", return_value=True),
         mock.patch.object(sweeps, "PANEL_VOLUME", sweeps.PANEL_VOLUME // SCALE**3),
         mock.patch.object(run_devices, "measure_device", _measure_device),
-        mock.patch.object(host_shares, "LEAST_SHARED", least),
         slowed(plugin, "REBALANCE_SECONDS", "PAYS_SECONDS"),
-        mock.patch.object(TransportPlugin, "_send", send_slowly),
-        mock.patch.object(Worker, "retry_busy_worker_later", retry_slowly),
         # One block a message, as large ones travel.
         dask.config.set({"distributed.worker.transfer.message-bytes-limit": "1B"}),
         # dask's memory manager drops what came ahead: as often as devices have it.
@@ -177,9 +142,6 @@ def report(name: Any) -> dict[str, Any]:
     own, kept = _clocks.get(name, Clock()), _caches.get(name)
     return {
         "counts": dict(own.counts),
-        "seconds": dict(own.seconds),
-        "log": list(own.log),
-        "transfers": list(own.transfers),
         "peak_bytes": own.peak_bytes,
         "encoded": getattr(kept, "encoded", 0),
         "reused": getattr(kept, "reused", 0),

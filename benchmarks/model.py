@@ -14,6 +14,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, inf
+from typing import Any
 
 import dask
 import numpy as np
@@ -202,7 +203,13 @@ def predict(
 
 
 def make_plan(
-    routine: str, n: int, tile: int, workers: int, machine: Machine, node: int = 0
+    routine: str,
+    n: int,
+    tile: int,
+    workers: int,
+    machine: Machine,
+    node: int = 0,
+    **options: Any,
 ) -> Plan:
     """Plan a square complex128 product or update whose inputs lie on the workers."""
     operands = [(n, n)] * (1 if routine in ("herk", "syrk") else 2)
@@ -214,6 +221,7 @@ def make_plan(
             n_workers=workers,
             memory_limit=machine.memory_limit,
             engine=machine.engine,
+            **options,
         )
         if workers <= node or not node:
             return alone

@@ -22,6 +22,12 @@ def planned_for(cluster):
         yield
 
 
+class FakeWorker(SimpleNamespace):
+    """What the placement reads of a worker."""
+
+    __hash__, __eq__ = object.__hash__, object.__eq__
+
+
 class FakeTask:
     """What the placement reads of a task of the scheduler."""
 
@@ -53,9 +59,7 @@ class FakeScheduler:
     def __init__(self, array, count, held=None, hosts=1):
         running = SimpleNamespace(name="running")
         self.workers = {
-            w: SimpleNamespace(
-                address=w, host=f"{i % hosts}", nthreads=2, status=running
-            )
+            w: FakeWorker(address=w, host=f"{i % hosts}", nthreads=2, status=running)
             for i, w in enumerate(map(chr, range(ord("a"), ord("a") + count)))
         }
         self.running = [*self.workers.values()]

@@ -13,7 +13,6 @@ BENCHMARKS = ROOT / "benchmarks"
 SMALLEST = {
     "accuracy": ["--size 8"],
     "dask_gpu": ["--engine cpu --scale 64"],
-    "fake_devices": ["--workers 1 --dilation 1"],
     "files": [
         "--parts jobs --size 64 --repeats 1",
         "--parts tall --rows 4000 --columns 64 --repeats 1",
@@ -25,6 +24,7 @@ SMALLEST = {
     "look": ["--sizes 64 --phi 1 --repeats 1 --long 1024"],
     "out_of_core": ["--size 512 --depth 128"],
     "scheduler": ["--tiles 10 --repeats 1"],
+    "simulation": [""],
     "shapes": [
         "--parts crossover --dtypes complex128 --shapes 64 --repeats 1",
         "--parts stacks --shapes 32x128 --repeats 1",
