@@ -22,12 +22,12 @@ from .buffers import empty
 from .decode.decode import decode_tile
 from .decode.mirrors import fill_mirrors
 from .decode.samples import decode_samples
-from .decode.triangles import close_tiles, mirror_tiles
+from .decode.triangles import close_tile, mirror_tile
 from .encode.encode import encode_rows
 from .encode.samples import encode_samples
 from .fused_gemm import gemm_fused
 from .jit import announce_compilation, kernel
-from .layout import as_parts, as_stack, read_only, straighten, whole_rows
+from .layout import read_only, straighten
 from .planes import GROUP, SIDES, CpuEncoded
 from .products.modular import add_residues
 from .products.multiply import may_take_quarters, multiply_planes
@@ -63,6 +63,8 @@ class CpuEngine(Defaults):
     find_nonfinite = staticmethod(find_nonfinite)
     apply_nonfinite = staticmethod(apply_nonfinite)
     scale_and_add = staticmethod(scale_and_add)
+    mirror_tile = staticmethod(mirror_tile)
+    symmetrise_diagonal_tile = staticmethod(close_tile)
     task = staticmethod(run_task)
 
     def tile_limits(
@@ -100,27 +102,6 @@ class CpuEngine(Defaults):
         m, n, k = shape
         nbytes = system.plane_bytes * (m + n) * k + system.entry_bytes * m * n
         run_pieces(compute, count, *(t // max(1, nbytes) for t in STACK_BYTES))
-
-    def mirror_tile(
-        self, tile: Array, *, conjugate: bool, out: Array | None = None
-    ) -> Array:
-        *stack, m, n = tile.shape
-        if out is None:
-            out = np.empty((*stack, n, m), tile.dtype)
-        if tile.size:
-            row, entry = tile.strides[-2:]
-            if stack or entry != tile.itemsize or row < n * entry or row % entry:
-                tile = np.ascontiguousarray(tile)
-            source, target = (as_parts(whole_rows(as_stack(x))) for x in (tile, out))
-            mirror_tiles(read_only(source), target, (m, n), conjugate)
-        return out
-
-    def symmetrise_diagonal_tile(
-        self, tile: Array, *, conjugate: bool, uplo: Uplo
-    ) -> Array:
-        if tile.size:
-            close_tiles(tile, conjugate, uplo)
-        return tile
 
     def fingerprint(self, x: Array) -> int:
         source, _ = straighten(x)

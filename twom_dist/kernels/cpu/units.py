@@ -47,11 +47,7 @@ def find_features() -> frozenset[str]:
 
 def count_lanes() -> int:
     """Count the words of a vector of VNNI: 16 of AVX-512, 8 of AVX alone, or 0."""
-    return _count_lanes(find_features())
-
-
-@cache
-def _count_lanes(features: frozenset[str]) -> int:
+    features = find_features()
     if {"avx512vnni", "avx512bw"} <= features:
         return 16
     return 8 if {"avxvnni", "avx2", "fma"} <= features else 0

@@ -55,18 +55,10 @@ def parts_of(x: Array) -> list[Array]:
 
 
 def _find_largest(x: Array) -> Array:
-    largest = np.empty(x.shape[:-1], np.int32)
-    for i in np.ndindex(largest.shape):
-        row = np.concatenate(parts_of(x[i]))
-        if np.isnan(row).any():
-            largest[i] = NAN_ROW
-        elif np.isinf(row).any():
-            largest[i] = NONFINITE_ROW
-        elif not row.any():
-            largest[i] = ZERO_ROW
-        else:
-            largest[i] = max(frexp(t)[1] for t in row if t != 0)
-    return largest
+    top = np.maximum.reduce([abs(t) for t in parts_of(x)]).max(axis=-1, initial=0)
+    found = np.where(top == 0, ZERO_ROW, np.frexp(top)[1])
+    found = np.where(np.isinf(top), NONFINITE_ROW, found)
+    return np.where(np.isnan(top), NAN_ROW, found).astype(np.int32)
 
 
 def _sum_rows(x: Array, largest: Array, norm_bits: int) -> tuple[Array, Array]:
@@ -130,8 +122,7 @@ def error_sums(
 def octaves(x: Array, largest: Array, shifts: Array | None = None) -> Array:
     """Find the octaves of entries below the largest of their rows."""
     x = shift_columns(x, shifts)
-    parts = (x.real, x.imag) if x.dtype.kind == "c" else (x,)
-    largest_part = np.maximum.reduce([abs(t) for t in parts])
+    largest_part = np.maximum.reduce([abs(t) for t in parts_of(x)])
     below = largest[..., np.newaxis] - np.frexp(largest_part)[1]
     found = np.where(below < FURTHEST, below, FAR)
     masked = (largest == ZERO_ROW) | (largest >= NONFINITE_ROW)

@@ -1,25 +1,16 @@
 """The few numbers that mostly decide about products, and sums of rounding errors."""
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
 
-from ....moduli import NONFINITE_ROW, ZERO_ROW, ScalingRule
+from ....moduli import ZERO_ROW, ScalingRule
 from ....typing import Array
 from ...analysis import HostAnalysis
 from ...statistics import MARGIN, RowStatistics, column_bits
 from ..jit import inner, kernel
-from ..layout import as_stack, flat_parts, straighten, tall
-from ..threads import ranges, run_each
-from .norms import (
-    choose_exponents,
-    column_factors,
-    power_factors,
-    square_sums_inner,
-    square_sums_outer,
-)
+from .norms import choose_exponents
 from .rows import measure_all
 
 _NOTHING = np.empty((0, 3, 0), np.int32)
@@ -92,26 +83,7 @@ def error_sums(
 ) -> Array:
     """Sum the squares of rounding errors of each row."""
     exponents = choose_exponents(measured.largest, measured.squares, rule)
-    source, across = straighten(x)
-    flat, rows, parts = flat_parts(source), x.shape[:-1], 1 + np.iscomplexobj(x)
-    factors, unit = power_factors(exponents), 2.0**rule.norm_bits
-    if not across:
-        out = np.zeros(rows, np.int64)
-        one, two = (t.reshape(-1) for t in factors)
-        given = tall(flat), one, two, column_factors(shifts, parts), unit
-        run_each(
-            lambda r: square_sums_inner(*given, *r, out.reshape(-1)),
-            ranges(out.size, smallest=16, each=flat.shape[-1] // 3),
-        )
-    else:
-        one, two = (np.repeat(t, parts) for t in factors)
-        given = as_stack(flat), one, two, column_factors(shifts), unit
-        lanes = np.zeros(prod(rows) * parts, np.int64)
-        run_each(
-            lambda r: square_sums_outer(*given, *r, lanes),
-            ranges(len(lanes), smallest=256, each=flat.shape[-2] // 3),
-        )
-        out = lanes.reshape(*rows, parts).sum(axis=-1)
-    # Rows without a nonzero, or with a NaN or an Inf.
-    out[np.abs(exponents) >= NONFINITE_ROW // 2] = 0
-    return out
+    own, unit = None if shifts is None else [shifts], 2.0**rule.norm_bits
+    # Rows are brought below 2^0 as those of the largest exponent -s would be.
+    (found,) = measure_all([x], 0, ["squares"], [-exponents], own, unit)
+    return found.squares

@@ -48,27 +48,22 @@ def row_sums_inner(x, factor1, factor2, columns, parts, lo, hi, squares, totals)
 
 @kernel
 def row_sums_outer(x, factor1, factor2, columns, parts, lo, hi, squares, totals):  # type: ignore[no-untyped-def]
-    """Sum the same over k of x[matrices, k, rows * parts]; lo..hi count rows."""
-    width, shifted = x.shape[2] // parts, columns.size > 0
-    for matrix in range(lo // width, -(-hi // width)):
-        start = matrix * width
-        first, last = max(lo - start, 0), min(hi - start, width)
-        own = slice(start + first, start + last)
-        f1, f2, square, total = factor1[own], factor2[own], squares[own], totals[own]
-        for t in range(x.shape[1]):
-            row = x[matrix, t, first * parts : last * parts]
-            column = columns[t] if shifted else 1.0
-            if parts == 2:
-                for j in range(f1.size):
-                    re, im = row[2 * j], row[2 * j + 1]
-                    if shifted:
-                        re, im = re * column, im * column
-                    p, q = _add_entry(re, im, f1[j], f2[j])
-                    square[j] += p
-                    total[j] += q
-            else:
-                for j in range(f1.size):
-                    re = row[j] * column if shifted else row[j]
-                    p, q = _add_entry(re, 0.0, f1[j], f2[j])
-                    square[j] += p
-                    total[j] += q
+    """Sum the same over t of rows lo..hi of x[t, rows * parts]."""
+    shifted = columns.size > 0
+    for t in range(len(x)):
+        row = x[t, lo * parts : hi * parts]
+        column = columns[t] if shifted else 1.0
+        if parts == 2:
+            for j in range(squares.size):
+                re, im = row[2 * j], row[2 * j + 1]
+                if shifted:
+                    re, im = re * column, im * column
+                p, q = _add_entry(re, im, factor1[j], factor2[j])
+                squares[j] += p
+                totals[j] += q
+        else:
+            for j in range(squares.size):
+                re = row[j] * column if shifted else row[j]
+                p, q = _add_entry(re, 0.0, factor1[j], factor2[j])
+                squares[j] += p
+                totals[j] += q

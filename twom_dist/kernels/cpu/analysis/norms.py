@@ -4,6 +4,7 @@ Rows may lie contiguous (``inner`` kernels) or across memory (``outer`` kernels:
 transposed matrix is contiguous, and the rows are its vector lanes).
 """
 
+from functools import cache
 from math import frexp, ldexp
 from typing import Any
 
@@ -17,15 +18,11 @@ from ....typing import Array
 from ..jit import inner, kernel
 from ..units import take_widest
 
-# Bits of a magnitude, by the character of the real type: arrays have kernels' dtypes.
-MASKS: dict[str, Any] = {
-    "f": np.array([2**31 - 1], np.int32),
-    "d": np.array([2**63 - 1], np.int64),
-}
-# The mask, the bits below exponents, and the least exponent.
-FORMATS = {
-    x: (mask, mask.dtype.type(np.finfo(x).nmant), int(np.finfo(x).minexp))
-    for x, mask in MASKS.items()
+# By the character of the real type: the mask of a magnitude's bits, the bits below
+# exponents, and the least exponent. Arrays have kernels' dtypes.
+FORMATS: dict[str, Any] = {
+    x: (np.array([mask], kind), kind(np.finfo(x).nmant), int(np.finfo(x).minexp))
+    for x, mask, kind in (("f", 2**31 - 1, np.int32), ("d", 2**63 - 1, np.int64))
 }
 
 
@@ -57,22 +54,15 @@ def largest_bits_inner(x, columns, mask, lo, hi, out):  # type: ignore[no-untype
 
 
 @kernel
-def largest_bits_outer(x, columns, mask, lo, hi, out):  # type: ignore[no-untyped-def]
-    """Maximum of the magnitude bits over k of x[matrices, k, rows * parts].
-
-    lo..hi: of the lanes of all matrices, one after the other.
-    """
+def largest_bits_outer(x, columns, mask, first, last, out):  # type: ignore[no-untyped-def]
+    """Maximum of the magnitude bits over t of lanes first..last of x[t, lanes]."""
     take_widest()
-    width, shifted = x.shape[2], columns.size > 0
-    for matrix in range(lo // width, -(-hi // width)):
-        start = matrix * width
-        first, last = max(lo - start, 0), min(hi - start, width)
-        lanes = out[start + first : start + last]
-        for t in range(x.shape[1]):
-            row = x[matrix, t, first:last]
-            for j in range(lanes.size):
-                value = row[j] * columns[t] if shifted else row[j]
-                lanes[j] = max(lanes[j], bits_of(value) & mask)
+    shifted = columns.size > 0
+    for t in range(len(x)):
+        row = x[t, first:last]
+        for j in range(out.size):
+            value = row[j] * columns[t] if shifted else row[j]
+            out[j] = max(out[j], bits_of(value) & mask)
 
 
 NO_EXPONENT = -(1 << 20)  # below every difference of two exponents
@@ -80,23 +70,19 @@ NO_EXPONENT = -(1 << 20)  # below every difference of two exponents
 
 @kernel
 def extreme_bits_inner(  # type: ignore[no-untyped-def]
-    bits, kept, fields, mask, shift, lo, hi, first, last, relative, high, low
+    bits, kept, fields, mask, shift, first, last, relative, high, low
 ):
-    """Extremes of the magnitude bits of each row of bits[matrices, rows, t].
+    """Extremes of the magnitude bits of each row of bits[rows, t], t first..last.
 
-    `lo` to `hi` count the rows of all matrices; t from `first` to `last`. For each t of
-    a matrix, `kept` is the mask of magnitudes, or 0 to leave t out, and `fields` the
-    exponent that `relative` refers to. `low` holds the bits less 1, so that a zero
-    counts as the largest number.
+    For each of these, `kept` is the mask of magnitudes, or 0 to leave t out, and
+    `fields` the exponent that `relative` refers to. `low` holds the bits less 1, so
+    that a zero counts as the largest number.
     """
-    for i in range(lo, hi):
-        matrix = i // bits.shape[1]
-        row = bits[matrix, i % bits.shape[1], first:last]
-        own, base = kept[matrix, first:last], fields[matrix, first:last]
-        top, most, least = relative[i], high[i], low[i]
+    for i in range(len(bits)):
+        row, top, most, least = bits[i, first:last], relative[i], high[i], low[i]
         for t in range(row.size):
-            magnitude = row[t] & own[t]
-            field = max(magnitude >> shift, 1) - base[t]
+            magnitude = row[t] & kept[t]
+            field = max(magnitude >> shift, 1) - fields[t]
             top = max(top, field if magnitude != 0 else NO_EXPONENT)
             most = max(most, magnitude)
             least = min(least, (magnitude - 1) & mask)
@@ -104,29 +90,22 @@ def extreme_bits_inner(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def extreme_bits_outer(bits, kept, fields, mask, shift, lo, hi, relative, high, low):  # type: ignore[no-untyped-def]
-    """Find the same over the middle axis of bits[matrices, t, lanes]."""
-    width = bits.shape[2]
-    for matrix in range(lo // width, -(-hi // width)):
-        start = matrix * width
-        first, last = max(lo - start, 0), min(hi - start, width)
-        here = slice(start + first, start + last)
-        top, most, least = relative[here], high[here], low[here]
-        for t in range(bits.shape[1]):
-            row, own = bits[matrix, t, first:last], kept[matrix, t]
-            base = fields[matrix, t]
-            for j in range(row.size):
-                # By max and min, which become stores under a mask, a complex entry took
-                # 4.0 ns in place of 2.0; to read it alone takes 1.5 (one core, Zen 2).
-                magnitude, before = row[j] & own, top[j]
-                field = magnitude >> shift
-                field = (field if field > 1 else 1) - base
-                field = field if magnitude != 0 else NO_EXPONENT
-                top[j] = field if field > before else before
-                largest, smallest = most[j], least[j]
-                most[j] = magnitude if magnitude > largest else largest
-                rest = (magnitude - 1) & mask
-                least[j] = rest if rest < smallest else smallest
+def extreme_bits_outer(bits, kept, fields, mask, shift, top, most, least):  # type: ignore[no-untyped-def]
+    """Find the same over the first axis of bits[t, lanes]."""
+    for t in range(len(bits)):
+        row, own, base = bits[t], kept[t], fields[t]
+        for j in range(row.size):
+            # By max and min, which become stores under a mask, a complex entry took
+            # 4.0 ns in place of 2.0; to read it alone takes 1.5 (one core, Zen 2).
+            magnitude, before = row[j] & own, top[j]
+            field = magnitude >> shift
+            field = (field if field > 1 else 1) - base
+            field = field if magnitude != 0 else NO_EXPONENT
+            top[j] = field if field > before else before
+            largest, smallest = most[j], least[j]
+            most[j] = magnitude if magnitude > largest else largest
+            rest = (magnitude - 1) & mask
+            least[j] = rest if rest < smallest else smallest
 
 
 @inner
@@ -165,23 +144,17 @@ def square_sums_inner(x, factor1, factor2, columns, unit, lo, hi, out):  # type:
 
 
 @kernel
-def square_sums_outer(x, factor1, factor2, columns, unit, lo, hi, out):  # type: ignore[no-untyped-def]
-    """Sum the same squares over k of x[matrices, k, rows * parts]; lo..hi as above."""
+def square_sums_outer(x, factor1, factor2, columns, unit, first, last, out):  # type: ignore[no-untyped-def]
+    """Sum the same squares over t of lanes first..last of x[t, lanes]."""
     take_widest()
-    width, shifted = x.shape[2], columns.size > 0
-    for matrix in range(lo // width, -(-hi // width)):
-        start = matrix * width
-        first, last = max(lo - start, 0), min(hi - start, width)
-        own = slice(start + first, start + last)
-        lanes, f1, f2 = out[own], factor1[own], factor2[own]
-        for t in range(x.shape[1]):
-            row = x[matrix, t, first:last]
-            column = columns[t] if shifted else 1.0
-            for j in range(lanes.size):
-                magnitude = np.abs(np.float64(row[j]))
-                if shifted:
-                    magnitude *= column
-                lanes[j] += _square(magnitude, f1[j], f2[j], unit)
+    shifted = columns.size > 0
+    for t in range(len(x)):
+        row, column = x[t, first:last], columns[t] if shifted else 1.0
+        for j in range(out.size):
+            magnitude = np.abs(np.float64(row[j]))
+            if shifted:
+                magnitude *= column
+            out[j] += _square(magnitude, factor1[j], factor2[j], unit)
 
 
 @kernel
@@ -245,45 +218,24 @@ def relate(e, bits, one, two):  # type: ignore[no-untyped-def]
 
 
 @inner
-def exponents_along(x, columns, mask, e):  # type: ignore[no-untyped-def]
-    """Find the largest exponents of all rows of x[rows, t]; mask: an array of it."""
-    bits = np.zeros(len(x), mask.dtype)
-    largest_bits_inner(x, columns, mask[0], 0, len(x), bits)
-    read_exponents(bits.view(x.dtype), e)
-
-
-@inner
-def exponents_across(x, columns, mask, parts, lo, hi, e):  # type: ignore[no-untyped-def]
-    """Find e[hi - lo] of rows lo..hi of x[matrices, k, rows * parts]."""
-    first, last = lo * parts, hi * parts
-    bits = np.zeros(hi - lo, mask.dtype)
-    lanes = np.zeros(len(x) * x.shape[2], mask.dtype)
+def exponents_across(x, columns, mask, parts, first, last, e):  # type: ignore[no-untyped-def]
+    """Find the exponents of rows: lanes first..last of x[t, lanes] are their parts."""
+    lanes, bits = np.zeros(last - first, mask.dtype), np.zeros(e.size, mask.dtype)
     largest_bits_outer(x, columns, mask[0], first, last, lanes)
-    for i in range(first, last):
-        bits[i // parts - lo] = max(bits[i // parts - lo], lanes[i])
+    for i in range(lanes.size):
+        bits[i // parts] = max(bits[i // parts], lanes[i])
     read_exponents(bits.view(x.dtype), e)
 
 
 @inner
-def squares_across(x, one, two, columns, parts, lo, hi, sums):  # type: ignore[no-untyped-def]
-    """Add squares of rows lo..hi to sums[hi - lo], by two factors of each of all."""
-    first, last = lo * parts, hi * parts
-    wide = np.empty((2, len(x) * x.shape[2]))
-    for i in range(first, last):
+def squares_across(x, one, two, columns, unit, parts, first, last, sums):  # type: ignore[no-untyped-def]
+    """Add squares of these rows to sums, by two factors of each."""
+    wide, lanes = np.empty((2, last - first)), np.zeros(last - first, np.int64)
+    for i in range(lanes.size):
         wide[0, i], wide[1, i] = one[i // parts], two[i // parts]
-    lanes = np.zeros(wide.shape[1], np.int64)
-    square_sums_outer(x, wide[0], wide[1], columns, 0.0, first, last, lanes)
-    for i in range(first, last):
-        sums[i // parts - lo] += lanes[i]
-
-
-def power_factors(exponents: Array) -> Array:
-    """Two float64 factors whose product is 2^e; zeros for the sentinel rows."""
-    factors = np.empty((2, *exponents.shape))
-    one, two = factors.reshape(2, -1)
-    # A copy: what other workers computed arrives read-only, a type of its own.
-    split_powers(exponents.astype(np.int32).reshape(-1), one, two)
-    return factors
+    square_sums_outer(x, wide[0], wide[1], columns, unit, first, last, lanes)
+    for i in range(lanes.size):
+        sums[i // parts] += lanes[i]
 
 
 @kernel
@@ -313,11 +265,16 @@ def column_factors(
     return found
 
 
+@cache
+def numbers_of(rule: ScalingRule) -> tuple[int, Any, int]:
+    """List what `rule_exponents` takes of a rule."""
+    return rule.power, np.uint64(rule.leading), rule.norm_bits
+
+
 def choose_exponents(largest: Array, sums: Array, rule: ScalingRule) -> Array:
     """Apply the rule to each row."""
-    leading = np.uint64(rule.leading)
     # Copies: what other workers computed arrives read-only, a type of its own.
     given = largest.flatten(), sums.flatten()
     out = np.empty(given[0].size, dtype=np.int32)
-    rule_exponents(*given, rule.power, leading, rule.norm_bits, out)
+    rule_exponents(*given, *numbers_of(rule), out)
     return out.reshape(largest.shape)

@@ -20,13 +20,12 @@ from ..threads import num_threads, ranges, run_each
 from .entries import row_sums_inner, row_sums_outer
 from .norms import (
     FORMATS,
-    MASKS,
     NO_EXPONENT,
     column_factors,
     exponents_across,
-    exponents_along,
     extreme_bits_inner,
     extreme_bits_outer,
+    largest_bits_inner,
     read_exponents,
     relate,
     square_sums_inner,
@@ -39,8 +38,8 @@ _BLOCK = 1 << 14  # numbers of the rows that stay in L2
 _ALL, _SQUARES = 6, 1
 
 # What multiplies columns without shifts, for each real type.
-_UNSHIFTED = {
-    x: (column_factors(None, 1, np.dtype(x)), column_factors(None)) for x in MASKS
+UNSHIFTED = {
+    x: (column_factors(None, 1, np.dtype(x)), column_factors(None)) for x in FORMATS
 }
 _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
 
@@ -64,8 +63,12 @@ def measure_all(
     asks: Collection[Ask],
     largest: Sequence[Array | None],
     shifts: Sequence[Array] | None = None,
+    unit: float = 0.0,
 ) -> list[RowStatistics]:
-    """Find what is asked for of the rows of all operands side by side."""
+    """Find what is asked for of the rows of all operands side by side.
+
+    `unit`: if given, squares are those of rounding errors in units of 1 / `unit`.
+    """
     found, pieces, work, threads = [], [], 0, num_threads()
     kinds = 2 if "totals" in asks else int("squares" in asks)
     for place, (x, known) in enumerate(zip(operands, largest, strict=True)):
@@ -74,7 +77,7 @@ def measure_all(
         sums, char = np.zeros((kinds, plan.rows), _INT64), entries.dtype.char
         # A copy: what other workers computed arrives read-only, a type of its own.
         e = np.empty(plan.rows, _INT32) if known is None else known.flatten()
-        extremes, factors = np.empty(plan.ends, _INT32), _UNSHIFTED[char]
+        extremes, factors = np.empty(plan.ends, _INT32), UNSHIFTED[char]
         if not plan.pieces:  # without entries
             extremes.fill(ZERO_ROW)
             if known is None:
@@ -84,9 +87,9 @@ def measure_all(
             # Magnitudes are of entries, squares of their parts.
             wide = column_factors(shifts[place], 1 if kinds == 2 else parts)
             factors = column_factors(shifts[place], parts, entries.dtype), wide
-        of_all = known is not None, norm_bits, FORMATS[char]
+        of_all = known is not None, norm_bits, unit, FORMATS[char]
         given = entries, *factors, of_all, e, sums, extremes
-        function = _measure_across if across else _measure_along
+        function = measure_across if across else measure_along
         counts, counted = None, ()
         if "octaves" in asks:
             own = None if shifts is None else shifts[place]
@@ -194,26 +197,26 @@ def _list_kept(largest, mask, minexp, kept, fields):  # type: ignore[no-untyped-
 
 
 @kernel
-def _measure_along(  # type: ignore[no-untyped-def]
+def measure_along(  # type: ignore[no-untyped-def]
     x, own_columns, columns, of_all, largest, sums, extremes, lo, hi, place
 ):
     """Measure rows lo..hi of the matrices of x[matrix, row, k, part].
 
     own_columns: what multiplies each part of a row, in the precision of x, or nothing;
     columns: in double, of each part if there is one kind of sums, of each t if two;
-    of_all: whether `largest` is known, norm_bits, and the format of x; extremes[place]:
-    of the first matrix among these.
+    of_all: whether `largest` is known, norm_bits, the unit of rounding errors or 0, and
+    the format of x; extremes[place]: of the first matrix among these.
     """
     count, rows, k, parts = x.shape
-    known, norm_bits, (mask, shift, minexp) = of_all
+    known, norm_bits, unit, (mask, shift, minexp) = of_all
     lanes = k * parts
     tall, block = x.reshape(count * rows, lanes), max(1, _BLOCK // max(1, lanes))
     words = tall.view(mask.dtype)
-    kept, fields = np.empty(block, mask.dtype), np.empty(block, mask.dtype)
-    factors = np.empty((2, block))
-    some = min(1, len(extremes))
-    top = np.empty(some * lanes, mask.dtype)
-    most, least = np.empty_like(top), np.empty_like(top)
+    some, factors = min(1, len(extremes)), np.empty((2, block))
+    of_rows = np.empty((2, some * block), mask.dtype)
+    of_columns = np.empty((3, some * lanes), mask.dtype)
+    kept, fields = of_rows[0], of_rows[1]
+    top, most, least = of_columns[0], of_columns[1], of_columns[2]
     for matrix in range(lo // rows, -(-hi // rows)):
         top[:], most[:], least[:] = NO_EXPONENT, 0, mask[0]
         first, last = max(lo, matrix * rows), min(hi, matrix * rows + rows)
@@ -221,7 +224,9 @@ def _measure_along(  # type: ignore[no-untyped-def]
             n = min(block, last - i)
             own, e, found = tall[i : i + n], largest[i : i + n], sums[:, i : i + n]
             if not known:
-                exponents_along(own, own_columns, mask, e)
+                bits = np.zeros(n, mask.dtype)
+                largest_bits_inner(own, own_columns, mask[0], 0, n, bits)
+                read_exponents(bits.view(x.dtype), e)
             if len(sums) > 0:
                 relate(e, norm_bits, factors[0, :n], factors[1, :n])
                 one, two = factors[0], factors[1]
@@ -229,56 +234,57 @@ def _measure_along(  # type: ignore[no-untyped-def]
                     both = sums[0, i : i + n], sums[1, i : i + n]
                     row_sums_inner(own, one, two, columns, parts, 0, n, *both)
                 else:
-                    square_sums_inner(own, one, two, columns, 0.0, 0, n, found[0])
+                    square_sums_inner(own, one, two, columns, unit, 0, n, found[0])
                 _forget(e, found)
             if some > 0:
                 _list_kept(e, mask[0], minexp, kept, fields)
-                by_row = words[i : i + n].reshape(1, n, lanes)
-                each = kept.reshape(1, block), fields.reshape(1, block)
-                where = mask[0], shift, 0, lanes, top, most, least
-                extreme_bits_outer(by_row, *each, *where)
+                given = words[i : i + n], kept, fields, mask[0], shift
+                extreme_bits_outer(*given, top, most, least)
         if some > 0:
             out = extremes[place + matrix - lo // rows]
             _write_extremes(top, most, least, parts, mask[0], x.dtype, out)
 
 
 @kernel
-def _measure_across(  # type: ignore[no-untyped-def]
+def measure_across(  # type: ignore[no-untyped-def]
     x, own_columns, columns, of_all, largest, sums, extremes, lo, hi, place
 ):
     """Measure rows lo..hi of the matrices of x[matrix, k, row, part]."""
-    count, k, rows, parts = x.shape
-    known, norm_bits, (mask, shift, minexp) = of_all
-    lanes, own = x.reshape(count, k, rows * parts), slice(lo, hi)
-    words, first, last = lanes.view(mask.dtype), lo * parts, hi * parts
-    e = largest[own]
-    if not known:
-        exponents_across(lanes, own_columns, mask, parts, lo, hi, e)
-    if len(sums) > 0:
-        factors = np.empty((2, count * rows))
-        relate(e, norm_bits, factors[0, own], factors[1, own])
-        given = lanes, factors[0], factors[1], columns, parts, lo, hi
-        if len(sums) == 2:
-            row_sums_outer(*given, sums[0], sums[1])
-        else:
-            squares_across(*given, sums[0, own])
-        _forget(e, sums[:, own])
-    if len(extremes) == 0:
-        return
-    kept, fields = np.empty(hi - lo, mask.dtype), np.empty(hi - lo, mask.dtype)
-    _list_kept(e, mask[0], minexp, kept, fields)
-    of_parts = np.empty((2, count, rows * parts), mask.dtype)
-    flat = of_parts.reshape(2, -1)
-    for i in range(first, last):
-        flat[0, i], flat[1, i] = kept[i // parts - lo], fields[i // parts - lo]
-    top = np.empty(count * k, mask.dtype)
-    most, least = np.empty_like(top), np.empty_like(top)
-    top[:], most[:], least[:] = NO_EXPONENT, 0, mask[0]
+    _, k, rows, parts = x.shape
+    known, norm_bits, unit, (mask, shift, minexp) = of_all
     for matrix in range(lo // rows, -(-hi // rows)):
         start = matrix * rows
-        begin, end = max(lo - start, 0) * parts, min(hi - start, rows) * parts
-        here = slice(matrix * k, matrix * k + k)
-        where = mask[0], shift, here.start, here.stop, begin, end, top, most, least
-        extreme_bits_inner(words, of_parts[0], of_parts[1], *where)
-        out = extremes[place + matrix - lo // rows]
-        _write_extremes(top[here], most[here], least[here], 1, mask[0], x.dtype, out)
+        begin, end = max(lo - start, 0), min(hi - start, rows)
+        lanes, first, last = (
+            x[matrix].reshape(k, rows * parts),
+            begin * parts,
+            end * parts,
+        )
+        own = slice(start + begin, start + end)
+        e = largest[own]
+        if not known:
+            exponents_across(lanes, own_columns, mask, parts, first, last, e)
+        if len(sums) > 0:
+            factors = np.empty((2, e.size))
+            relate(e, norm_bits, factors[0], factors[1])
+            given = lanes, factors[0], factors[1], columns
+            if len(sums) == 2:
+                row_sums_outer(*given, parts, begin, end, sums[0, own], sums[1, own])
+            else:
+                squares_across(*given, unit, parts, first, last, sums[0, own])
+            _forget(e, sums[:, own])
+        if len(extremes) > 0:
+            of_rows = np.empty((2, e.size), mask.dtype)
+            of_parts = np.empty((2, last - first), mask.dtype)
+            _list_kept(e, mask[0], minexp, of_rows[0], of_rows[1])
+            for i in range(last - first):
+                of_parts[:, i] = of_rows[:, i // parts]
+            of_columns = np.empty((3, k), mask.dtype)
+            top, most, least = of_columns[0], of_columns[1], of_columns[2]
+            top[:], most[:], least[:] = NO_EXPONENT, 0, mask[0]
+            words, where = lanes.view(mask.dtype), (mask[0], shift, first, last)
+            extreme_bits_inner(
+                words, of_parts[0], of_parts[1], *where, top, most, least
+            )
+            out = extremes[place + matrix - lo // rows]
+            _write_extremes(top, most, least, 1, mask[0], x.dtype, out)

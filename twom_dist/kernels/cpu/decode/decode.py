@@ -113,12 +113,7 @@ def decode_rows(
     columns,
     n,
     width,
-    forms,
-    weights,
-    modulus,
-    quotient,
-    digit_bits,
-    hexagonal,
+    tables,
     alpha,
     beta,
     c_in,
@@ -126,9 +121,7 @@ def decode_rows(
     lo,
     hi,
     out,
-    small,
-    d,
-    v,
+    scratch,
 ):
     """Write rows lo..hi of out[component, matrices * m, n * parts], up to the diagonal.
 
@@ -136,6 +129,8 @@ def decode_rows(
     on. Short rows are decoded together. residues[product, matrices * m * length];
     columns[matrices * n].
     """
+    forms, weights, modulus, quotient, digit_bits, hexagonal = tables
+    small, d, v = scratch
     components, matrices = out.shape[0], columns.size // n
     columns = columns.reshape(matrices, n)
     alpha_mode, beta_mode = scalar_mode(alpha), scalar_mode(beta)
@@ -246,7 +241,7 @@ def decode_tile(
     n, sizes = out.shape[-1], (len(rows), out.shape[-1], residues.shape[-1], components)
     band = BAND if before or after else 1
     plan = _plan_tile(*sizes, side, band, system, out.dtype, num_threads())
-    scratch, tables, own_shape, real, c_parts, pieces = plan
+    scratch, width, tables, own_shape, real, c_parts, pieces = plan
     flat = flat_rows(out, own_shape, real)
     if beta != 0:
         assert c is not None
@@ -256,8 +251,8 @@ def decode_tile(
     def decode(piece: tuple[int, int]) -> None:
         if before:
             before(*piece)
-        given = line, rows, columns, n, *tables, complex(alpha), complex(beta), c_parts
-        decode_rows(*given, side, *piece, flat, *scratch_lines(*scratch))
+        given = line, rows, columns, n, width, tables, complex(alpha), complex(beta)
+        decode_rows(*given, c_parts, side, *piece, flat, scratch_lines(*scratch))
         if after:
             after(*piece)
 
@@ -293,7 +288,8 @@ def _plan_tile(
     order = -1 if side < 0 else 1
     return (
         (system.num_moduli, tables.modulus.size, held, (system.parts, width)),
-        (width, *own, tables.digit_bits, system.hexagonal),
+        width,
+        (*own, tables.digit_bits, system.hexagonal),
         (components, m, n * dtype.itemsize // real.itemsize),
         real,
         read_only(np.empty((0, 0), real)),

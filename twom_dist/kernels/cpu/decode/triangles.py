@@ -11,7 +11,7 @@ import numpy as np
 
 from ....typing import Array, Uplo
 from ..jit import inner, kernel
-from ..layout import as_parts, as_stack, whole_rows
+from ..layout import as_parts, as_stack, read_only, whole_rows
 from ..planes import SIDES
 from ..threads import ranges, run_each
 
@@ -61,14 +61,21 @@ def _mirror_bands(source, target, m, n, conjugate, lo, hi):
             _mirror_square(x, top, left, rows, columns, y, conjugate, turned)
 
 
-def mirror_tiles(
-    source: Array, target: Array, shape: tuple[int, int], conjugate: bool
-) -> None:
-    """Write the transposes, or conjugate ones, of tiles (matrices, m, n, parts)."""
-    m, n = shape
-    bands = len(source) * -(-n // _SQUARE)
-    given = source, target, m, n, conjugate
-    run_each(lambda r: _mirror_bands(*given, *r), ranges(bands, each=2 * _SQUARE * m))
+def mirror_tile(tile: Array, *, conjugate: bool, out: Array | None = None) -> Array:
+    """Transpose a tile, or a stack, and conjugate it: see `Engine.mirror_tile`."""
+    *stack, m, n = tile.shape
+    if out is None:
+        out = np.empty((*stack, n, m), tile.dtype)
+    if tile.size == 0:
+        return out
+    row, entry = tile.strides[-2:]
+    if stack or entry != tile.itemsize or row < n * entry or row % entry:
+        tile = np.ascontiguousarray(tile)
+    source, target = (as_parts(whole_rows(as_stack(x))) for x in (tile, out))
+    bands, given = len(source) * -(-n // _SQUARE), (target, m, n, conjugate)
+    pieces = ranges(bands, each=2 * _SQUARE * m)
+    run_each(lambda r: _mirror_bands(read_only(source), *given, *r), pieces)
+    return out
 
 
 @kernel
@@ -100,12 +107,14 @@ def _close_bands(tiles, n, conjugate, side, lo, hi):
                 tile[i, i, 1] = 0
 
 
-def close_tiles(tile: Array, conjugate: bool, uplo: Uplo) -> None:
+def close_tile(tile: Array, *, conjugate: bool, uplo: Uplo) -> Array:
     """Close a tile, or a stack, in place: see `Engine.symmetrise_diagonal_tile`."""
-    n, close = tile.shape[-1], _closer(tile, conjugate, uplo)
-    bands = -(-n // _SQUARE) * prod(tile.shape[:-2])
-    # The longest bands of a full tile first: no thread waits for the last of them.
-    run_each(lambda r: close(*r), ranges(bands, each=_SQUARE * n)[::-1])
+    if tile.size:
+        n, close = tile.shape[-1], _closer(tile, conjugate, uplo)
+        bands = -(-n // _SQUARE) * prod(tile.shape[:-2])
+        # The longest bands of a full tile first: no thread waits for the last of them.
+        run_each(lambda r: close(*r), ranges(bands, each=_SQUARE * n)[::-1])
+    return tile
 
 
 def row_closer(tile: Array, conjugate: bool, uplo: Uplo) -> Callable[[int, int], None]:

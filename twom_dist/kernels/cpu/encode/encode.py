@@ -15,16 +15,22 @@ import numpy as np
 from ....moduli import ResidueSystem, ScalingRule, symmetric_residue
 from ....typing import Array
 from ...statistics import RowStatistics
-from ..analysis.norms import column_factors
+from ..analysis.norms import (
+    FORMATS,
+    column_factors,
+    numbers_of,
+    rule_exponents,
+    split_powers,
+)
+from ..analysis.rows import UNSHIFTED, measure_across, measure_along
 from ..buffers import take_bytes
-from ..jit import kernel
+from ..jit import inner, kernel
 from ..layout import list_entries
 from ..planes import BYTE, DEPTH, GROUP, CpuEncoded, as_groups, as_whole
 from ..products.reduction import reduction_entry
 from ..threads import num_threads, ranges, run_each, scratch
 from ..tuning import QUANTISED
 from .quantise import COPY, quantise_lines
-from .scale import find_factors, numbers_of, scaling_of
 from .weighted_sums import weigh_bytes
 from .words import WORD_BITS
 
@@ -178,7 +184,7 @@ def _describe(
         # A copy: what other workers computed arrives read-only, a type of its own.
         exponents = exponents.astype(np.int32)
     elif known is None:
-        scaling = scaling_of(entries, across, shifts, rule)
+        scaling = _describe_scaling(entries, across, shifts, rule)
     else:
         largest, squares = (t.reshape(-1) for t in known[:2])
         chosen = largest, squares, numbers_of(rule)
@@ -189,6 +195,55 @@ def _describe(
     return given, exponents, chosen, scaling, forms[conjugate]
 
 
+def _describe_scaling(
+    x: Array, across: bool, shifts: Array | None, rule: ScalingRule
+) -> tuple[Any, ...]:
+    """List what kernels take of exponents that are yet to be chosen."""
+    char = x.dtype.char
+    columns = UNSHIFTED[char]
+    if shifts is not None:
+        parts = 1 if across else x.shape[3]
+        columns = tuple(column_factors(shifts, parts, t) for t in (x.dtype, np.float64))
+    return *columns, FORMATS[char][0], numbers_of(rule)
+
+
+@inner
+def _find_factors(given, exponents, known, scaling, lo, hi, start, end, factors, sums):
+    """Find factors[t, matrix, row], two of each row of groups start..end of lo..hi.
+
+    given: x, across, rows and what else `quantise_lines` begins with. Exponents are
+    chosen, and written, by what is `known` (the largest ones, sums of squares and the
+    rule) or by `scaling` (what multiplies each column, in the precision of x and in
+    double, the mask of magnitudes and the rule), unless both are None.
+    """
+    x, across, rows = given[:3]
+    if across:
+        # The first time of all: rows of x are those of many groups.
+        if start > lo:
+            return
+        end = hi
+    groups = -(-rows // GROUP)
+    first = start // groups * rows + start % groups * GROUP
+    last = end // groups * rows + min(rows, end % groups * GROUP)
+    one, two = factors[0].reshape(-1), factors[1].reshape(-1)
+    own = slice(first, last)
+    e = exponents[own]
+    if known is not None:
+        largest, squares, (power, leading, bits) = known
+        rule_exponents(largest[own], squares[own], power, leading, bits, e)
+    if scaling is not None:
+        own_columns, columns, mask, (power, leading, bits) = scaling
+        # Without extremes no more than the mask is read of the format.
+        of_all = False, bits, 0.0, (mask, mask[0], 0)
+        found = exponents, sums, np.empty((0, 3, 0), np.int32), first, last, 0
+        if across:
+            measure_across(x, own_columns, columns, of_all, *found)
+        else:
+            measure_along(x, own_columns, columns, of_all, *found)
+        rule_exponents(e, sums[0, own], power, leading, bits, e)
+    split_powers(e, one[own], two[own])
+
+
 @kernel
 def _write_planes(
     given, exponents, known, scaling, form, weights, reduction, cut, out, lo, hi, found
@@ -197,6 +252,7 @@ def _write_planes(
     (x, across, rows), (strip, each) = given[:3], cut
     # Factors of rows, copies, and words of lines and of one more.
     factors, copy = np.empty((2, len(x), rows)), np.empty(COPY)
+    sums = np.zeros((1, 0 if scaling is None else len(x) * rows), np.int64)
     orders = form[1] * (2 if form[2] else x.shape[3])
     words = found[: (_LINES + 1) * orders * _LINE]
     words = words.reshape(_LINES + 1, orders, DEPTH, GROUP)
@@ -207,7 +263,8 @@ def _write_planes(
     together = _LINES // width
     for first in range(lo, hi, strip):
         last = min(hi, first + strip)
-        find_factors(given, exponents, known, scaling, lo, hi, first, last, factors)
+        where = lo, hi, first, last, factors, sums
+        _find_factors(given, exponents, known, scaling, *where)
         for start in range(0, each, width):
             for group in range(first, last, together):
                 # Lines from `start` on of one group, or all of a few.

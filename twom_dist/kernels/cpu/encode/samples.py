@@ -166,10 +166,7 @@ def encode_samples(x: Array, system: ResidueSystem, conjugate: bool) -> CpuEncod
     samples = x.view(f"u{parts}")
     if kind.kind == "b":
         # NumPy takes any byte but 0 as True.
-        places = range(0, 8 * parts, 8)
-        one, bits = samples.dtype.type, [samples >> i & 255 != 0 for i in places]
-        found = sum(x * one(1 << i) for i, x in zip(places, bits, strict=True))
-        samples = np.ascontiguousarray(found)
+        samples = (samples.view(np.uint8) != 0).view(samples.dtype)
     source = read_only(as_stack(samples))
     flip = _FLIP if kind.kind == "u" else 0
     groups, words = prod(stack) * -(-rows // GROUP), -(-k // DEPTH)

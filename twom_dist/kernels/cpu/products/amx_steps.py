@@ -83,13 +83,13 @@ _MULTIPLY = _spread([*_FIRST_COLUMNS, _LOADS[7], _PRODUCTS[1], _PRODUCTS[3]])
 
 
 @instructions
-def multiply_tiles(builder, left, first, second, ahead_first, ahead_second, line):
+def multiply_tiles(builder, left, first, second, fetched, beside, line):
     """Add two left tiles times the right ones of two groups to the sums.
 
     Addresses, but `line`, bytes from row to row. Two lines each are fetched into L2,
     and left tiles into L1.
     """
-    places = left, first, second, ahead_first, ahead_second
+    places = left, first, second, fetched, beside
     _run(_MULTIPLY, builder, *places, line)
 
 
@@ -114,19 +114,10 @@ def _starter(begin: Sequence[str]) -> Any:
 
     @instructions
     def start_block(
-        builder,
-        left,
-        first,
-        second,
-        ahead_first,
-        ahead_second,
-        line,
-        before,
-        row_bytes,
-        sums,
+        builder, left, first, second, fetched, beside, line, before, row_bytes, sums
     ):
         """Store the sums at `before`, and multiply for those at `sums`."""
-        places = left, first, second, ahead_first, ahead_second
+        places = left, first, second, fetched, beside
         _run(text, builder, *places, line, before, row_bytes, sums)
 
     return start_block

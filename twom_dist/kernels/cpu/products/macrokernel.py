@@ -61,7 +61,7 @@ def _multiply_rows(
         return
     row_bytes, out_base, starts = out.strides[0], out.ctypes.data, room.ctypes.data
     # y is taken too large by an offset, which adds so many times the sum of a row of x.
-    factor = (0 if samples is None else samples[1]) - find_offset()
+    factor = (0 if samples is None else samples[3]) - find_offset()
     for i in range(0, rows, GROUP):
         group = x + (row + i) // GROUP * x_stride
         sum_rows(group, steps, factor, starts + 4 * i)
@@ -86,7 +86,7 @@ def _multiply_rows(
 @inner
 def _add_offsets(y, y_stride, steps, out, where, sign, samples):
     """Add ``a sum y' + k a b`` of all steps along k to rows and groups of `out`."""
-    (row, rows, first, last), (a, b, k) = where, samples
+    (row, rows, first, last), (a, b, k) = where, samples[2:]
     sums = np.empty(GROUP, np.uint32)
     for j in range(first, last):
         sum_rows(y + j * y_stride, steps, np.int32(a), sums.ctypes.data)
@@ -107,31 +107,19 @@ def _begin(tiles, rows, steps):
 
 @kernel
 def _multiply_items(
-    lo,
-    hi,
-    x,
-    y,
-    span,
-    out,
-    before,
-    add,
-    jobs,
-    table,
-    block,
-    longest,
-    tiles,
-    samples,
-    side,
+    lo, hi, x, y, out, before, add, jobs, table, block, longest, tiles, samples, side
 ):
     """Multiply items lo..hi: blocks of rows of each job of each matrix, in this order.
 
-    x, y (planes, groups of all matrices, words, 16, 4), of which a `span` of words is
-    multiplied; out (products, matrices, m, n or more), and before, which may be out
-    itself. `tiles`: AMX's configuration, or None: then the microkernel multiplies.
-    `samples`: None, or what those of x and of y exceed their planes by, and columns k.
+    x, y (planes, groups of all matrices, words, 16, 4); out (products, matrices, m, n
+    or more), and before, which may be out itself. `tiles`: AMX's configuration, or
+    None: then the microkernel multiplies. `samples`: None; or the first word and the
+    last, what those of x and of y exceed their planes by, and the columns k of these.
     """
     matrices, m = out.shape[1], out.shape[2]
-    blocks, (begin, end) = -(-m // block), span
+    blocks, begin, end = -(-m // block), 0, y.shape[2]
+    if samples is not None:
+        begin, end = samples[0], samples[1]
     groups, stride = y.shape[1] // matrices, y.shape[2] * _BYTES
     of_x = x.shape[1] // matrices
     room = _begin(tiles, min(block, m), min(longest, end - begin))
@@ -155,7 +143,7 @@ def _multiply_items(
             panel = y[right, matrix * groups].ctypes.data + _BYTES * k_lo
             given = source, stride, panel, stride, k_hi - k_lo, result, old
             _multiply_rows(*given, where, table[q], room, tiles, samples)
-        if samples is not None and samples[0] != 0:
+        if samples is not None and samples[2] != 0:
             panel = y[right, matrix * groups].ctypes.data + _BYTES * begin
             of_y = panel, stride, end - begin
             _add_offsets(*of_y, result, where, table[q, 0], samples)
@@ -207,24 +195,23 @@ def multiply_packed(
 ) -> None:
     """Multiply a triangle of the products `own`, and add residues of their shape.
 
-    `residues`: (products, matrices, m, n padded to whole groups); `tiles`, `span`: see
-    `_multiply_items`; `side`: -1 for the lower triangle, 1 for the upper, 0 for both.
+    `residues`: (products, matrices, m, n padded to whole groups); `tiles`: see
+    `_multiply_items`; `side`: -1 for the lower triangle, 1 for the upper, 0 for both;
+    `span`: the words of samples that are multiplied.
     """
     x, y = left.planes, right.planes
-    span = begin, end = span or (0, x.shape[2])
+    begin, end = span or (0, x.shape[2])
     sizes = residues.shape[1:], end - begin, tiles is not None, side != 0
     plan, pieces = _plan(system, left.order, right.order, own, *sizes, num_threads())
     old, add = (_NOTHING, False) if before is None else (before, True)
     samples = None
-    if system.wraps:
+    if span is not None:
         k = min(left.k, DEPTH * end) - DEPTH * begin
-        old, samples = (
-            residues if before is None else before,
-            (left.offset, right.offset, k),
-        )
+        samples = begin, end, left.offset, right.offset, k
+        old = residues if before is None else before
 
     def multiply(piece: tuple[int, int]) -> None:
-        given = x, y, span, residues, old, add, *plan, tiles, samples
+        given = x, y, residues, old, add, *plan, tiles, samples
         _multiply_items(*piece, *given, side)
 
     run_each(multiply, pieces)

@@ -121,14 +121,14 @@ def _multiply_samples(
     side: int,
 ) -> None:
     """Multiply samples, to int32, or to int64, to which panels along k are added."""
-    given = left, right, system
+    given, words = (left, right, system), left.planes.shape[2]
     if sums.itemsize == 4:
-        return multiply_packed(*given, sums, before, own, None, side)
+        return multiply_packed(*given, sums, before, own, None, side, (0, words))
     if before is None:
         sums[...] = 0
     elif before.ctypes.data != sums.ctypes.data:
         sums[...] = before
-    panel, words = empty(sums.shape, np.int32), left.planes.shape[2]
+    panel = empty(sums.shape, np.int32)
     for start in range(0, words, _PANEL):
         span = start, min(words, start + _PANEL)
         multiply_packed(*given, panel, None, own, None, side, span)
