@@ -1,8 +1,12 @@
 """The stages of a product, one after the other, and how they are compared."""
 
+from math import prod
+
 import numpy as np
 
 from twom_dist.kernels import get_engine
+from twom_dist.kernels.cpu.planes import DEPTH, GROUP, CpuEncoded
+from twom_dist.kernels.reference.engine import ReferenceEncoded
 from twom_dist.moduli import scaling_rule
 
 REFERENCE = get_engine("reference")
@@ -27,6 +31,23 @@ def dtype_for(kind, single=False):
     return np.dtype(other if single else double).name
 
 
+def residues_of(encoded):
+    """(planes, ..., rows, k) symmetric residues, which engines order as they like."""
+    if isinstance(encoded, ReferenceEncoded):
+        return encoded.planes
+    if not hasattr(encoded, "order"):  # on a device beside
+        return encoded.residues()
+    planes, offset = encoded.planes, getattr(encoded, "offset", 0)
+    if offset != 0 or min(encoded.order) < 0:
+        planes = planes + np.int16(offset)  # neither uint8 nor -(-128) fits int8
+    *stack, rows, k = encoded.shape
+    height, width = planes.shape[1] // max(1, prod(stack)), planes.shape[2]
+    if isinstance(encoded, CpuEncoded):
+        planes, height, width = planes.swapaxes(2, 3), height * GROUP, width * DEPTH
+    signed = np.stack([planes[i] if i >= 0 else -planes[~i] for i in encoded.order])
+    return signed.reshape(len(signed), *stack, height, width)[..., :rows, :k]
+
+
 def run_stages(engine, x, y, system, *, conjugate=False):
     """Every stage of ``X Y^T`` (Y conjugated if asked to), by name."""
     rule = scaling_rule(system, x.shape[-1])
@@ -41,7 +62,7 @@ def run_stages(engine, x, y, system, *, conjugate=False):
         assert tile.shape == z.shape
         assert tile.nbytes >= len(system.planes) * z.size
         stages |= {f"{side} largest": largest, f"{side} sums": sums}
-        stages |= {f"{side} exponents": exponents, f"{side} planes": tile.residues()}
+        stages |= {f"{side} exponents": exponents, f"{side} planes": residues_of(tile)}
         encoded[side] = tile
     residues = engine.multiply(encoded["left"], encoded["right"], system)
     exponents = stages["left exponents"], stages["right exponents"]

@@ -38,9 +38,6 @@ class Encoded(Protocol):
     def reorder(self, planes: tuple[int, ...]) -> "Encoded":
         """Take planes[l] for plane l, without a copy: of X, those of its conjugate."""
 
-    def residues(self) -> Array:
-        """(planes, ..., rows, k) int8 symmetric residues: for tests, not for speed."""
-
 
 class Fill(Protocol):
     """The entries of a tile of C that a NaN or an Inf of A or B reaches."""

@@ -11,7 +11,7 @@ from tests.support.cases import cases
 from tests.support.contract.decode import *  # noqa: F403
 from tests.support.expect import same_bits
 from tests.support.oracle import ExactProduct, reconstruct
-from tests.support.pipeline import REFERENCE
+from tests.support.pipeline import REFERENCE, residues_of
 from tests.support.strategies import random_matrix
 from twom_dist.moduli import available_moduli, residue_system, symmetric_residue
 
@@ -111,7 +111,7 @@ def square_distance(z, point):
 
 def points(engine, z, **options):
     """Find the points that one row is rounded to."""
-    planes = engine.encode(z, ZERO, WIDEST, **options).residues().astype(int)[:, 0]
+    planes = residues_of(engine.encode(z, ZERO, WIDEST, **options)).astype(int)[:, 0]
     twice_g, difference = (
         [reconstruct(column.tolist(), WIDEST.moduli) for column in x.T]
         for x in (planes[0::2] + planes[1::2], planes[0::2] - planes[1::2])
@@ -154,7 +154,7 @@ def test_entries_are_rounded_alike(engine, count, conjugate):
         found, expected = (
             t.encode(*given, conjugate=conjugate) for t in (engine, REFERENCE)
         )
-        assert same_bits(found.residues(), expected.residues())
+        assert same_bits(*map(residues_of, (found, expected)))
 
 
 def decode_points(engine, points, system, components=1):

@@ -5,7 +5,7 @@ import numpy as np
 from tests.support.cases import cases
 from tests.support.expect import same_bits
 from tests.support.integers import random_integers
-from tests.support.pipeline import REFERENCE
+from tests.support.pipeline import REFERENCE, residues_of
 from tests.support.strategies import random_matrix
 from twom_dist.moduli import samples_system
 
@@ -53,7 +53,7 @@ def test_stages_are_those_of_the_reference(
                 for rows, dtype, seed, conjugated in sides
             )
             assert x.shape == (*stack, m, k)
-            planes += [x.residues(), y.residues()]
+            planes += [residues_of(x), residues_of(y)]
             sums = own.multiply(x, y, system, sums)
         twice = own.add_residues(sums, sums, system)
         found.append([*planes, sums[..., :n], twice[..., :n]])

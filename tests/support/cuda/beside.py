@@ -4,6 +4,8 @@ import ctypes
 
 import numpy as np
 
+from tests.support.pipeline import residues_of
+
 OF_TASKS = ("task", "run_stack", "tile_limits")
 
 
@@ -103,4 +105,4 @@ class Encoded:
         return Encoded(self.planes.reorder(planes), self.cupy)
 
     def residues(self):
-        return np.array(self.cupy.asnumpy(self.planes.residues()))
+        return np.array(self.cupy.asnumpy(residues_of(self.planes)))

@@ -15,7 +15,7 @@ from threading import Lock
 
 import numpy as np
 
-from twom_dist.kernels.cuda.packing import flatten, pack, parameters_of
+from twom_dist.kernels.cuda.packing import flatten, members_of, pack, packing_of
 from twom_dist.kernels.cuda.sources import signatures, source_of, text_of
 
 COMPILER = shutil.which("g++")
@@ -105,7 +105,8 @@ extern "C" void set_constants(const int* numbers, const {kind}* table) {{
 
 def host_text(module, extra="", specialised=False):
     """Write the text that the host's compiler builds, with constants or variables."""
-    kernels = {x: parameters_of(module.family, x) for x in signatures(module.family)}
+    names = signatures(module.family)
+    counts = {x: len(packing_of(module.family, x).offsets) for x in names}
     text = source_of(module) if specialised else text_of(module.family)
     for theirs, ours in _DEVICES_OWN.items():
         text = text.replace(theirs, ours)
@@ -116,7 +117,7 @@ def host_text(module, extra="", specialised=False):
     block, head = "run_alone", ""
     if "__syncthreads" in text:
         block, head = "run_together", f'#include "{_BARRIER}"\n'
-    wrappers = "".join(_wrapper(name, len(p), block) for name, p in kernels.items())
+    wrappers = "".join(_wrapper(name, count, block) for name, count in counts.items())
     head = f'#include "{_SHIM}"\n{head}#line 1 "{module.family}"\n'
     return f"{head}{text}{extra}{_PRELUDE}{wrappers}"
 
@@ -136,7 +137,7 @@ class HostKernels:
 
     def launch(self, module, name, grid, block, args, shared=0):
         check_arguments(module, name, args)
-        packed = pack(module.family, name, args, lambda x: x.ctypes.data)
+        packed = pack(module.family, name, args, lambda x, _: x.ctypes.data)
         self.launch_packed(module, name, grid, block, *packed, shared)
 
     def launch_packed(self, module, name, grid, block, data, offsets, shared=0):
@@ -196,7 +197,8 @@ class HostKernels:
 def check_arguments(module, name, args):
     """Check the types of arguments: those of arrays as well, which packing ignores."""
     real = dict(module.macros).get("REAL", "double")
-    parameters = parameters_of(module.family, name)
+    declared = signatures(module.family)[name].split(",")
+    parameters = [y for x in declared for y in members_of(module.family, x)]
     for parameter, given in zip(parameters, flatten(args), strict=True):
         where = f"{name}, {parameter.name}"
         if not parameter.pointer:

@@ -57,14 +57,3 @@ class CpuEncoded:
 
     def reorder(self, planes: tuple[int, ...]) -> "CpuEncoded":
         return replace(self, order=tuple(self.order[plane] for plane in planes))
-
-    def residues(self) -> Array:
-        given = self.planes
-        if self.offset != 0 or min(self.order) < 0:
-            # Neither uint8 nor -(-128) fits int8.
-            given = given + np.int16(self.offset)
-        own = np.array([given[i] if i >= 0 else -given[~i] for i in self.order])
-        own = own.swapaxes(2, 3)
-        count, groups = len(own), -(-self.rows // GROUP)
-        shape = count, *self.stack, groups * GROUP, own.shape[3] * DEPTH
-        return np.ascontiguousarray(own.reshape(shape)[..., : self.rows, : self.k])

@@ -2,11 +2,16 @@
 // extremes of columns, in one pass over both operands, and the few numbers that they come
 // to, which the last block finds when the others are done; likewise of rounding errors.
 //
-// Macros: REAL, PARTS, SHIFTED. Operands as in norms.cu, and x_largest, ... as it found.
+// Macros: REAL, PARTS, SHIFTED. Without y its sizes are 0 and its span is 1.
 #include "norms.cuh"
 
 // Relative errors of formulas of angles: see kernels/statistics.py.
 #define MARGIN (1.0 / ((int64)1 << 48))
+
+// The operand whose rows are the columns of another one.
+__device__ __forceinline__ Operand turn(const Operand& own, int64 span) {
+  return {own.x, own.k, own.rows, own.k_stride, own.row_stride, span, !own.across, 0};
+}
 
 // total / sqrt(square k) (1 - MARGIN), square > 0, without fused operations.
 __device__ __forceinline__ double find_cosine(int64 square, int64 total, int64 k) {
@@ -128,81 +133,60 @@ __device__ __forceinline__ void summarise(const int64* x_squares, int64 x_rows,
 // filled with ZERO_ROW before; any of these may be null. With cosines, the last block of
 // each matrix summarises; done[z] counts them. 48 registers, without spills.
 extern "C" __global__ void __launch_bounds__(256, 5)
-analyse(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride, int64 x_k_stride,
-        int64 x_span, int32 x_across, int64 x_stack_stride, const REAL* y, int64 y_rows,
-        int64 y_k, int64 y_row_stride, int64 y_k_stride, int64 y_span, int32 y_across,
-        int64 y_stack_stride, int64 x_column_span, int64 y_column_span,
-        const int32* x_shifts, const int32* y_shifts, const int32* x_largest,
-        const int32* y_largest, int32 norm_bits, int32 kinds, uint64* x_sums,
-        uint64* y_sums, int32* x_counts, int32* y_counts, int32* x_extremes, int32* y_extremes,
-        int32 bits, uint32* done, double* cosines, uint64* column_sums) {
-  Operand x_own = {x, x_rows, x_k, x_row_stride, x_k_stride, x_span, x_across};
-  Operand y_own = {y, y_rows, y_k, y_row_stride, y_k_stride, y_span, y_across};
-  x_own.x += PARTS * (blockIdx.z * x_stack_stride);
-  y_own.x += PARTS * (blockIdx.z * y_stack_stride);
+analyse(Side x, Side y, int64 x_column_span, int64 y_column_span, int32 norm_bits,
+        int32 kinds, int32 bits, uint32* done, double* cosines, uint64* column_sums) {
+  x.own = take_matrix(x.own);
+  y.own = take_matrix(y.own);
   uint32 block = blockIdx.x;
-  bool first = x_sums != nullptr && claim_block(block, x_own);
-  if (first || (y_sums != nullptr && claim_block(block, y_own))) {
-    Operand own = first ? x_own : y_own;
-    Strip strip = locate_strip(own, block);
-    const int32* shifts = first ? x_shifts : y_shifts;
-    const int32* largest = first ? x_largest : y_largest;
-    uint64* sums = first ? x_sums : y_sums;
+  bool first = x.sums != nullptr && claim_block(block, x.own);
+  if (first || (y.sums != nullptr && claim_block(block, y.own))) {
+    Side side = x;
+    if (!first) side = y;
+    Strip strip = locate_strip(side.own, block);
     __shared__ uint32 found[32 * COUNTED];
-    uint32* mine = found + (own.across ? threadIdx.x : threadIdx.y) * COUNTED;
-    bool counts = x_counts != nullptr;
-    if (counts) clear_counts(found);
-    add_squares(own, strip, shifts, largest, norm_bits, kinds, sums, counts ? mine : nullptr);
-    if (counts) add_counts(found, own, block, first ? x_counts : y_counts);
+    uint32* mine = found + (side.own.across ? threadIdx.x : threadIdx.y) * COUNTED;
+    if (side.counts == nullptr) mine = nullptr;
+    if (mine) clear_counts(found);
+    add_squares(side.own, strip, side.shifts, side.largest, norm_bits, kinds, side.sums,
+                mine);
+    if (mine) add_counts(found, side.own, block, side.counts);
   } else {
-    Operand x_turned = {x_own.x, x_k, x_rows, x_k_stride, x_row_stride, x_column_span,
-                        !x_across};
-    Operand y_turned = {y_own.x, y_k, y_rows, y_k_stride, y_row_stride, y_column_span,
-                        !y_across};
+    Operand x_turned = turn(x.own, x_column_span), y_turned = turn(y.own, y_column_span);
     first = claim_block(block, x_turned);
     Operand own = first ? x_turned : y_turned;
-    find_extremes(own, locate_strip(own, block), first ? x_largest : y_largest,
-                  first ? x_extremes : y_extremes);
+    find_extremes(own, locate_strip(own, block), first ? x.largest : y.largest,
+                  first ? x.extremes : y.extremes);
   }
   if (cosines == nullptr || !is_last(done + blockIdx.z)) return;
   // One operand is that of both sides.
-  const int32* others = y_rows > 0 ? y_extremes : x_extremes;
-  summarise((const int64*)x_sums, x_rows, (const int64*)y_sums, y_rows, x_extremes,
-            others, x_k, bits, cosines, column_sums);
+  const int32* others = y.own.rows > 0 ? y.extremes : x.extremes;
+  summarise((const int64*)x.sums, x.own.rows, (const int64*)y.sums, y.own.rows, x.extremes,
+            others, x.own.k, bits, cosines, column_sums);
 }
 
 // Adds the squares of rounding errors to the sums of the rows of x and y, by exponents
 // that the rule chooses; the last block of each matrix finds largest[z], if asked.
 extern "C" __global__ void __launch_bounds__(256)
-find_errors(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride, int64 x_k_stride,
-            int64 x_span, int32 x_across, int64 x_stack_stride, const REAL* y,
-            int64 y_rows, int64 y_k, int64 y_row_stride, int64 y_k_stride, int64 y_span,
-            int32 y_across, int64 y_stack_stride, const int32* x_shifts,
-            const int32* y_shifts, const int32* x_largest, const int32* y_largest,
-            const int64* x_squares, const int64* y_squares, int32 power, uint64 leading,
-            int32 norm_bits, double unit, uint64* x_sums, uint64* y_sums, uint32* done,
-            uint64* largest) {
+find_errors(Side x, Side y, const int64* x_squares, const int64* y_squares, Rule rule,
+            double unit, uint32* done, uint64* largest) {
   uint32 block = blockIdx.x;
-  Operand own = {x, x_rows, x_k, x_row_stride, x_k_stride, x_span, x_across};
-  bool first = claim_block(block, own);
-  if (!first) own = {y, y_rows, y_k, y_row_stride, y_k_stride, y_span, y_across};
-  own.x += PARTS * (blockIdx.z * (first ? x_stack_stride : y_stack_stride));
+  Side side = x;
+  bool first = claim_block(block, x.own);
+  if (!first) side = y;
+  Operand own = take_matrix(side.own);
   Strip strip = locate_strip(own, block);
   if (strip.first < strip.last) {
     int64 row = blockIdx.z * own.rows + strip.row;
-    int32 e = choose_exponent((first ? x_largest : y_largest)[row],
-                              (first ? x_squares : y_squares)[row], power, leading,
-                              norm_bits);
-    add_errors(own, strip, first ? x_shifts : y_shifts, e, unit,
-               (first ? x_sums : y_sums) + row);
+    int32 e = choose_exponent(side.largest[row], (first ? x_squares : y_squares)[row], rule);
+    add_errors(own, strip, side.shifts, e, unit, side.sums + row);
   }
   if (largest == nullptr || !is_last(done + blockIdx.z)) return;
   __shared__ uint64 found;
   uint32 thread = threadIdx.y * 32 + threadIdx.x;
   if (thread == 0) found = 0;
   __syncthreads();
-  x_sums += blockIdx.z * x_rows;
-  y_sums += blockIdx.z * y_rows;
+  int64 x_rows = x.own.rows, y_rows = y.own.rows;
+  uint64 *x_sums = x.sums + blockIdx.z * x_rows, *y_sums = y.sums + blockIdx.z * y_rows;
   uint64 most = 0;
   for (int64 i = thread; i < x_rows + y_rows; i += 256) {
     uint64 sum = read_again(i < x_rows ? x_sums + i : y_sums + (i - x_rows));

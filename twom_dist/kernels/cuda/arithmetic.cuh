@@ -45,6 +45,15 @@ __device__ __forceinline__ uint32 pack_bytes(uint32 a, uint32 b, uint32 c, uint3
   return __byte_perm(low, high, 0x5410);
 }
 
+// The residues of four sums.
+__device__ __forceinline__ uint32 reduce_four(const uint32 (&raw)[4], float inverse,
+                                              uint32 minus_p) {
+  uint32 byte[4];
+#pragma unroll
+  for (int32 c = 0; c < 4; ++c) byte[c] = residue_bits(raw[c], inverse, minus_p);
+  return pack_bytes(byte[0], byte[1], byte[2], byte[3]);
+}
+
 // A thread's place on a matrix in squares of 16 x 16, one a block of 32 x 8, the grid
 // one-dimensional. A warp covers 4 rows x 8 columns, so that what is read along rows and
 // written along columns, or the other way round, fills sectors of 32 bytes both times.

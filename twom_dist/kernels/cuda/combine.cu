@@ -53,17 +53,15 @@ combine(int8* residues, int64 n, int64 row_stride, const Mirror* mirrors,
     uint32 own = 0, third = 0;
     if (mirror.straight) own = load_row(r, n, row_stride, row + i, column);
     if (s) third = load_row(s, n, row_stride, row + i, column);
-    uint32 byte[4];
+    uint32 raw[4];
 #pragma unroll
     for (int32 c = 0; c < 4; ++c) {
       int32 sum = __dp4a((int32)own, byte_at(mirror.straight, c), (int32)mirror.lift);
       sum = __dp4a((int32)turned[c], byte_at(mirror.transposed, i), sum);
-      sum = __dp4a((int32)third, byte_at(mirror.other_weight, c), sum);
-      byte[c] = residue_bits((uint32)sum, inverse, mirror.minus_p);
+      raw[c] = (uint32)__dp4a((int32)third, byte_at(mirror.other_weight, c), sum);
     }
     int8* target = out + (row + i) * row_stride + column;
-    *reinterpret_cast<uint32*>(target) =
-        pack_bytes(byte[0], byte[1], byte[2], byte[3]);
+    *reinterpret_cast<uint32*>(target) = reduce_four(raw, inverse, mirror.minus_p);
   }
 }
 
@@ -85,14 +83,13 @@ add_residues(const int8* x, const int8* y, int8* out, int64 lines,
   uint32 left[4] = {u.x, u.y, u.z, u.w}, right[4] = {v.x, v.y, v.z, v.w}, sum[4];
 #pragma unroll
   for (int32 i = 0; i < 4; ++i) {
-    uint32 byte[4];
+    uint32 raw[4];
 #pragma unroll
     for (int32 c = 0; c < 4; ++c) {
-      int32 raw = __dp4a((int32)left[i], byte_at(1, c), lift);
-      raw = __dp4a((int32)right[i], byte_at(1, c), raw);
-      byte[c] = residue_bits((uint32)raw, inverse, minus_p);
+      int32 own = __dp4a((int32)left[i], byte_at(1, c), lift);
+      raw[c] = (uint32)__dp4a((int32)right[i], byte_at(1, c), own);
     }
-    sum[i] = pack_bytes(byte[0], byte[1], byte[2], byte[3]);
+    sum[i] = reduce_four(raw, inverse, minus_p);
   }
   uint4* target = reinterpret_cast<uint4*>(out) + place;
   *target = make_uint4(sum[0], sum[1], sum[2], sum[3]);

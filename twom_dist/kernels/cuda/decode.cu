@@ -6,20 +6,17 @@
 
 // out[i, j] = alpha X Y^T + beta c from residues[q * product_stride + i * row_stride + j];
 // 16 divides row_stride and the address.
-// c has strides in elements, out rows of out_stride elements, m of them for each matrix of
-// a stack, and all of these for each word.
+// out has rows of out_stride elements, m of them for each matrix of a stack, and all of
+// these for each word.
 // Blocks of 32 x 8: x over groups of ELEMENTS along n, y over rows, any number of blocks
 // in y; z over the matrices. Threads without an element of the triangle write nothing.
 extern "C" __global__ void __launch_bounds__(256, 2)
 decode(const int8* residues, int64 row_stride, int64 product_stride, int64 m, int64 n,
-       const int32* rows, const int32* columns, int32 alpha_mode, double alpha_re,
-       double alpha_im, int32 beta_mode, double beta_re, double beta_im, const REAL* c,
-       int64 c_row_stride, int64 c_column_stride, REAL* out, int64 out_stride,
-       int32 triangle, int64 c_stack_stride) {
+       const int32* rows, const int32* columns, Scalar alpha, Scalar beta, Matrix c,
+       REAL* out, int64 out_stride, int32 triangle) {
   residues += blockIdx.z * m * row_stride;
   rows += blockIdx.z * m;
   columns += blockIdx.z * n;
-  c += PARTS * (blockIdx.z * c_stack_stride);
   out += PARTS * (blockIdx.z * m * out_stride);
   int64 first = ELEMENTS * ((int64)blockIdx.x * blockDim.x + threadIdx.x);
   if (first >= n) return;
@@ -30,13 +27,12 @@ decode(const int8* residues, int64 row_stride, int64 product_stride, int64 m, in
     Reader reader = {residues + i * row_stride + first, product_stride};
     double v[ELEMENTS][RESULTS][PARTS];
     decode_neighbours(reader, rows[i], columns + first, count, v);
-    multiply_neighbours(v, rows[i], columns + first, count, alpha_mode, alpha_re,
-                        alpha_im);
+    multiply_neighbours(v, rows[i], columns + first, count, alpha);
 #pragma unroll
     for (int32 e = 0; e < ELEMENTS; ++e) {
       if (e >= count) break;
       int64 j = first + e;
-      const REAL* own = c + PARTS * (i * c_row_stride + j * c_column_stride);
+      const REAL* own = locate(c, i, j);
       REAL* target = out + PARTS * (i * out_stride + j);
 #if RESULTS == 2
 #pragma unroll
@@ -47,9 +43,10 @@ decode(const int8* residues, int64 row_stride, int64 product_stride, int64 m, in
         // Inf - Inf is NaN.
         v[e][1][part] = total - total == 0.0 ? low : 0.0;
       }
-      store_element(v[e][1], own, target + PARTS * (gridDim.z * m * out_stride), NONE, 0.0, 0.0);
+      REAL* beyond = target + PARTS * (gridDim.z * m * out_stride);
+      store_element(v[e][1], own, beyond, Scalar{NONE});
 #endif
-      store_element(v[e][0], own, target, beta_mode, beta_re, beta_im);
+      store_element(v[e][0], own, target, beta);
     }
   }
 }

@@ -219,12 +219,12 @@ __device__ __forceinline__ void decode_neighbours(
 // The same times alpha.
 __device__ __forceinline__ void multiply_neighbours(
     double (&v)[ELEMENTS][RESULTS][PARTS], int32 row, const int32* columns, int32 count,
-    int32 alpha_mode, double alpha_re, double alpha_im) {
+    const Scalar& alpha) {
   row = finite_exponent(row);
 #pragma unroll
   for (int32 e = 0; e < ELEMENTS; ++e) {
     int32 column = finite_exponent(columns[e < count ? e : count - 1]);
-    multiply_scalar(v[e][0], alpha_mode, alpha_re, alpha_im);
+    multiply_scalar(v[e][0], alpha);
 #pragma unroll
     for (int32 word = 0; word < RESULTS; ++word) scale_up(v[e][word], row, column);
   }

@@ -55,7 +55,7 @@ class CudaFill:
 
 
 class CudaDecode:
-    """Launches of decode.cu and fill.cu."""
+    """Launches of decode.cu, fill.cu and tile.cu."""
 
     device: CudaDevice
 
@@ -101,10 +101,7 @@ class CudaDecode:
         marks = self.device.empty((*stack, m, n), np.uint8)
         if marks.size:
             x, y = as_stack(x), as_stack(y)
-            args = (
-                *(pair(x, y, conjugate), m, n, k, rows, columns, marks),
-                *(stack_stride(x), stack_stride(y)),
-            )
+            args = *pair(x, y, conjugate, rows, columns), k, marks
             grid = fill_grid(m, n, count_matrices(x))
             module = module_for("fill", x.dtype)
             self.device.launch(module, "mark_nonfinite", *grid, args)
@@ -119,16 +116,10 @@ class CudaDecode:
         out, c = as_stack(out), None if c is None else as_stack(c)
         args = (
             *(fill.marks, m, n, fill.rows, fill.columns, scalar(alpha), scalar(beta)),
-            *(matrix(c), out, strides(out)[0], stack_stride(c), stack_stride(out)),
+            *(matrix(c), out, strides(out)[0], stack_stride(out)),
         )
         grid = fill_grid(m, n, count_matrices(out))
         self.device.launch(module_for("fill", out.dtype), "fill_nonfinite", *grid, args)
-
-
-class CudaFinish:
-    """Launches of tile.cu."""
-
-    device: CudaDevice
 
     def scale_and_add(
         self,
@@ -200,7 +191,6 @@ def decode_residues(
     args = (
         *(residues, residues.strides[-2], residues.strides[0], m, n, rows, columns),
         *(scalar(alpha), scalar(beta), matrix(c), out, n, triangle_arg(triangle)),
-        stack_stride(c),
     )
     integer = tuning_for(device.capability()).integer_sums
     module = module_for("decode", out.dtype, system, components, integer=integer)
@@ -232,10 +222,9 @@ def decode_and_close(
     n, k = x.shape[-2:]
     mirrored = len(residues) < system.num_products
     args = (
-        *(pair(x, y, conjugate), n, k, residues, residues.strides[-2]),
-        *(residues.strides[0], rows, columns, scalar(alpha), scalar(beta), matrix(c)),
+        *(*pair(x, y, conjugate, rows, columns), k, residues, residues.strides[-2]),
+        *(residues.strides[0], scalar(alpha), scalar(beta), matrix(c)),
         *(out, mirrored, hermitian, uplo == "upper", uplo == "full"),
-        *map(stack_stride, (x, y, c)),
     )
     integer = tuning_for(device.capability()).integer_sums
     module = module_for("decode_and_close", out.dtype, system, integer=integer)
@@ -259,15 +248,19 @@ def fill_product(
 ) -> None:
     """Mark and overwrite at once, for operands that hold all of k."""
     (m, k), n = x.shape[-2:], y.shape[-2]
-    args = (
-        *(pair(x, y, conjugate), m, n, k, rows, columns, scalar(alpha), scalar(beta)),
-        *(matrix(c), out, *map(stack_stride, (x, y, c))),
-    )
+    sides = pair(x, y, conjugate, rows, columns)
+    args = *sides, k, scalar(alpha), scalar(beta), matrix(c), out
     grid = fill_grid(m, n, count_matrices(x))
     device.launch(module_for("fill", x.dtype), "fill_product", *grid, args)
 
 
-def pair(x: Array, y: Array, conjugate: tuple[bool, bool]) -> tuple[Any, ...]:
-    """Describe both operands."""
-    first, second = conjugate
-    return x, *strides(x), first, y, *strides(y), second
+def pair(
+    x: Array, y: Array, conjugate: tuple[bool, bool], rows: Array, columns: Array
+) -> list[tuple[Any, ...]]:
+    """Describe both operands, with the exponents of their rows."""
+    return [
+        (t, t.shape[-2], *strides(t), conjugated, exponents, stack_stride(t))
+        for t, conjugated, exponents in zip(
+            (x, y), conjugate, (rows, columns), strict=True
+        )
+    ]

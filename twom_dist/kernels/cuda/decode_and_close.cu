@@ -69,35 +69,26 @@ __device__ __forceinline__ void turn_residues(const int8* residues, int64 row_st
 // but of one product for each modulus if `mirrored`, which takes 2M alone; out is
 // contiguous. Blocks of 32 x 8, x and y over squares, z over the matrices of a stack.
 extern "C" __global__ void __launch_bounds__(256, 2)
-decode_and_close(const REAL* x, int64 x_row_stride, int64 x_k_stride, int32 x_conjugate,
-                 const REAL* y, int64 y_row_stride, int64 y_k_stride, int32 y_conjugate,
-                 int64 n, int64 k, const int8* residues, int64 row_stride,
-                 int64 product_stride, const int32* rows, const int32* columns,
-                 int32 alpha_mode, double alpha_re, double alpha_im, int32 beta_mode,
-                 double beta_re, double beta_im, const REAL* c, int64 c_row_stride,
-                 int64 c_column_stride, REAL* out, int32 mirrored, int32 conjugate,
-                 int32 upper, int32 full, int64 x_stack_stride, int64 y_stack_stride,
-                 int64 c_stack_stride) {
+decode_and_close(Side x, Side y, int64 k, const int8* residues, int64 row_stride,
+                 int64 product_stride, Scalar alpha, Scalar beta, Matrix c, REAL* out,
+                 int32 mirrored, int32 conjugate, int32 upper, int32 full) {
   extern __shared__ uint32 turned[];  // MODULI SIDE PITCH, if mirrored
   __shared__ uint8 marks[SIDE][SIDE];
   int32 triangle = upper ? UPPER : LOWER, thread = 32 * threadIdx.y + threadIdx.x;
   Square square = {SIDE * (int64)blockIdx.y, SIDE * (int64)blockIdx.x, thread / SIDE,
                    thread % SIDE};
   if (!is_wanted(triangle, square.row, SIDE, square.column, SIDE)) return;
-  x += PARTS * (blockIdx.z * x_stack_stride);
-  y += PARTS * (blockIdx.z * y_stack_stride);
+  x = take_matrix(x);
+  y = take_matrix(y);
+  int64 n = x.rows;
+  const int32 *rows = x.exponents, *columns = y.exponents;
   residues += blockIdx.z * n * row_stride;
-  rows += blockIdx.z * n;
-  columns += blockIdx.z * n;
-  c += PARTS * (blockIdx.z * c_stack_stride);
   out += PARTS * (blockIdx.z * n * n);
   if (mirrored) {
     turn_residues(residues, row_stride, product_stride, n, square.row, square.column,
                   turned);
   }
-  Side left = {x, n, x_row_stride, x_k_stride, x_conjugate, rows};
-  Side right = {y, n, y_row_stride, y_k_stride, y_conjugate, columns};
-  mark_square(left, right, k, square, marks);  // all threads meet
+  mark_square(x, y, k, square, marks);  // all threads meet
   int32 own_column = ELEMENTS * (thread % (SIDE / ELEMENTS));
   int64 first = square.column + own_column;
   int32 count = n - first < ELEMENTS ? (int32)(n - first) : ELEMENTS;
@@ -126,14 +117,12 @@ decode_and_close(const REAL* x, int64 x_row_stride, int64 x_k_stride, int32 x_co
       }
     }
     // Zeros, Infs and NaNs stay what they are if they are scaled.
-    multiply_neighbours(v, rows[i], columns + first, count, alpha_mode, alpha_re,
-                        alpha_im);
+    multiply_neighbours(v, rows[i], columns + first, count, alpha);
 #pragma unroll
     for (int32 e = 0; e < ELEMENTS; ++e) {
       int64 j = first + e;
       if (e >= count || !is_wanted(triangle, i, 1, j, 1)) continue;
-      const REAL* added = c + PARTS * (i * c_row_stride + j * c_column_stride);
-      Element found = make_element(v[e][0], added, beta_mode, beta_re, beta_im);
+      Element found = make_element(v[e][0], locate(c, i, j), beta);
       if (PARTS == 2 && conjugate && i == j) found.part[PARTS - 1] = 0;
       write_element(out, i * n + j, found);
       if (i == j) continue;

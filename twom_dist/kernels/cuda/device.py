@@ -5,7 +5,7 @@ here waits for them but `synchronize` and `fetch`.
 """
 
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -179,8 +179,8 @@ class CudaDevice(Streams):
 
         `shared`: bytes of shared memory that a block takes besides its kernel's own.
         """
-        address = partial(_address, device=current_device())
-        packed = pack(module.family, name, args, address)
+        device = current_device()
+        packed = pack(module.family, name, args, lambda x, _: _address(x, device))
         self.launch_packed(module, name, grid, block, *packed, shared)
 
     def launch_packed(

@@ -141,7 +141,14 @@ struct Operand {
   const REAL* x;
   int64 rows, k, row_stride, k_stride, span;
   int32 across;
+  int64 stack_stride;
 };
+
+// This block's matrix of a stack.
+__device__ __forceinline__ Operand take_matrix(Operand own) {
+  own.x += PARTS * (blockIdx.z * own.stack_stride);
+  return own;
+}
 
 // What a thread reduces: every `step`-th of [first, last); `leads` of one in each row.
 struct Strip {

@@ -64,10 +64,7 @@ __device__ __forceinline__ uint32 weigh(const Integer& x, const uint32* weights,
 __device__ __forceinline__ void store_plane(int8*& out, int64 plane_stride,
                                             const uint32 (&raw)[4], float inverse,
                                             uint32 minus_p) {
-  uint32 byte[4];
-#pragma unroll
-  for (int32 c = 0; c < 4; ++c) byte[c] = residue_bits(raw[c], inverse, minus_p);
-  *reinterpret_cast<uint32*>(out) = pack_bytes(byte[0], byte[1], byte[2], byte[3]);
+  *reinterpret_cast<uint32*>(out) = reduce_four(raw, inverse, minus_p);
   out += plane_stride;
 }
 

@@ -16,7 +16,7 @@ from ..protocol import Defaults
 from . import tuning
 from .analysis import CudaAnalyses
 from .cublas import align
-from .decode import CudaDecode, CudaFinish
+from .decode import CudaDecode
 from .device import CudaDevice, open_device
 from .fused_gemm import CudaFusedGemm, fits
 from .hopper import LINE, ROW_GROUP
@@ -53,7 +53,6 @@ class CudaEngine(
     CudaRows,
     CudaResidues,
     CudaDecode,
-    CudaFinish,
     CudaFusedGemm,
     SharedPlanes,
     Defaults,
@@ -114,7 +113,7 @@ class CudaEngine(
         if x.size:
             blocks, span = strip_grid(*x.shape, lies_across(x))
             dtype = x.dtype if x.dtype.kind in "fc" else np.float64
-            grid, args = (blocks, 1, 1), (*operand(x, span)[:7], slots, sums)
+            grid, args = (blocks, 1, 1), (*operand(x, span), slots, sums)
             module = module_for("fingerprint", dtype)
             self.device.launch(module, "fingerprint", grid, BLOCK, args)
         return int(sums.sum())

@@ -17,20 +17,12 @@ __device__ __forceinline__ Square locate_square(int64 columns) {
 // 32 x 8, one a square, the grid one-dimensional but for z, over the matrices of stacks.
 // Without a second bound ptxas 13 aims at 40 registers for sm_120, and spills.
 extern "C" __global__ void __launch_bounds__(256, 4)
-mark_nonfinite(const REAL* x, int64 x_row_stride, int64 x_k_stride, int32 x_conjugate,
-               const REAL* y, int64 y_row_stride, int64 y_k_stride, int32 y_conjugate,
-               int64 m, int64 n, int64 k, const int32* rows, const int32* columns,
-               uint8* out, int64 x_stack_stride, int64 y_stack_stride) {
+mark_nonfinite(Side x, Side y, int64 k, uint8* out) {
   __shared__ uint8 marks[SIDE][SIDE];
-  x += PARTS * (blockIdx.z * x_stack_stride);
-  y += PARTS * (blockIdx.z * y_stack_stride);
-  rows += blockIdx.z * m;
-  columns += blockIdx.z * n;
-  out += blockIdx.z * m * n;
-  Side left = {x, m, x_row_stride, x_k_stride, x_conjugate, rows};
-  Side right = {y, n, y_row_stride, y_k_stride, y_conjugate, columns};
+  int64 n = y.rows;
+  out += blockIdx.z * x.rows * n;
   Square square = locate_square(n);
-  mark_square(left, right, k, square, marks);
+  mark_square(take_matrix(x), take_matrix(y), k, square, marks);
   int64 j = square.column + square.own_column;
   for (int32 own = square.own_row; own < SIDE; own += 256 / SIDE) {
     uint32 mark = marks[own][square.own_column];
@@ -38,77 +30,52 @@ mark_nonfinite(const REAL* x, int64 x_row_stride, int64 x_k_stride, int32 x_conj
   }
 }
 
-// alpha v + beta c.
-struct Scalars {
-  int32 alpha_mode;
-  double alpha_re, alpha_im;
-  int32 beta_mode;
-  double beta_re, beta_im;
-};
-
-__device__ __forceinline__ void fill_element(uint32 marks, const Scalars& scalars,
-                                             const REAL* c, REAL* out) {
+__device__ __forceinline__ void fill_element(uint32 marks, const Scalar& alpha,
+                                             const Scalar& beta, const REAL* c,
+                                             REAL* out) {
   double v[PARTS];
 #pragma unroll
   for (int32 part = 0; part < PARTS; ++part) v[part] = marked_value(marks >> 3 * part);
-  multiply_scalar(v, scalars.alpha_mode, scalars.alpha_re, scalars.alpha_im);
-  store_element(v, c, out, scalars.beta_mode, scalars.beta_re, scalars.beta_im);
+  multiply_scalar(v, alpha);
+  store_element(v, c, out, beta);
 }
 
 // out[i, j] = alpha v + beta c, v the marked value, where a row or column is reached.
 // Grid as for mark_nonfinite.
 extern "C" __global__ void __launch_bounds__(256)
 fill_nonfinite(const uint8* marks, int64 m, int64 n, const int32* rows,
-               const int32* columns, int32 alpha_mode, double alpha_re, double alpha_im,
-               int32 beta_mode, double beta_re, double beta_im, const REAL* c,
-               int64 c_row_stride, int64 c_column_stride, REAL* out, int64 out_stride,
-               int64 c_stack_stride, int64 out_stack_stride) {
+               const int32* columns, Scalar alpha, Scalar beta, Matrix c, REAL* out,
+               int64 out_stride, int64 out_stack_stride) {
   marks += blockIdx.z * m * n;
   rows += blockIdx.z * m;
   columns += blockIdx.z * n;
-  c += PARTS * (blockIdx.z * c_stack_stride);
   out += PARTS * (blockIdx.z * out_stack_stride);
   Side left = {nullptr, m, 0, 0, 0, rows}, right = {nullptr, n, 0, 0, 0, columns};
-  Scalars scalars = {alpha_mode, alpha_re, alpha_im, beta_mode, beta_re, beta_im};
   Square square = locate_square(n);
   int64 j = square.column + square.own_column;
   int32 f = read_exponent(right, j);
   for (int32 own = square.own_row; own < SIDE; own += 256 / SIDE) {
     int64 i = square.row + own;
     if (!first_mark(read_exponent(left, i), f)) continue;
-    const REAL* added = c + PARTS * (i * c_row_stride + j * c_column_stride);
-    fill_element(marks[i * n + j], scalars, added, out + PARTS * (i * out_stride + j));
+    REAL* target = out + PARTS * (i * out_stride + j);
+    fill_element(marks[i * n + j], alpha, beta, locate(c, i, j), target);
   }
 }
 
 // Both at once, of a product whose operands hold all of k: out is contiguous. Grid as for
-// mark_nonfinite.
-extern "C" __global__ void __launch_bounds__(256)
-fill_product(const REAL* x, int64 x_row_stride, int64 x_k_stride, int32 x_conjugate,
-             const REAL* y, int64 y_row_stride, int64 y_k_stride, int32 y_conjugate,
-             int64 m, int64 n, int64 k, const int32* rows, const int32* columns,
-             int32 alpha_mode, double alpha_re, double alpha_im, int32 beta_mode,
-             double beta_re, double beta_im, const REAL* c, int64 c_row_stride,
-             int64 c_column_stride, REAL* out, int64 x_stack_stride,
-             int64 y_stack_stride, int64 c_stack_stride) {
+// mark_nonfinite. Bounded, it takes 48 registers on any device.
+extern "C" __global__ void __launch_bounds__(256, 5)
+fill_product(Side x, Side y, int64 k, Scalar alpha, Scalar beta, Matrix c, REAL* out) {
   __shared__ uint8 marks[SIDE][SIDE];
-  x += PARTS * (blockIdx.z * x_stack_stride);
-  y += PARTS * (blockIdx.z * y_stack_stride);
-  rows += blockIdx.z * m;
-  columns += blockIdx.z * n;
-  c += PARTS * (blockIdx.z * c_stack_stride);
-  out += PARTS * (blockIdx.z * m * n);
-  Side left = {x, m, x_row_stride, x_k_stride, x_conjugate, rows};
-  Side right = {y, n, y_row_stride, y_k_stride, y_conjugate, columns};
-  Scalars scalars = {alpha_mode, alpha_re, alpha_im, beta_mode, beta_re, beta_im};
+  int64 n = y.rows;
+  out += PARTS * (blockIdx.z * x.rows * n);
   Square square = locate_square(n);
-  mark_square(left, right, k, square, marks);
+  mark_square(take_matrix(x), take_matrix(y), k, square, marks);
   int64 j = square.column + square.own_column;
   for (int32 own = square.own_row; own < SIDE; own += 256 / SIDE) {
     uint32 mark = marks[own][square.own_column];
     if (!mark) continue;
     int64 i = square.row + own;
-    const REAL* added = c + PARTS * (i * c_row_stride + j * c_column_stride);
-    fill_element(mark, scalars, added, out + PARTS * (i * n + j));
+    fill_element(mark, alpha, beta, locate(c, i, j), out + PARTS * (i * n + j));
   }
 }

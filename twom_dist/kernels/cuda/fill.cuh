@@ -22,7 +22,15 @@ struct Side {
   int64 rows, row_stride, k_stride;
   int32 conjugate;
   const int32* exponents;
+  int64 stack_stride;
 };
+
+// This block's matrix of a stack.
+__device__ __forceinline__ Side take_matrix(Side own) {
+  own.x += PARTS * (blockIdx.z * own.stack_stride);
+  own.exponents += blockIdx.z * own.rows;
+  return own;
+}
 
 // 32 entries of a row, a bit each. Zeros have any sign.
 struct Word {

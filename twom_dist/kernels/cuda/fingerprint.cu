@@ -9,16 +9,14 @@
 // high bits, signs among them, down to where sums of changes do not cancel. `slots` (a
 // power of two) spreads the atomics; their sum is the fingerprint. Grid of the norms.
 extern "C" __global__ void __launch_bounds__(256)
-fingerprint(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
-            int64 span, int32 across, int32 slots, uint64* sums) {
-  Operand own = {x, rows, k, row_stride, k_stride, span, across};
+fingerprint(Operand own, int32 slots, uint64* sums) {
   Strip strip = locate_strip(own, blockIdx.x);
   if (strip.first >= strip.last) return;
   uint64 total = 0;
 #pragma unroll 4
   for (int64 c = strip.first; c < strip.last; c += strip.step) {
     Element element = load_element(own, strip, c);
-    uint64 place = (uint64)(strip.row * k + c) * PARTS;
+    uint64 place = (uint64)(strip.row * own.k + c) * PARTS;
 #pragma unroll
     for (int32 part = 0; part < PARTS; ++part) {
       uint64 bits = (uint64)__double_as_longlong(widen(element.part[part]));

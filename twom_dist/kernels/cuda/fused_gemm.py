@@ -38,7 +38,7 @@ from .sources import module_for
 _GROUPS, _BESIDE = 4 * 256, 2 * 8 * 256 + 1024
 _SECTOR = 32
 # The operand y of a product of x alone.
-_NO_ROWS = None, None, 0, 0, 0, False, False, 1, 0, None, None
+_NO_ROWS = None, None, 0, 0, 0, False, False, 1, 0, None, None, 0
 
 
 class CudaFusedGemm:
@@ -121,13 +121,12 @@ def _scale_and_encode(
         across, limit = lies_across(t), device.shared_bytes()
         rows, kept = rows_of_block(across, k_padded, t.itemsize, limit)
         sizes = (*strides(t), conjugated, across, rows, out.shape[1] * k_padded)
-        described.append((t, e, t.shape[-2], *sizes, out, exponents))
+        of_t = t, e, t.shape[-2], *sizes, out, exponents, stack_stride(t)
+        described.append(of_t)
         blocks.append(align(t.shape[-2], ROW_GROUP) // rows)
         shared = max(shared, kept)
-    args = (
-        *(*[*described, _NO_ROWS][:2], blocks[0], x.shape[-1], k_padded),
-        *(rule_args(rule), stack_stride(x), stack_stride(sides[1][0])),
-    )
+    both = [*described, _NO_ROWS][:2]
+    args = *both, blocks[0], x.shape[-1], k_padded, rule_args(rule)
     shifted = shifts is not None
     module = module_for("scale_and_encode", x.dtype, system, shifted=shifted)
     grid = sum(blocks), 1, count_matrices(x)

@@ -40,8 +40,8 @@ def scalar(factor: complex) -> tuple[int, float, float]:
 
 
 def matrix(x: Array | None) -> tuple[Any, ...]:
-    """Describe a matrix that may be missing."""
-    return (None, 0, 0) if x is None else (x, *strides(x))
+    """Describe a matrix, or a stack, that may be missing."""
+    return (None, 0, 0, 0) if x is None else (x, *strides(x), stack_stride(x))
 
 
 def triangle_arg(triangle: Uplo) -> int:

@@ -13,41 +13,28 @@
 // sums[i, row] = 0, i < kinds, and counts[row, i] = 0, for the kernels that add to them,
 // unless they are null.
 extern "C" __global__ void __launch_bounds__(256)
-largest_exponents(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride,
-                  int64 x_k_stride, int64 x_span, int32 x_across,
-                  int64 x_stack_stride, const REAL* y, int64 y_rows, int64 y_k,
-                  int64 y_row_stride, int64 y_k_stride, int64 y_span, int32 y_across,
-                  int64 y_stack_stride, const int32* x_shifts,
-                  const int32* y_shifts, int32* x_largest, int32* y_largest,
-                  int32 kinds, uint64* x_sums, uint64* y_sums, int32* x_counts,
-                  int32* y_counts) {
-  Operand own = {x, x_rows, x_k, x_row_stride, x_k_stride, x_span, x_across};
+largest_exponents(Side x, Side y, int32 kinds) {
+  Side side = x;
   uint32 block = blockIdx.x;
-  if (!claim_block(block, own)) {
-    own = {y, y_rows, y_k, y_row_stride, y_k_stride, y_span, y_across};
-    x_stack_stride = y_stack_stride;
-    x_shifts = y_shifts;
-    x_largest = y_largest;
-    x_sums = y_sums;
-    x_counts = y_counts;
-  }
-  own.x += PARTS * (blockIdx.z * x_stack_stride);
+  if (!claim_block(block, x.own)) side = y;
+  Operand own = take_matrix(side.own);
   Strip strip = locate_strip(own, block);
   int64 row = blockIdx.z * own.rows + strip.row, count = gridDim.z * own.rows;
-  if (strip.leads && x_sums != nullptr) {
-    for (int32 i = 0; i < kinds; ++i) x_sums[i * count + row] = 0;
+  if (strip.leads && side.sums != nullptr) {
+    for (int32 i = 0; i < kinds; ++i) side.sums[i * count + row] = 0;
   }
-  if (strip.leads && x_counts != nullptr) {
-    for (int32 i = 0; i < COUNTED; ++i) x_counts[row * COUNTED + i] = 0;
+  if (strip.leads && side.counts != nullptr) {
+    for (int32 i = 0; i < COUNTED; ++i) side.counts[row * COUNTED + i] = 0;
   }
   Bits own_largest = 0;
 #pragma unroll 4
   for (int64 c = strip.first; c < strip.last; c += strip.step) {
-    Element element = shift_element(load_element(own, strip, c), x_shifts, c);
+    Element element = shift_element(load_element(own, strip, c), side.shifts, c);
     own_largest = larger_bits(element, own_largest);
   }
   if (own_largest != 0) {
-    atomicMax(x_largest + row, exponent_of(widen_bits(own_largest)));
+    // Other kernels read them alone.
+    atomicMax((int32*)side.largest + row, exponent_of(widen_bits(own_largest)));
   }
 }
 
@@ -72,9 +59,9 @@ octaves(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
 
 // exponents[row] = ScalingRule.exponent(largest[row], sums[row]); 16 bytes a row.
 extern "C" __global__ void __launch_bounds__(256)
-choose_exponents(const int32* largest, const int64* sums, int64 rows, int32 power,
-                 uint64 leading, int32 norm_bits, int32* exponents) {
+choose_exponents(const int32* largest, const int64* sums, int64 rows, Rule rule,
+                 int32* exponents) {
   int64 row = (int64)blockIdx.x * blockDim.x + threadIdx.x;
   if (row >= rows) return;
-  exponents[row] = choose_exponent(largest[row], sums[row], power, leading, norm_bits);
+  exponents[row] = choose_exponent(largest[row], sums[row], rule);
 }

@@ -4,6 +4,16 @@
 // Octaves that are counted: see kernels/statistics.py.
 #define COUNTED 25
 
+// An operand and what is known and found of its rows and columns; any may be null.
+struct Side {
+  Operand own;
+  const int32* shifts;
+  const int32* largest;
+  uint64* sums;
+  int32* counts;
+  int32* extremes;
+};
+
 // The smallest e with |part| < 2^e, as frexp gives it, from the bits of a double above 0.
 __device__ __forceinline__ int32 exponent_of(uint64 bits) {
   int32 field = (int32)(bits >> 52);
@@ -58,15 +68,20 @@ __device__ __forceinline__ uint32 magnitude_of(uint64 square) {
   return root > 2 ? root - 2 : 0;
 }
 
+// How ScalingRule chooses.
+struct Rule {
+  int32 power, norm_bits;
+  uint64 leading;
+};
+
 // ScalingRule.exponent: of a row's largest exponent and square sum.
-__device__ __forceinline__ int32 choose_exponent(int32 e, int64 sum, int32 power,
-                                                 uint64 leading, int32 norm_bits) {
+__device__ __forceinline__ int32 choose_exponent(int32 e, int64 sum, const Rule& rule) {
   if (e >= NONFINITE_ROW) return e;
   if (e == ZERO_ROW) return 0;
   // sum >= 1: the largest entry counts at least 1.
   int32 a = (63 - __clzll(sum)) >> 1;
-  bool fits = (uint64)sum << (2 * (31 - a)) <= leading;
-  return power - a - (fits ? 0 : 1) + norm_bits - e;
+  bool fits = (uint64)sum << (2 * (31 - a)) <= rule.leading;
+  return rule.power - a - (fits ? 0 : 1) + rule.norm_bits - e;
 }
 
 // How many octaves the largest part of an entry, given by its bits, is below the largest

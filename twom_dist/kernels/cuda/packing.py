@@ -11,8 +11,7 @@ from functools import cache
 from struct import Struct
 from typing import Any, NamedTuple
 
-from ...typing import Array
-from .sources import signatures
+from .sources import signatures, structures
 
 # Format, size and alignment of parameters. Tensor maps come as bytes.
 _POINTER = "Q", 8, 8
@@ -37,25 +36,27 @@ class Parameter(NamedTuple):
 
 
 class Packing(NamedTuple):
-    """The packer of a kernel's arguments, and the place of each."""
+    """The packer of a kernel's arguments, and their places.
+
+    Those of structures have a place for each member, and one offset, as a launch takes.
+    """
 
     packer: Struct
+    places: tuple[int, ...]
     offsets: tuple[int, ...]
 
 
-@cache
-def parameters_of(family: str, name: str) -> list[Parameter]:
-    """Read the parameters of a kernel.
+def members_of(family: str, declared: str) -> list[Parameter]:
+    """Read what a parameter or a member is made of; itself, if it is no structure.
 
-    >>> parameters_of("octaves", "multiply_octaves")[2]
-    Parameter(name='m', type='int64', pointer=False, constant=False)
+    >>> members_of("octaves", "int64 m")
+    [Parameter(name='m', type='int64', pointer=False, constant=False)]
     """
-    found = []
-    for declared in signatures(family)[name].split(","):
-        *words, own = declared.replace("*", " * ").split()
-        (kind,) = (x for x in words if x not in _QUALIFIERS)
-        found.append(Parameter(own, kind, "*" in words, "const" in words))
-    return found
+    *words, name = declared.replace("*", " * ").split()
+    (kind,) = (x for x in words if x not in _QUALIFIERS)
+    if "*" in words or kind not in structures(family) or kind in _TYPES:
+        return [Parameter(name, kind, "*" in words, "const" in words)]
+    return [x for own in structures(family)[kind] for x in members_of(family, own)]
 
 
 @cache
@@ -65,15 +66,20 @@ def packing_of(family: str, name: str) -> Packing:
     >>> packing_of("octaves", "multiply_octaves").offsets
     (0, 8, 16, 24, 32, 40)
     """
-    end, text, offsets = 0, "<", []
-    for parameter in parameters_of(family, name):
-        own = _POINTER if parameter.pointer else _TYPES[parameter.type]
-        code, size, alignment = own
-        padding = -end % alignment
-        text += f"{padding}x{code}"
-        offsets.append(end + padding)
-        end += padding + size
-    return Packing(Struct(text), tuple(offsets))
+    end, text, places, offsets = 0, "<", [], []
+    for declared in signatures(family)[name].split(","):
+        members = members_of(family, declared)
+        for i, own in enumerate(members):
+            code, size, alignment = _POINTER if own.pointer else _TYPES[own.type]
+            # Every structure has a member of eight bytes.
+            alignment = 8 if i == 0 and len(members) > 1 else alignment
+            padding = -end % alignment
+            text += f"{padding}x{code}"
+            places.append(end + padding)
+            end += padding + size
+        offsets.append(places[-len(members)])
+        assert len(members) == 1 or end % 8 == 0
+    return Packing(Struct(text), tuple(places), tuple(offsets))
 
 
 def flatten(args: Iterable[Any]) -> Iterator[Any]:
@@ -86,13 +92,16 @@ def flatten(args: Iterable[Any]) -> Iterator[Any]:
 
 
 def pack(
-    family: str, name: str, args: Iterable[Any], address: Callable[[Array], int]
+    family: str, name: str, args: Iterable[Any], address: Callable[[Any, int], Any]
 ) -> tuple[bytes, tuple[int, ...]]:
-    """Pack arrays, None, numbers and bytes; return where each parameter begins, too."""
+    """Pack arrays, None, numbers and bytes; return where each parameter begins, too.
+
+    `address`: finds that of an array, which belongs at a place.
+    """
     packing, values = packing_of(family, name), []
-    for x in flatten(args):
+    for x, at in zip(flatten(args), packing.places, strict=True):
         if x is not None and not isinstance(x, int | float | bytes):
-            x = address(x)
+            x = address(x, at)
         values.append(0 if x is None else x)
     return packing.packer.pack(*values), packing.offsets
 

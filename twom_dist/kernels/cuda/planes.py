@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from ...typing import Array
 from .device import CudaDevice
 
@@ -52,13 +50,6 @@ class CudaEncoded:
 
     def reorder(self, planes: tuple[int, ...]) -> "CudaEncoded":
         return replace(self, order=tuple(self.order[plane] for plane in planes))
-
-    def residues(self) -> Array:
-        planes = self.by_matrix()[:, :, : self.rows, : self.k]
-        if min(self.order) < 0:
-            planes = planes.astype("int16")  # which holds -(-128)
-        signed = [planes[i] if i >= 0 else -planes[~i] for i in self.order]
-        return np.stack(signed).reshape(len(self.order), *self.shape)
 
 
 class _Task(threading.local):

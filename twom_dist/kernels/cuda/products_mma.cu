@@ -48,8 +48,7 @@ struct Rows {
 __device__ __forceinline__ Rows find_rows(const int8* planes, int64 matrix, int64 rows,
                                           int64 row, int64 k) {
   int64 count = rows - row < SIDE ? rows - row : SIDE;
-  Rows found = {planes + (matrix * rows + row) * k, (int32)count};
-  return found;
+  return {planes + (matrix * rows + row) * k, (int32)count};
 }
 
 // A tile from byte `begin` of its rows on; zeros past the last one.

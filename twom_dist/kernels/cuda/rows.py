@@ -45,12 +45,9 @@ class Side(NamedTuple):
 
 def find_largest(device: CudaDevice, sides: Sequence[Side]) -> None:
     """Take the maximum with `largest`, and set `sums` and `counts` to 0."""
-    blocks, operands = list_operands(sides)
+    blocks, described = describe(sides)
     kinds = 0 if sides[0].sums is None else len(sides[0].sums)
-    args = (
-        *(*operands, pair(s.shifts for s in sides), pair(s.largest for s in sides)),
-        *(kinds, pair(s.sums for s in sides), pair(s.counts for s in sides)),
-    )
+    args = *described, kinds
     grid = blocks, 1, count_matrices(sides[0].x)
     module = module_of("norms", sides)
     device.launch(module, "largest_exponents", grid, BLOCK, args)
@@ -67,17 +64,15 @@ def find_statistics(
     Each may be missing; octaves are counted with both sums. `ends`: where each matrix's
     blocks count themselves, and its smallest cosines and sums of columns, if asked for.
     """
-    blocks, operands = list_operands(sides)
+    blocks, described = describe(sides)
     kinds = 0 if sides[0].sums is None else len(sides[0].sums)
     blocks *= kinds > 0
     grids = [strip_grid(*s.x.shape[:-3:-1], not lies_across(s.x)) for s in sides]
     if sides[0].extremes is not None:
         blocks += sum(count for count, _ in grids)
     args = (
-        *(*operands, grids[0][1], grids[-1][1]),
-        *(pair(s.shifts for s in sides), pair(s.largest for s in sides), norm_bits),
-        *(kinds, pair(s.sums for s in sides), pair(s.counts for s in sides)),
-        *(pair(s.extremes for s in sides), column_bits(sides[0].x.shape[-1]), *ends),
+        *(*described, grids[0][1], grids[-1][1], norm_bits, kinds),
+        *(column_bits(sides[0].x.shape[-1]), *ends),
     )
     grid = blocks, 1, count_matrices(sides[0].x)
     device.launch(module_of("analysis", sides), "analyse", grid, BLOCK, args)
@@ -95,24 +90,22 @@ def find_errors(
 
     `ends`: where each matrix's blocks count themselves, and the largest of its sums.
     """
-    blocks, operands = list_operands(sides)
-    args = (
-        *(*operands, pair(s.shifts for s in sides), pair(s.largest for s in sides)),
-        *(pair(squares), rule_args(rule), 2.0**rule.norm_bits, pair(errors), *ends),
-    )
+    own = [s._replace(sums=x) for s, x in zip(sides, errors, strict=True)]
+    blocks, described = describe(own)
+    args = *described, pair(squares), rule_args(rule), 2.0**rule.norm_bits, *ends
     grid = blocks, 1, count_matrices(sides[0].x)
     device.launch(module_of("analysis", sides), "find_errors", grid, BLOCK, args)
 
 
-def list_operands(sides: Sequence[Side]) -> tuple[int, list[tuple[Any, ...]]]:
-    """Count the blocks of one operand or two, and describe two."""
-    blocks, operands = 0, [NO_OPERAND, NO_OPERAND]
-    for i, side in enumerate(sides):
-        x = as_stack(side.x)
-        count, span = strip_grid(*x.shape[-2:], lies_across(x))
-        operands[i] = operand(x, span)
+def describe(sides: Sequence[Side]) -> tuple[int, list[tuple[Any, ...]]]:
+    """Count the blocks of one side or two, and describe two, as norms.cuh has them."""
+    blocks, found = 0, [(*NO_OPERAND, *[None] * 5)] * 2
+    for i, (x, *rest) in enumerate(sides):
+        own = as_stack(x)
+        count, span = strip_grid(*own.shape[-2:], lies_across(own))
+        found[i] = *operand(own, span), *rest
         blocks += count
-    return blocks, operands
+    return blocks, found
 
 
 def module_of(family: str, sides: Sequence[Side]) -> Module:
@@ -129,7 +122,7 @@ def pair(arrays: Iterable[Array | None]) -> tuple[Array | None, Array | None]:
 
 def rule_args(rule: ScalingRule) -> tuple[int, int, int]:
     """Describe a rule."""
-    return rule.power, rule.leading, rule.norm_bits
+    return rule.power, rule.norm_bits, rule.leading
 
 
 class CudaRows:

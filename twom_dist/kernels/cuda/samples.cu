@@ -59,16 +59,11 @@ keep_samples(const int32* sums, int64 ld, int64 batch_stride, const int32* old,
 }
 
 // out[i, j] = alpha X Y^T + beta c from sums[q * product_stride + i * row_stride + j]:
-// each part is the sum of two, or the only one. z = blockIdx.z over the matrices; strides
-// of c in elements. Blocks of 32 x 8: x over columns, y over rows.
+// each part is the sum of two, or the only one. z = blockIdx.z over the matrices. Blocks of 32 x 8: x over columns, y over rows.
 extern "C" __global__ void __launch_bounds__(256)
 decode_samples(const int32* sums, int64 row_stride, int64 product_stride, int64 m,
-               int64 n, int32 alpha_mode, double alpha_re, double alpha_im,
-               int32 beta_mode, double beta_re, double beta_im, const REAL* c,
-               int64 c_row_stride, int64 c_column_stride, REAL* out,
-               int64 c_stack_stride) {
+               int64 n, Scalar alpha, Scalar beta, Matrix c, REAL* out) {
   sums += blockIdx.z * m * row_stride;
-  c += PARTS * (blockIdx.z * c_stack_stride);
   out += PARTS * (blockIdx.z * m * n);
   int64 j = (int64)blockIdx.x * blockDim.x + threadIdx.x;
   if (j >= n) return;
@@ -82,8 +77,7 @@ decode_samples(const int32* sums, int64 row_stride, int64 product_stride, int64 
       if (PARTS == 2) total += (uint32)own[(2 * part + 1) * product_stride];
       v[part] = (double)(int32)total;
     }
-    multiply_scalar(v, alpha_mode, alpha_re, alpha_im);
-    const REAL* added = c + PARTS * (i * c_row_stride + j * c_column_stride);
-    store_element(v, added, out + PARTS * (i * n + j), beta_mode, beta_re, beta_im);
+    multiply_scalar(v, alpha);
+    store_element(v, locate(c, i, j), out + PARTS * (i * n + j), beta);
   }
 }

@@ -57,7 +57,7 @@ def decode_samples(
     (*stack, m, n), width = out.shape, sums.shape[-1]
     args = (
         *(sums, width, prod(stack) * m * width, m, n, scalar(alpha), scalar(beta)),
-        *(matrix(c), out, stack_stride(c)),
+        *(matrix(c), out),
     )
     grid = tile_grid(m, n, 1, prod(stack))
     device.launch(module_for("samples", out.dtype), "decode_samples", *grid, args)

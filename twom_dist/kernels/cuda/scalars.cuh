@@ -2,24 +2,40 @@
 #include "elements.cuh"
 
 // How a scalar multiplies: not at all, by 1, by parts, as a complex number.
-enum Scalar { NONE, ONE, REAL_SCALAR, COMPLEX_SCALAR };
+enum Mode { NONE, ONE, REAL_SCALAR, COMPLEX_SCALAR };
+
+struct Scalar {
+  int32 mode;
+  double re, im;
+};
+
+// A matrix, or a stack, that may be missing: strides in elements.
+struct Matrix {
+  const REAL* x;
+  int64 row_stride, column_stride, stack_stride;
+};
+
+// An element of this block's matrix.
+__device__ __forceinline__ const REAL* locate(const Matrix& own, int64 i, int64 j) {
+  int64 place = i * own.row_stride + j * own.column_stride;
+  return own.x + PARTS * (blockIdx.z * own.stack_stride + place);
+}
 
 // v = factor v without fused operations; by parts where the factor is real.
-__device__ __forceinline__ void multiply_scalar(double (&v)[PARTS], int32 mode,
-                                                double re, double im) {
-  if (mode == COMPLEX_SCALAR) {
+__device__ __forceinline__ void multiply_scalar(double (&v)[PARTS], const Scalar& factor) {
+  if (factor.mode == COMPLEX_SCALAR) {
     double x = v[0], y = v[PARTS - 1];
-    v[0] = __dadd_rn(__dmul_rn(re, x), -__dmul_rn(im, y));
-    v[PARTS - 1] = __dadd_rn(__dmul_rn(re, y), __dmul_rn(im, x));
-  } else if (mode != ONE) {
+    v[0] = __dadd_rn(__dmul_rn(factor.re, x), -__dmul_rn(factor.im, y));
+    v[PARTS - 1] = __dadd_rn(__dmul_rn(factor.re, y), __dmul_rn(factor.im, x));
+  } else if (factor.mode != ONE) {
 #pragma unroll
-    for (int32 part = 0; part < PARTS; ++part) v[part] = __dmul_rn(v[part], re);
+    for (int32 part = 0; part < PARTS; ++part) v[part] = __dmul_rn(v[part], factor.re);
   }
 }
 
 // v = factor times an element.
 __device__ __forceinline__ void load_scaled(double (&v)[PARTS], const REAL* source,
-                                            int32 mode, double re, double im) {
+                                            const Scalar& factor) {
 #if PARTS == 2
   Pair pair = *reinterpret_cast<const Pair*>(source);
   v[0] = widen(pair.x);
@@ -27,16 +43,15 @@ __device__ __forceinline__ void load_scaled(double (&v)[PARTS], const REAL* sour
 #else
   v[0] = widen(*source);
 #endif
-  multiply_scalar(v, mode, re, im);
+  multiply_scalar(v, factor);
 }
 
 // Steps 5 and 6.
 __device__ __forceinline__ Element make_element(double (&v)[PARTS], const REAL* c,
-                                                int32 beta_mode, double beta_re,
-                                                double beta_im) {
-  if (beta_mode != NONE) {
+                                                const Scalar& beta) {
+  if (beta.mode != NONE) {
     double w[PARTS];
-    load_scaled(w, c, beta_mode, beta_re, beta_im);
+    load_scaled(w, c, beta);
 #pragma unroll
     for (int32 part = 0; part < PARTS; ++part) v[part] = __dadd_rn(v[part], w[part]);
   }
@@ -51,9 +66,8 @@ __device__ __forceinline__ Element make_element(double (&v)[PARTS], const REAL* 
 
 // c may be out itself: a thread reads its elements before writing them.
 __device__ __forceinline__ void store_element(double (&v)[PARTS], const REAL* c,
-                                              REAL* out, int32 beta_mode,
-                                              double beta_re, double beta_im) {
-  write_element(out, 0, make_element(v, c, beta_mode, beta_re, beta_im));
+                                              REAL* out, const Scalar& beta) {
+  write_element(out, 0, make_element(v, c, beta));
 }
 
 // An element of a mirror image: the sign of the imaginary part changed, 0 - im, or not.

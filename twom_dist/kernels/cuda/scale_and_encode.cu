@@ -16,15 +16,10 @@ struct Rows {
   const int32* shifts;
   int64 rows, row_stride, k_stride;
   int32 conjugate, across, rows_of_block;
-  int8* out;
   int64 plane_stride;
+  int8* out;
   int32* exponents;
-};
-
-// How ScalingRule chooses.
-struct Rule {
-  int32 power, norm_bits;
-  uint64 leading;
+  int64 stack_stride;
 };
 
 template <bool SUM>
@@ -91,8 +86,7 @@ __device__ __forceinline__ void encode_rows(const Rows& given, uint32 block, int
     for (int32 c = 0; c < 4; ++c) total += square_of(own[groups * c], rule.norm_bits - e);
   }
   total = combine_row<true>(total, squares, place, group_count);
-  int32 s =
-      choose_exponent(e, (int64)total, rule.power, rule.leading, rule.norm_bits);
+  int32 s = choose_exponent(e, (int64)total, rule);
   if (row < given.rows && place.group == 0) given.exponents[row] = s;
   int8* out = given.out + row * k_padded;
   own = kept + threadIdx.x;
@@ -108,33 +102,16 @@ __device__ __forceinline__ void encode_rows(const Rows& given, uint32 block, int
 // of 256 on rows_of_block whole rows, the padded ones included, in the order of `Group`;
 // z over the matrices of stacks, whose planes and exponents follow one another.
 extern "C" __global__ void __launch_bounds__(256, BLOCKS)
-scale_and_encode(const REAL* x, const int32* x_shifts, int64 x_rows,
-                 int64 x_row_stride, int64 x_k_stride, int32 x_conjugate,
-                 int32 x_across, int32 x_rows_of_block, int64 x_plane_stride,
-                 int8* x_out, int32* x_exponents, const REAL* y,
-                 const int32* y_shifts, int64 y_rows, int64 y_row_stride,
-                 int64 y_k_stride, int32 y_conjugate, int32 y_across,
-                 int32 y_rows_of_block, int64 y_plane_stride, int8* y_out,
-                 int32* y_exponents, uint32 x_blocks, int64 k, int64 k_padded,
-                 int32 power, uint64 leading, int32 norm_bits, int64 x_stack_stride,
-                 int64 y_stack_stride) {
+scale_and_encode(Rows x, Rows y, uint32 x_blocks, int64 k, int64 k_padded, Rule rule) {
   __shared__ uint64 magnitudes[256], squares[256];
-  Rule rule = {power, norm_bits, leading};
-  bool second = blockIdx.x >= x_blocks;
-  Rows rows = {second ? y : x,
-               second ? y_shifts : x_shifts,
-               second ? y_rows : x_rows,
-               second ? y_row_stride : x_row_stride,
-               second ? y_k_stride : x_k_stride,
-               second ? y_conjugate : x_conjugate,
-               second ? y_across : x_across,
-               second ? y_rows_of_block : x_rows_of_block,
-               second ? y_out : x_out,
-               second ? y_plane_stride : x_plane_stride,
-               second ? y_exponents : x_exponents};
-  uint32 block = second ? blockIdx.x - x_blocks : blockIdx.x;
-  uint32 blocks = second ? gridDim.x - x_blocks : x_blocks;
-  rows.x += PARTS * (blockIdx.z * (second ? y_stack_stride : x_stack_stride));
+  Rows rows = x;
+  uint32 block = blockIdx.x, blocks = x_blocks;
+  if (block >= x_blocks) {
+    rows = y;
+    block -= x_blocks;
+    blocks = gridDim.x - x_blocks;
+  }
+  rows.x += PARTS * (blockIdx.z * rows.stack_stride);
   rows.out += blockIdx.z * ((int64)blocks * rows.rows_of_block * k_padded);
   rows.exponents += blockIdx.z * rows.rows;
   encode_rows(rows, block, k, k_padded, rule, magnitudes, squares);

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...typing import Array
 from .launch import Parts, Triple, part_offsets
-from .packing import flatten, packing_of
+from .packing import pack
 from .sources import Module
 
 # Memory of the script's own, and the result, beside the names of operands.
@@ -158,19 +158,18 @@ class Recorder:
         shared: int = 0,
     ) -> None:
         """Write down a launch, and where addresses belong."""
-        packing, values, holes = packing_of(module.family, name), [], []
-        for x, at in zip(flatten(args), packing.offsets, strict=True):
-            value, address, planes = x, 0, None
-            if isinstance(x, _Planes):
-                value, address, planes = b"", x.address, x.shape
-            elif x is not None and not isinstance(x, int | float):
-                value = address = self.address(x)
+        holes = []
+
+        def locate(x: Any, at: int) -> int | bytes:
+            planes = x.shape if isinstance(x, _Planes) else None
+            address: int = self.address(x) if planes is None else x.address
             number, beyond = divmod(address, _APART)
             if number > 0:
                 holes.append(Hole(at, self._names[number - 1], beyond, planes))
-            values.append(0 if x is None else value)
-        own = module, name, grid, block, packing.packer.pack(*values)
-        launch = Launch(*own, packing.offsets, tuple(holes), shared)
+            return address if planes is None else b""
+
+        packed = pack(module.family, name, args, locate)
+        launch = Launch(module, name, grid, block, *packed, tuple(holes), shared)
         self.script.launches.append(launch)
 
 

@@ -41,6 +41,7 @@ HOPPER_FAMILIES = ("products",)
 DYNAMIC_FAMILIES = ("products", "scale_and_encode", "decode_and_close")
 
 _INCLUDE = re.compile(r'^#include "([\w.]+)"\n', re.MULTILINE)
+_STRUCTURE = re.compile(r"struct (\w+) \{([^{}]*)\};")
 _KERNEL = re.compile(
     r'extern "C" __global__ void\s+(?:__\w+__\([\w, ]+\)\s*)*(\w+)\(([^)]*)\)'
 )
@@ -151,3 +152,16 @@ def text_of(family: str) -> str:
 def signatures(family: str) -> dict[str, str]:
     """Find the kernels of a family, and the text of their parameters."""
     return dict(_KERNEL.findall(text_of(family)))
+
+
+@cache
+def structures(family: str) -> dict[str, list[str]]:
+    """Find the structures of a family without functions, and declare their members."""
+    found: dict[str, list[str]] = {}
+    for name, members in _STRUCTURE.findall(text_of(family)):
+        found[name] = declared = []
+        for line in re.sub(r"//.*", "", members).split(";")[:-1]:
+            first, *others = line.split(",")
+            kind = first[: first.rindex(first.split()[-1])]
+            declared += [first, *(kind + x for x in others)]
+    return found

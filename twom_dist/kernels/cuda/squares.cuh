@@ -24,8 +24,7 @@ __device__ __forceinline__ Square square_of_bands(int32 index, int32 rows,
                                                   int32 columns) {
   int32 first = index / (BAND * columns) * BAND, height = band_height(first, rows);
   index -= first * columns;
-  Square square = {first + index % height, index / height};
-  return square;
+  return {first + index % height, index / height};
 }
 
 // Bands of the lower triangle: whole columns, then those that begin at the diagonal.
@@ -55,16 +54,14 @@ __device__ __forceinline__ Work list_squares(int64 m, int64 n, int32 side,
                                              int32 triangle, int32 stack) {
   int32 rows = (int32)((m + side - 1) / side), columns = (int32)((n + side - 1) / side);
   int32 count = triangle == FULL ? rows * columns : rows * (rows + 1) / 2;
-  Work work = {rows, columns, triangle, count, stack};
-  return work;
+  return {rows, columns, triangle, count, stack};
 }
 
 __device__ __forceinline__ Square locate_square(const Work& work, int32 index) {
   if (work.triangle == FULL) return square_of_bands(index, work.rows, work.columns);
   Square square = square_of_triangle(index, work.rows);
-  if (work.triangle == LOWER) return square;
-  Square mirrored = {square.column, square.row};
-  return mirrored;
+  if (work.triangle == UPPER) return {square.column, square.row};
+  return square;
 }
 
 // A thread's sums belong to slots 8 j + 2 t + b of 64 columns, t = lane mod 4, b < 2.

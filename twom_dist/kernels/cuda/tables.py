@@ -116,23 +116,11 @@ def encode_table(system: ResidueSystem) -> UInt32Array:
     ``inverse, -p, lift, start of Re, start of Im``, the byte weights of Re (1), and
     those of Im (s for 2M and its like, 1 for 3M and 4M, 0 for real).
     """
-    words = encode_words(system)
-    im_weight = {"3m": 1, "4m": 1, "real": 0}
-    first = 0
-    entries = []
-    for p, kind in system.choice:
-        own = [(t.re_weight, t.im_weight) for t in system.planes if t.p == p]
-        im = own[0][1] if kind == "2m" else im_weight[kind]
-        expected = {
-            "2m": [(1, im), (1, -im)],
-            "3m": [(1, 0), (0, 1), (1, 1)],
-            "4m": [(1, 0), (0, 1)],
-            "real": [(1, 0)],
-        }
-        assert own == expected[kind]
-        entries.append(_encode_entry(p, 1, im, words))
-        first += len(own)
-    assert first == len(system.planes)
+    words, entries = encode_words(system), []
+    for p in system.moduli:
+        own = [t.im_weight for t in system.planes if t.p == p]
+        # Of 2M the first plane has s; of others the last one has 1, or 0 if real.
+        entries.append(_encode_entry(p, 1, own[0] or own[-1], words))
     return _freeze(np.array(entries, np.uint32))
 
 

@@ -7,23 +7,19 @@
 // out[i, j] = alpha x + beta c, either of which may be missing (mode NONE, null). Blocks
 // of 32 x 8: x over columns, y over rows, any number in y. Must move three elements.
 extern "C" __global__ void __launch_bounds__(256)
-scale_and_add(const REAL* x, int64 x_row_stride, int64 x_column_stride,
-              int32 alpha_mode, double alpha_re, double alpha_im, const REAL* c,
-              int64 c_row_stride, int64 c_column_stride, int32 beta_mode,
-              double beta_re, double beta_im, int64 m, int64 n, REAL* out) {
+scale_and_add(Matrix x, Scalar alpha, Matrix c, Scalar beta, int64 m, int64 n, REAL* out) {
   int64 j = (int64)blockIdx.x * blockDim.x + threadIdx.x;
   if (j >= n) return;
   int64 i = (int64)blockIdx.y * blockDim.y + threadIdx.y;
   for (; i < m; i += (int64)gridDim.y * blockDim.y) {
-    const REAL* own = c + PARTS * (i * c_row_stride + j * c_column_stride);
+    const REAL* own = locate(c, i, j);
     double v[PARTS];
-    if (alpha_mode == NONE) {
-      load_scaled(v, own, beta_mode, beta_re, beta_im);
-      store_element(v, own, out + PARTS * (i * n + j), NONE, 0.0, 0.0);
+    if (alpha.mode == NONE) {
+      load_scaled(v, own, beta);
+      store_element(v, own, out + PARTS * (i * n + j), Scalar{NONE});
     } else {
-      const REAL* source = x + PARTS * (i * x_row_stride + j * x_column_stride);
-      load_scaled(v, source, alpha_mode, alpha_re, alpha_im);
-      store_element(v, own, out + PARTS * (i * n + j), beta_mode, beta_re, beta_im);
+      load_scaled(v, locate(x, i, j), alpha);
+      store_element(v, own, out + PARTS * (i * n + j), beta);
     }
   }
 }

@@ -48,9 +48,6 @@ class ReferenceEncoded:
     def reorder(self, planes: tuple[int, ...]) -> "ReferenceEncoded":
         return ReferenceEncoded(self.planes[list(planes)])
 
-    def residues(self) -> Array:
-        return self.planes
-
 
 def _by_element(function: Callable[..., Any], *arrays: Array, results: int = 1) -> Any:
     """Apply an exact function elementwise, with broadcasting, to Python integers."""
