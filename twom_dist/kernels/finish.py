@@ -15,10 +15,9 @@ from ..typing import Array, Uplo
 def scale_and_add(
     x: Array | None, alpha: complex, beta: complex, c: Array | None, dtype: Any
 ) -> Array:
-    """Return alpha x + beta c as `decode` does; x is None where the product is empty.
+    """Return alpha x + beta c: see `Engine.scale_and_add`.
 
-    In double, rounded once. Scalars of 1 touch nothing and real ones act on each part,
-    so that an Inf in one part makes no NaN in the other.
+    Real scalars act on each part: an Inf in one of them makes no NaN in the other.
     """
     with np.errstate(invalid="ignore", over="ignore"):
         terms = [
@@ -68,7 +67,7 @@ def _times(x: Array, factor: complex) -> Array:
 
 
 def mirror_tile(tile: Array, *, conjugate: bool, out: Array | None = None) -> Array:
-    """Conjugate-transpose, or transpose, into a new tile or into `out`."""
+    """See `Engine.mirror_tile`."""
     turned = tile.swapaxes(-1, -2)
     found = _conjugate(turned) if conjugate else np.array(turned, order="C")
     if out is None:
@@ -78,10 +77,7 @@ def mirror_tile(tile: Array, *, conjugate: bool, out: Array | None = None) -> Ar
 
 
 def symmetrise_diagonal_tile(tile: Array, *, conjugate: bool, uplo: Uplo) -> Array:
-    """Mirror the computed triangle of a diagonal tile, or clear the other one.
-
-    The diagonal of a Hermitian tile is real. The tile is changed, and returned.
-    """
+    """See `Engine.symmetrise_diagonal_tile`."""
     # The triangle below the diagonal: of the transposed view for "upper".
     lower = tile.swapaxes(-1, -2) if uplo == "upper" else tile
     rows, columns = np.tril_indices(tile.shape[-1], -1)

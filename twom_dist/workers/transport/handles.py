@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from errno import ESTALE
+from functools import cached_property
 from pathlib import Path
 from threading import Condition
 from typing import Any, NamedTuple
@@ -57,17 +58,19 @@ class Ipc:
     def __init__(self) -> None:
         self._queues: dict[int, _Queue] = {}
 
-    def device(self) -> int:
-        """Return the number of this thread's device."""
+    @cached_property
+    def _cupy(self) -> Any:
         import cupy
 
-        return int(cupy.cuda.runtime.getDevice())
+        return cupy
+
+    def device(self) -> int:
+        """Return the number of this thread's device."""
+        return int(self._cupy.cuda.runtime.getDevice())
 
     def _queue(self) -> _Queue:
         """Return the current device's, behind what users have launched."""
-        import cupy
-
-        device = self.device()
+        cupy, device = self._cupy, self.device()
         if device not in self._queues:
             made = _Queue(cupy.cuda.Stream(), cupy.empty(1, "u1"))
             self._queues.setdefault(device, made)
@@ -82,9 +85,7 @@ class Ipc:
 
     def export(self, flat: Array) -> tuple[Export, Any]:
         """Say where a block is, and return what must live until others have it."""
-        import cupy
-        from cupy.cuda import runtime
-
+        cupy, runtime = self._cupy, self._cupy.cuda.runtime
         with flat.device:
             stream, byte = self._queue()
             # Work that the rule above orders, as an event alone need not be; and the
@@ -109,21 +110,16 @@ class Ipc:
 
     def open(self, handle: bytes) -> int:
         """Return the address here of an allocation of another process."""
-        from cupy.cuda import runtime
-
-        return int(runtime.ipcOpenMemHandle(handle))
+        return int(self._cupy.cuda.runtime.ipcOpenMemHandle(handle))
 
     def close(self, device: int, address: int) -> None:
         """Return an allocation of another process that was opened on a device."""
-        import cupy
-
-        with cupy.cuda.Device(device):
-            cupy.cuda.runtime.ipcCloseMemHandle(address)
+        with self._cupy.cuda.Device(device):
+            self._cupy.cuda.runtime.ipcCloseMemHandle(address)
 
     def copy(self, address: int, event: bytes, nbytes: int) -> Array:
         """Copy a block to the current device once its event has come, and wait."""
-        from cupy.cuda import runtime
-
+        runtime = self._cupy.cuda.runtime
         out, stream = self.empty(nbytes), self._queue().stream
         before = runtime.ipcOpenEventHandle(event)
         try:
@@ -140,16 +136,12 @@ class Ipc:
 
         Its memory returns to that stream, whose next block comes after users' readings.
         """
-        import cupy
-
         with self._queue().stream:
-            return cupy.empty(nbytes, "u1")
+            return self._cupy.empty(nbytes, "u1")
 
     def pinned(self, nbytes: int) -> Array:
         """Allocate memory of the host that devices copy from and to without a stop."""
-        import cupy
-
-        memory = cupy.cuda.alloc_pinned_memory(nbytes)
+        memory = self._cupy.cuda.alloc_pinned_memory(nbytes)
         return np.frombuffer(memory, np.uint8, nbytes)
 
     def fetch(self, flat: Array, out: Array) -> None:

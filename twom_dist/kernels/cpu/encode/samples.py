@@ -3,7 +3,6 @@
 Nothing is scaled or reduced. Real and imaginary parts that alternate are taken apart.
 """
 
-from functools import partial
 from math import prod
 
 import numpy as np
@@ -28,13 +27,10 @@ _LINES_BYTES = 1 << 18  # of lines that stay in L2 while groups take their part 
 _WORD, _PAIR = ir.IntType(32), ir.IntType(16)
 
 
-def _load(bits, builder, address):
-    """Load a number from anywhere."""
-    return Writer(builder, GROUP).load(address, 0, ir.IntType(bits))
-
-
-_load_word = instructions(partial(_load, 32), result=types.uint32)
-_load_long = instructions(partial(_load, 64), result=types.uint64)
+@instructions(result=types.uint32)
+def _load_word(builder, address):
+    """Load a word from anywhere."""
+    return Writer(builder, GROUP).load(address, 0, _WORD)
 
 
 @instructions(given=(types.intp, types.intp, types.intp, types.uint32))
@@ -49,14 +45,6 @@ def _split_pairs(builder, source, re, im, flips):
         for i in range(_TOGETHER):
             own = builder.extract_element(words, ir.Constant(_WORD, i))
             write.store(builder.xor(own, flips), target, GROUP * DEPTH * i)
-
-
-@inner
-def _take_even(x):
-    """Return the bytes 0, 2, 4 and 6 of a number of eight as one of four."""
-    x &= np.uint64(0x00FF00FF00FF00FF)
-    x = (x | x >> np.uint64(8)) & np.uint64(0x0000FFFF0000FFFF)
-    return np.uint32(x | x >> np.uint64(16))
 
 
 @inner
@@ -77,34 +65,29 @@ def _copy_rows(x, flip, out, lo, hi):
     """
     matrices, rows, k = x.shape
     parts, groups, words = len(out), out.shape[1] // matrices, out.shape[2]
-    flips, whole = np.uint32(flip * 0x01010101), k // DEPTH
+    flips, done = np.uint32(flip * 0x01010101), k // DEPTH
+    if parts == 2 and done < _TOGETHER:
+        done = 0
     for group in range(lo, hi):
         matrix, first = group // groups, group % groups * GROUP
         count = min(GROUP, rows - first)
         out[:, group, :, count:] = 0
-        for start in range(0, whole, _WORDS):
+        for start in range(0, done, _WORDS):
+            end = min(done, start + _WORDS)
             for r in range(count):
                 row = x[matrix, first + r].ctypes.data
-                first_word, end = start, min(whole, start + _WORDS)
                 if parts == 2:
-                    while first_word + _TOGETHER <= end:
-                        _split_pairs(
-                            row + 8 * first_word,
-                            out[0, group, first_word, r:].ctypes.data,
-                            out[1, group, first_word, r:].ctypes.data,
-                            flips,
-                        )
-                        first_word += _TOGETHER
-                    for w in range(first_word, end):
-                        pairs = _load_long(row + 8 * w)
-                        out[0, group, w, r] = _take_even(pairs) ^ flips
-                        out[1, group, w, r] = _take_even(pairs >> np.uint64(8)) ^ flips
+                    for place in range(start, end, _TOGETHER):
+                        # The last ones may be written twice.
+                        w = min(place, done - _TOGETHER)
+                        re, im = out[0, group, w, r:], out[1, group, w, r:]
+                        _split_pairs(row + 8 * w, re.ctypes.data, im.ctypes.data, flips)
                 else:
-                    for w in range(start, min(whole, start + _WORDS)):
+                    for w in range(start, end):
                         out[0, group, w, r] = _load_word(row + 4 * w) ^ flips
-        for w in range(whole, words):
+        for w in range(done, words):
             for r in range(count):
-                rest = x[matrix, first + r, DEPTH * w :]
+                rest = x[matrix, first + r, DEPTH * w : DEPTH * (w + 1)]
                 for part in range(parts):
                     out[part, group, w, r] = _join(rest, part, flip)
 
