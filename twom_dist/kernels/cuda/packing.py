@@ -47,7 +47,7 @@ class Packing(NamedTuple):
 
 
 def members_of(family: str, declared: str) -> list[Parameter]:
-    """Read what a parameter or a member is made of; itself, if it is no structure.
+    """List a parameter, or the members of one that is a structure.
 
     >>> members_of("octaves", "int64 m")
     [Parameter(name='m', type='int64', pointer=False, constant=False)]

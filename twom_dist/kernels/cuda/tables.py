@@ -119,7 +119,7 @@ def encode_table(system: ResidueSystem) -> UInt32Array:
     words, entries = encode_words(system), []
     for p in system.moduli:
         own = [t.im_weight for t in system.planes if t.p == p]
-        # Of 2M the first plane has s; of others the last one has 1, or 0 if real.
+        # The first plane of 2M has s; the last one of others has 1, or 0 if real.
         entries.append(_encode_entry(p, 1, own[0] or own[-1], words))
     return _freeze(np.array(entries, np.uint32))
 
