@@ -124,7 +124,9 @@ def _is_local(x: Any) -> bool:
     """Tell whether a stored array is in files of this machine, or in memory."""
     package = type(x).__module__.partition(".")[0]
     if package == "zarr":
-        return type(x.store).__name__ in ("LocalStore", "MemoryStore")
+        # dask opens a path by fsspec.
+        away = "file" not in getattr(getattr(x.store, "fs", None), "protocol", ())
+        return not away or type(x.store).__name__ in ("LocalStore", "MemoryStore")
     return package == "h5py" and x.file.driver != "ros3"
 
 
