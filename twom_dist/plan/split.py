@@ -22,6 +22,10 @@ from ..tiles.spec import SIDES, Spec
 from .cluster import Cluster
 from .footprint import Placement
 
+# Times the least traffic for which fewer layers are taken: with 1.1 `herk` of 32 x 32
+# tiles moved 1.36 times the bound on 128 workers, and 1.25 so.
+LITTLE_MORE = 1.08
+
 
 class Split(NamedTuple):
     """A share of k for each layer of workers."""
@@ -49,7 +53,7 @@ def choose_splits(
     found = [*_list_splits(spec, chunks, cluster, streams)]
     work = LITTLE * min(x.work for x in found)
     good = [x for x in found if x.work <= work]
-    moved = LITTLE * min(x.moved for x in good)
+    moved = LITTLE_MORE * min(x.moved for x in good)
     best = min((x for x in good if x.moved <= moved), key=lambda x: x.layers)
     found.sort(key=lambda x: (x is not best, x.work, x.moved))
     return found
