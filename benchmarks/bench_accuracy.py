@@ -4,7 +4,7 @@ Errors are the largest of all entries, relative to ``(|A||B|)_ij`` ("componentwi
 to ``||a_i|| ||b_j||`` ("normwise"), in units of u = 2^-53, against a product of twice
 the digits. They are those of NumPy's product, of our default, with the number of moduli
 that the data take (N), and of given numbers of moduli, plain and equilibrated (e), for
-every method. `plot_accuracy.py` draws the lines written with ``--output``.
+every method.
 
     python benchmarks/bench_accuracy.py --size 256
 """

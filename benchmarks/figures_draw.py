@@ -8,10 +8,6 @@ from typing import Any
 
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
-
-from benchmarks.figures_measure import METHODS
-from twom_dist.moduli import residue_system
 
 Lines = list[dict[str, Any]]
 # By method, number of moduli and size.
@@ -19,7 +15,6 @@ Rates = dict[tuple[str, int, int], float]
 
 # What multiplies natively.
 _LIBRARIES = {"cpu": "NumPy", "gpu": "CuPy"}
-_MARKERS = {"2m": "o", "3m": "s", "hybrid": "^", "eisenstein": "D", "real": "v"}
 
 
 def read_lines(path: Path) -> Lines:
@@ -34,13 +29,6 @@ def find_rates(lines: Iterable[dict[str, Any]]) -> Rates:
         each = 2 if method in ("real", "native real") else 8
         rates[method, count, n] = each * n**3 / median(line["seconds"]) / 1e9
     return rates
-
-
-def choose_unit(rates: Rates) -> tuple[Rates, str]:
-    """Count in TFLOP/s where speeds are so high."""
-    if max(rates.values()) < 10_000:
-        return rates, "GFLOP/s"
-    return {key: rate / 1e3 for key, rate in rates.items()}, "TFLOP/s"
 
 
 def list_sizes(rates: Rates) -> list[int]:
@@ -70,28 +58,6 @@ def _panels(count: int, width: float = 4.2) -> tuple[Figure, Any]:
     figure = Figure(figsize=(width * count, 4), layout="constrained")
     axes = figure.subplots(1, count, squeeze=False)[0]
     return figure, axes
-
-
-def draw_errors(lines: Lines) -> Figure:
-    """Draw errors against moduli, with a panel for each spread of the data."""
-    phis = sorted({line["phi"] for line in lines})
-    figure, panels = _panels(len(phis))
-    for axes, phi in zip(panels, phis, strict=True):
-        own = [line for line in lines if line["phi"] == phi]
-        for method in METHODS:
-            found = [x for x in own if x["method"] == method]
-            points = [(x["num_moduli"], x["error"]) for x in found]
-            style = {"marker": _MARKERS[method], "fillstyle": "none", "label": method}
-            axes.plot(*zip(*points, strict=True), **style)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        errors = {(x["method"], x["kind"]): x["error"] for x in own}
-        style = {"color": "black", "linestyle": "--", "label": "NumPy"}
-        axes.axhline(errors["native", "complex"], **style)
-        title = f"phi = {phi:g}, n = {own[0]['n']}"
-        axes.set(yscale="log", xlabel="moduli", title=title)
-    panels[0].set_ylabel("largest |dC| / (|A||B|)")
-    panels[-1].legend()
-    return figure
 
 
 def draw_sizes(lines: Lines) -> Figure:
@@ -142,27 +108,6 @@ def draw_machines(found: dict[str, dict[str, dict[int, float]]]) -> Figure:
     return figure
 
 
-def draw_precisions(lines: Lines) -> Figure:
-    """Draw speed against precision, at the size measured with most moduli."""
-    rates, unit = choose_unit(find_rates(lines))
-    n = max(list_sizes(rates), key=[n for *_, n in rates].count)
-    figure, (axes,) = _panels(1, 7)
-    for method in METHODS:
-        points = [
-            (residue_system(method, count).modulus_bits, rate)
-            for (name, count, size), rate in rates.items()
-            if name == method and size == n and count
-        ]
-        axes.plot(*zip(*points, strict=True), marker=_MARKERS[method], label=method)
-    for name, style in (("native", "--"), ("native real", ":")):
-        label = name_product(name, lines[0])
-        axes.axhline(rates[name, 0, n], color="black", linestyle=style, label=label)
-    axes.set(xlabel="bits of the product of the moduli", ylabel=unit, title=f"n = {n}")
-    axes.set_ylim(bottom=0)
-    axes.legend(fontsize="small")
-    return figure
-
-
 def draw_heat_map(lines: Lines) -> Figure:
     """Draw the speed-up of 2M over the native product by size and number of moduli."""
     rates = find_rates(lines)
@@ -186,22 +131,6 @@ def draw_heat_map(lines: Lines) -> Figure:
             axes.text(j, i, f"{value:.2f}", ha="center", va="center", color=colour)
     library = name_product("native", lines[0])
     figure.colorbar(image, label=f"speed of 2m over that of {library}")
-    return figure
-
-
-def draw_updates(lines: Lines) -> Figure:
-    rates = find_rates(lines)
-    sizes = list_sizes(rates)
-    figure, (axes,) = _panels(1, 6)
-    for name in ("herk", "syrk"):
-        speed = [rates[name, 16, n] / rates["2m", 16, n] for n in sizes]
-        axes.plot(sizes, speed, marker="o", label=f"{name} over gemm, 16 moduli")
-    native = [rates["herk", 16, n] / rates["native herk", 0, n] for n in sizes]
-    label = f"herk over {name_product('native herk', lines[0])}"
-    axes.plot(sizes, native, "--", marker="s", label=label)
-    axes.set(xlabel="n", ylabel="times as fast", ylim=(0, None))
-    _mark_sizes(axes, sizes)
-    axes.legend()
     return figure
 
 
@@ -239,10 +168,7 @@ def draw_dask(lines: Lines) -> Figure:
 
 # File name, title, benchmark whose lines the figure shows, and function that draws it.
 FIGURES: tuple[tuple[str, str, str, Callable[[Lines], Figure]], ...] = (
-    ("errors", "Error against moduli", "figure-errors", draw_errors),
     ("sizes", "Speed against size", "figure-speeds", draw_sizes),
-    ("precisions", "Speed against precision", "figure-speeds", draw_precisions),
     ("speed-up", "2M against the native product", "figure-speeds", draw_heat_map),
-    ("updates", "Rank-k updates", "figure-speeds", draw_updates),
     ("dask", "On dask: traffic, memory and time", "figure-dask", draw_dask),
 )
