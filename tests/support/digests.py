@@ -15,10 +15,14 @@ import dask.array as da
 import numpy as np
 
 import twom_dist as td
+from tests.support.pipeline import run_stages
 from tests.support.stored import save
+from twom_dist.kernels import get_engine
+from twom_dist.moduli import residue_system
 from twom_dist.store import open_matrix
 
 M, N, K = 37, 29, 70
+DRAWN = 80
 REAL = ("float64", "float32")
 
 
@@ -68,6 +72,33 @@ def products():
         yield method, lambda given=given: td.gemm(a, b, **given)
     yield "normwise", lambda: td.gemm(a, b, accuracy="normwise")
     yield "twofold", lambda: np.array(td.twofold.gemm(a, b))
+    yield from stages()
+    for seed in range(DRAWN):
+        yield f"drawn {seed}", lambda seed=seed: draw(np.random.default_rng(seed))
+
+
+def stages():
+    """Make each stage of a product by some residue systems: planes, residues, sums."""
+    for kind, count in (("2m", 16), ("hybrid", 21), ("eisenstein", 9), ("real", 15)):
+        dtype = "float64" if kind == "real" else "complex128"
+        x, y = make((M, K), dtype, 9), make((N, K), dtype, 9, seed=2)
+        given = get_engine("cpu"), x, y, residue_system(kind, count)
+        found = run_stages(*given)
+        for name, value in found.items():
+            yield f"{kind}: {name}", lambda value=value: np.asarray(value)
+
+
+def draw(rng):
+    """Multiply matrices of a shape, dtype, range and operation that are drawn."""
+    m, n, k = rng.integers(1, 90, 3).tolist()
+    dtype, (op_a, op_b) = (
+        rng.choice(["c16", "c16", "f8", "c8"]),
+        rng.choice([*"NTC"], 2),
+    )
+    shapes = (m, k) if op_a == "N" else (k, m), (k, n) if op_b == "N" else (n, k)
+    given = zip(shapes, rng.integers(0, 20, 2).tolist(), (1, 2), strict=True)
+    a, b = (make(shape, dtype, *more) for shape, *more in given)
+    return td.gemm(a, b, op_a=op_a, op_b=op_b, alpha=int(rng.integers(1, 4)))
 
 
 def integers():
