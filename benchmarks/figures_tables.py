@@ -202,4 +202,5 @@ def _beside_dask(line: dict[str, Any]) -> tuple[str, float, float]:
 
 def tabulate_statements() -> str:
     """Make a table of the paper's statements and what was found here."""
-    return tabulate(Statement._fields, list_statements(read("figures-gpu-h200")))
+    found = list_statements(read("figures-gpu-h200"))
+    return tabulate(Statement._fields[:2], [each[:2] for each in found])

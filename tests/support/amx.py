@@ -2,7 +2,15 @@
 
 So the text that llvmlite assembles is what is tested, registers and addresses included.
 The handler is compiled by Numba: the kernels that trap have let go of Python's lock.
-Every thread has tiles of its own.
+Every thread has its own tiles.
+
+Bochs emulates a whole machine with AMX. It needs kernels that were compiled here for
+its CPU: before Numba is imported, let `get_host_cpu_name` and `get_host_cpu_features`
+of `llvmlite.binding` return the guest's values; compile each signature listed in
+`__pycache__/*.nbi`, run none, and copy the cache. Compare digests of results made
+here by another CPU. As of July 2026 Bochs has to be mended: signed bytes of
+`tdpbssd`, XFD, and the layout of saved tiles. Linux wants `nopcid idle=nomwait
+clearcpuid=580` there, and no `mwait`.
 """
 
 import ctypes
