@@ -138,6 +138,23 @@ def test_chunks_stay_integers():
     assert max(inputs) <= 2 * 8 * 8
 
 
+@cases("pairs", [True, False])
+@cases("inputs", ["hold", "stream"])
+def test_chunks_without_rows_or_columns(inputs, pairs):
+    a = random_integers((5, 9), "int8", pairs)
+    b = random_integers((9, 7), "uint8", pairs)
+    cuts, last = ((2, 0, 3), (4, 5, 0), (0, 7)), a.shape[2:]
+    left, right = (
+        da.from_array(x, chunks=(*own, *last)).map_blocks(np.positive)
+        for x, own in ((a, cuts[:2]), (b, cuts[1:]))
+    )
+    with dask.config.set({"twom-dist.inputs": inputs}):
+        c = td.integers.gemm(left, right, pairs=pairs).compute()
+        h = td.integers.herk(left, pairs=pairs).compute()
+    assert same_bits(c, td.integers.gemm(a, b, pairs=pairs))
+    assert same_bits(h, td.integers.herk(a, pairs=pairs))
+
+
 def test_entries_fit_even_where_their_products_are_few():
     a, b = random_integers((2, 1), "int32"), random_integers((1, 3), "bool")
     assert (as_parts(td.integers.gemm(a, b)) == multiply(a, b)).all()

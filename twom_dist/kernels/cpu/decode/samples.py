@@ -40,7 +40,8 @@ def decode_samples(
     found, plain = out, alpha == 1 and beta == 0 and out.flags.c_contiguous
     if not plain:
         found = np.empty(out.shape, np.complex128 if system.parts == 2 else np.float64)
-    rows, lines = prod(front), sums.reshape(len(sums), -1, sums.shape[-1])
+    rows = prod(front)  # none of an empty chunk
+    lines = sums.reshape(len(sums), rows, sums.shape[-1])
     whole = as_parts(found).reshape(rows, n, system.parts)
 
     def convert(piece: tuple[int, int]) -> None:
