@@ -5,6 +5,7 @@ import sys
 import time
 from collections import Counter
 from contextlib import ExitStack, chdir, contextmanager
+from unittest import mock
 
 import dask
 import dask.array
@@ -16,6 +17,7 @@ from tests.support.command import ENVIRONMENT
 from tests.support.jobs import local_workers, wait_until
 from twom_dist.jobs import execution, watchdog
 from twom_dist.tiles import cells
+from twom_dist.tiles.dask.placement import plugin
 
 GIB = 2**30
 # Exponents of a tile are smaller by far, tiles that move larger.
@@ -57,10 +59,13 @@ def impatient(monkeypatch):
 def start_workers(count, default=True, **options):
     """Start workers without the memory manager, and yield their client.
 
-    They share this process, which starts them in no time, and talk over TCP.
+    They share this process, which starts them in no time, and talk over TCP. Those that
+    other programs hold back keep their tiles: what moves is what was planned.
     """
     options = {"memory_limit": 0, "processes": False} | options
-    with dask.config.set(PATIENT), local_workers(count, default, **options) as client:
+    never = mock.patch.object(plugin, "REBALANCE_SECONDS", 3600)
+    patient = dask.config.set(PATIENT)
+    with never, patient, local_workers(count, default, **options) as client:
         client.wait_for_workers(count, timeout=60)
         yield client
 

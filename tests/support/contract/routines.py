@@ -90,7 +90,7 @@ def check(compute, call):
     for seed in range(CALLS):  # by stages, by what was kept of them, by a guess
         given = call.matrices(seed)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.filterwarnings("error", ".* native one", AccuracyWarning)
+            warnings.filterwarnings("error", ".*product is native", AccuracyWarning)
             try:
                 expected = routine(*given, engine="cpu", **call.options)
             except (AccuracyError, AccuracyWarning):
