@@ -7,7 +7,6 @@ of this package are not used.
 import json
 import os
 import re
-from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from math import inf
@@ -30,9 +29,11 @@ def path_of(chip: Chip) -> Path:
 
 def read(chip: Chip) -> dict[str, Any] | None:
     """Read what was measured on a chip; None for what cannot be used."""
-    with suppress(RuntimeError):  # there is no home
-        return _read(chip, path_of(chip))
-    return None
+    try:
+        path = path_of(chip)
+    except RuntimeError:  # there is no home
+        return None
+    return _read(chip, path)
 
 
 @cache
@@ -43,7 +44,9 @@ def _read(chip: Chip, path: Path) -> dict[str, Any] | None:
         usable = told["twom_dist"] == _release() and told["chip"] == chip.name
         usable = usable and all(size >= 0 for size in sizes.values())
         return {**told, "date": str(told["date"]), "sizes": sizes} if usable else None
-    except Exception:  # a damaged file raises errors of every kind
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return None
+    except (ArithmeticError, RecursionError):
         return None
 
 

@@ -38,10 +38,12 @@ def find_loops(text):
 @pytest.mark.parametrize("cpu", BUDGETS)
 def test_steps_take_no_more_than_their_budget(cpu):
     features, budget = BUDGETS[cpu]
+    product = "smmla" if "i8mm" in features else "sdot"
     found = [*find_loops(compile_for(cpu, frozenset(features)))]
     assert len(found) >= 4  # four times 4 rows by 24 columns
     for taken, spills in found:
         assert all(taken[x] <= budget.get(x, 0) for x in taken), taken
+        assert taken[product] == budget[product]
         assert not spills
 
 
