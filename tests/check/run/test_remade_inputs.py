@@ -18,7 +18,7 @@ from tests.support.strategies import random_matrix
 from twom_dist.errors import MemoryLimitError, PlanError, StoreError
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cpu.engine import CpuEngine
-from twom_dist.run.making import seconds_to_make
+from twom_dist.run.making import only_reads
 from twom_dist.run.sources import make_source
 
 N, K = 30, 70
@@ -205,60 +205,52 @@ def test_chunks_that_cannot_be_made_by_tasks_of_their_own_are_held():
         assert same_bits(computed(found), td.herk(computed(y)))
 
 
-def seconds(x):
-    return seconds_to_make(make_source(x), x)
-
-
-def drawn(n, chunks):
-    rng = da.random.default_rng(1)
-    x, y = (rng.standard_normal((n, n), chunks=chunks) for _ in range(2))
-    return x + 1j * y
-
-
-@pytest.fixture
-def stored(tmp_path):
+def stored(folder, shape, chunks, compressors=None):
     import zarr
 
-    given = {"shape": (100, 100), "chunks": (50, 50), "dtype": float}
-    return zarr.create_array(tmp_path / "A.zarr", **given)
+    given = {"shape": shape, "chunks": chunks, "compressors": compressors}
+    return zarr.create_array(folder / f"{compressors}.zarr", dtype=complex, **given)
 
 
-def test_what_draws_reads_and_computes_by_entries_is_known_to_be_cheap(stored):
-    x, ones = da.from_zarr(stored), da.ones((100, 100), chunks=50)
-    by_entries = x.T.astype(complex).conj() * 2, np.sqrt(x) - x[:, :1], x.rechunk(100)
-    path = da.from_zarr(str(stored.store.root))
-    for y in (x, path, drawn(100, 50), da.random.random((9, 9), chunks=3), ones + 1):
-        assert 0 < seconds(y) < 0.01
-    for y in by_entries:
-        assert seconds(x) < seconds(y) < 0.01
-    # A stored chunk is read whole.
-    assert seconds(da.from_array(stored, chunks=10)) == pytest.approx(25 * seconds(x))
+def reads(x):
+    return only_reads(make_source(x), x)
 
 
-def test_whatever_else_a_graph_calls_may_take_a_second_or_change(stored):
+def test_reads_of_local_files_that_are_not_compressed_are_known_to_be_cheap(tmp_path):
+    import h5py
     import zarr
 
-    x, copy = da.from_zarr(stored), np.frompyfunc(lambda x: x, 1, 1)
-    away = zarr.open_array(zarr.storage.WrapperStore(stored.store), mode="r")
+    a, small = stored(tmp_path, (100, 100), (50, 50)), da.from_array
+    x, path = da.from_zarr(a), da.from_zarr(str(a.store.root))
+    with h5py.File(tmp_path / "A.h5", "w") as file:
+        member = small(file.create_dataset("A", (100, 100), "f8"), chunks=50)
+        for y in (x, path, member, x.T, x[10:], x.rechunk(100), x.astype("complex64")):
+            assert reads(y)
+    away = zarr.open_array(zarr.storage.WrapperStore(a.store), mode="r")
     once = dask.delayed(np.ones)((100, 100))
+    # Whatever else a graph calls may take a second, or answer otherwise next time.
     for y in (
+        da.from_zarr(stored(tmp_path, (100, 100), (50, 50), "auto")),
+        da.from_zarr(away),
+        small(a, chunks=10),  # a stored chunk is read whole
         x.map_blocks(np.copy),
         x.map_blocks(lambda block: block),
-        x.map_blocks(copy, dtype=float),
         da.matmul(x, x),
-        da.empty((100, 100), chunks=50) + 1,
-        da.from_delayed(once, (100, 100), float),
-        da.from_zarr(away),
+        da.ones((100, 100), chunks=50),
+        da.from_delayed(once, (100, 100), complex),
     ):
-        assert seconds(y) is None
+        assert not reads(y)
 
 
-def test_inputs_are_made_again_where_that_is_cheap_beside_the_products():
-    large, small = drawn(40_000, 4000), drawn(1000, 250)
+def test_inputs_are_made_again_where_that_is_cheap_beside_the_products(tmp_path):
+    large, small = (
+        da.from_zarr(stored(tmp_path / str(n), (n, n), (chunk, chunk)))
+        for n, chunk in ((40_000, 4000), (1000, 250))
+    )
 
     def plan(x, how="auto", **options):
         with inputs(how):
-            return td.plan(td.gemm, x, x + 1, n_workers=2, **options)
+            return td.plan(td.gemm, x, x, n_workers=2, **options)
 
     found, held, streamed = plan(large), plan(large, "hold"), plan(large, "stream")
     assert found.streams
@@ -271,6 +263,21 @@ def test_inputs_are_made_again_where_that_is_cheap_beside_the_products():
     # Little is multiplied for each chunk, by one way or another; or nobody knows.
     assert not plan(small).streams
     assert not plan(large, num_moduli=2, accuracy=None).streams
-    unknown = plan(large.map_blocks(np.copy))
-    assert not unknown.streams
-    assert "not known" in unknown.notes[0]
+    assert not plan(large.map_blocks(np.copy)).streams
+
+
+def test_measured_choices_stay(tmp_path):
+    """Those of the table in docs/decisions/0028-inputs-are-made-again.md."""
+    square, tall = (
+        da.from_zarr(stored(tmp_path / name, shape, chunks))
+        for name, shape, chunks in (
+            ("square", (6144, 6144), (1024, 1024)),
+            ("tall", (160_000, 320), (8000, 320)),
+        )
+    )
+    rng = da.random.default_rng(1)
+    drawn = rng.standard_normal((3072, 3072), chunks=512).astype(complex)
+    with inputs("auto"):
+        assert td.plan(td.gemm, square, square, n_workers=2).streams
+        assert not td.plan(td.herk, tall, op="C", n_workers=2).streams
+        assert not td.plan(td.gemm, drawn, drawn, n_workers=2).streams
