@@ -86,7 +86,7 @@ EXPECTED = (
     Skips("tests/check/kernels/test_products.py", 60, is_not_x86_linux),
     Skips("tests/check/kernels/test_amx.py", 12, is_not_x86_linux),
     Skips("tests/nightly/users_types/test_user_types.py", 1, _package("mypy")),
-    Skips("tests/", 20, _package("dask.array._array_expr")),
+    Skips("tests/", 1, _package("dask.array._array_expr")),
     Skips(
         "tests/run/docs/test_docs.py",
         10,

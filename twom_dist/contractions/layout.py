@@ -251,10 +251,6 @@ def _reshape(x: Any, shape: Sizes, stack: int, chunks: Sequence[Any] = ()) -> An
     """Reshape block by block; axes of one entry, except of the stack, are put aside."""
     if x.shape == shape:
         return x
-    if hasattr(x, "expr"):
-        text = "several axes become one, and dask's array expressions cannot do that"
-        remedy = "Set array.query-planning to False in dask.config"
-        raise PlanError(text, remedy, "no-reshape")
     x = x[tuple(slice(None) if y else 0 for y in _are_long(x.shape, stack))]
     kept = _are_long(shape, stack)
     long = tuple(compress(shape, kept))

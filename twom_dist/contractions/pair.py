@@ -91,17 +91,12 @@ def contract_pair(
 
 
 def is_native(a: Any, b: Any, routine: str, shape: Shape, choice: Choice) -> bool:
-    """Decide whether a product is left to the library of its operands.
-
-    Array expressions are never left to dask: it lacks most of these products for them.
-    """
+    """Decide whether a product is left to the library of its operands."""
     dtype = dtype_of(a, b)
     if dtype.char not in PRODUCT_KINDS:
         return True
-    x = b if is_dask(b) else a
-    if hasattr(x, "expr"):
-        return False
-    return choice.is_native(engine_for(x, choice), routine, dtype, shape)
+    engine = engine_for(b if is_dask(b) else a, choice)
+    return choice.is_native(engine, routine, dtype, shape)
 
 
 def _contract_by_dask(

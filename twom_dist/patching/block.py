@@ -206,9 +206,7 @@ def _answer(
             block.seen.add("left", f"left: {name}, since {error}")
             return original(*args, **more)
         native = _count(block.seen, answers, block.native)
-        lazy = [x for x in ours.operands if is_dask(x)]
-        # dask cannot multiply most array expressions.
-        if native and lazy and not any(hasattr(x, "expr") for x in lazy):
+        if native and any(map(is_dask, ours.operands)):
             # The same product, but by dask's own graph, for networks as well.
             return original(*args, **more)
         return found

@@ -64,14 +64,9 @@ def _read_tensordot(a: Any, b: Any, axes: Any = 2) -> Counterpart | None:
 @_reader
 def _read_dot(a: Any, b: Any) -> Counterpart | None:
     """Read a sum over the last axis of a and the last but one of b."""
-    if not (_ndim(a) and _ndim(b)):
+    if not (np.ndim(a) and np.ndim(b)):
         return None
-    return _read_tensordot((a, b, (-1, -min(2, _ndim(b)))), {})
-
-
-def _ndim(x: Any) -> int:
-    # np.ndim asks array expressions of dask for a function that they lack.
-    return x.ndim if hasattr(x, "ndim") else np.ndim(x)
+    return _read_tensordot((a, b, (-1, -min(2, np.ndim(b)))), {})
 
 
 @_reader
@@ -86,7 +81,7 @@ def _read_einsum(
     if dtype is not None:
         problem = f"td.einsum has no option dtype={shown(dtype)}"
         raise ArgumentError(problem, "Convert the operands", "dtype")
-    terms, output = parse(subscripts, tuple(map(_ndim, arrays)))
+    terms, output = parse(subscripts, tuple(map(np.ndim, arrays)))
     counts = Counter(letter for term in terms for letter in {*term})
     if all(count < 2 or letter in output for letter, count in counts.items()):
         return None
@@ -94,15 +89,6 @@ def _read_einsum(
         arrays,
         lambda options: einsum(subscripts, *arrays, optimize=optimize, **options),
     )
-
-
-@_reader
-def _read_function(
-    _self: Any, function: Any, _types: Any, args: Any, more: Any
-) -> Counterpart | None:
-    """Read ``__array_function__``, which array expressions of dask lack."""
-    read = _FUNCTIONS.get(function)
-    return None if read is None else read(args, more)
 
 
 READERS: Mapping[str, Read] = {
@@ -116,8 +102,6 @@ METHODS: Mapping[str, Read] = {
     "__rmatmul__": _read_swapped,
     "dot": _read_dot,
 }
-EXPRESSIONS: Mapping[str, Read] = {**METHODS, "__array_function__": _read_function}
-_FUNCTIONS = {getattr(np, name): read for name, read in READERS.items()}
 
 
 def is_contracted(name: str, args: tuple[Any, ...], more: Mapping[str, Any]) -> bool:

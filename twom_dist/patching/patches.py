@@ -7,7 +7,7 @@ from functools import partial, wraps
 from threading import RLock
 from typing import Any, NamedTuple
 
-from .calls import EXPRESSIONS, METHODS, READERS, Read
+from .calls import METHODS, READERS, Read
 
 # Answers a call: given its name, its reader, the original function and the arguments.
 Answer = Callable[..., Any]
@@ -66,10 +66,6 @@ def _find_patches() -> Iterator[_Patch]:
         for name, read in READERS.items():
             if name in vars(module):
                 yield _Patch(module, name, read, _OURS)
-    # Those of array expressions compute nothing yet.
-    for name, read in EXPRESSIONS.items() if hasattr(da.Array, "expr") else ():
-        if hasattr(da.Array, name):
-            yield _Patch(da.Array, name, read, _OURS)
     cupy = sys.modules.get("cupy")
     if (arrays := getattr(cupy, "ndarray", None)) is not None:
         for owner, readers in ((cupy, READERS), (arrays, METHODS)):

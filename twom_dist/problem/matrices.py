@@ -121,6 +121,10 @@ def _refuse_other_kinds(x: Any, name: str) -> None:
         problem = f"{name} is a {kind.__module__}.{kind.__qualname__}, not a dask array"
         remedy = "Make one with dask.array.from_delayed"
         raise ArgumentError(problem, remedy, "not-a-matrix")
+    if is_dask(x) and hasattr(x, "expr"):
+        problem = f"{name} is one of dask's array expressions, an experiment of dask's"
+        remedy = "Set array.query-planning to False before dask.array is imported"
+        raise ArgumentError(problem, remedy, "array-expression")
     if hasattr(kind, "toarray") or hasattr(kind, "todense"):
         problem = f"{name} is a sparse matrix ({kind.__name__})"
         raise ArgumentError(problem, "Convert it with toarray()", "sparse")

@@ -34,10 +34,6 @@ def product_array(
     analysis. `sources`: of A and B, whose chunks the tasks make themselves.
     """
     a, b, c = operands[:3]
-    if hasattr(a, "expr"):
-        from .expression import product_expression
-
-        return product_expression(operands, grid, spec)
     named, inputs = operands.named(), [c] if spec.empty else [*operands]
     kind: type[Graph] = Graph
     if sources is not None:

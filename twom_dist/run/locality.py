@@ -47,8 +47,6 @@ def _list_held(grid: Grid, spec: Spec, side: Side, array: Any) -> list[Any]:
     """List the tiles that a cluster holds: the step along k, the rows, the future."""
     from distributed import Future
 
-    if hasattr(array, "expr"):
-        return []
     layer: Mapping[Any, Any] = array.dask.layers.get(array.name, {})
     sizes = grid.m if side == "left" else grid.n
     straight = is_straight(side, spec.op(side))

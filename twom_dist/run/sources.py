@@ -55,8 +55,6 @@ def make_source(array: Any) -> ChunkSource | None:
     They should not if the chunks are in memory, or made of what a cluster holds, if
     many share a task, or if they are bound to workers by annotations.
     """
-    if hasattr(array, "expr"):
-        return None
     keys = [*flatten(array.__dask_keys__())]
     if any(layer.annotations for layer in array.dask.layers.values()):
         return None
