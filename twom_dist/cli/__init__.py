@@ -4,7 +4,7 @@ import click
 
 from .failures import EPILOG, SentenceGroup
 from .machine import doctor, scripts, tune
-from .outputs import clean, info, status
+from .outputs import info, status
 from .plan import plan
 from .products import products
 
@@ -15,7 +15,7 @@ __all__ = ["main"]
 @click.group(
     name="twom",
     cls=SentenceGroup,
-    commands=[*products, plan, status, info, doctor, tune, clean, scripts],
+    commands=[*products, plan, status, info, doctor, tune, scripts],
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=EPILOG,
 )

@@ -1,7 +1,6 @@
-"""``twom-dist info``, ``status`` and ``clean``: matrices, jobs, and what these left."""
+"""``twom-dist info`` and ``status``: what is stored, and how far jobs are."""
 
 import json
-import os
 import time
 from contextlib import suppress
 from dataclasses import asdict
@@ -11,13 +10,11 @@ from typing import Any
 import click
 from dask.utils import format_bytes
 
-from ..errors import StoreError
 from ..jobs.reports import find_status
 from ..plan.show import as_text, show_seconds
 from ..store import open_matrix
-from ..store.work_folder import disk_bytes, list_leftovers, remove_leftover
 from .failures import DONE, FAILED, escape, show
-from .options import COMMON_OPTIONS, flag
+from .options import COMMON_OPTIONS
 
 _ARGUMENTS = ("routine", "alpha", "beta", "op_a", "op_b", "uplo")
 _AGAIN = "the same call of multiply_files or rank_k_files"
@@ -135,58 +132,3 @@ def _list_rows(found: Any, now: float) -> dict[str, str]:
     if not running:
         rows["continue"] = found.command or _AGAIN
     return rows
-
-
-@click.command(
-    params=[
-        click.Argument(["folder"], type=click.Path(exists=True, file_okay=False)),
-        flag("--yes", "Remove what is listed, with its tiles."),
-        *COMMON_OPTIONS,
-    ],
-    short_help="List or remove what stopped jobs have left.",
-)
-def clean(folder: str, yes: bool, as_json: bool) -> None:
-    """List the finished tiles that stopped jobs have left in a folder.
-
-    The command that was stopped continues from them; once they are removed, it starts
-    anew. Folders of running jobs stay, and so do other files.
-    """
-    found = [_handle(place, yes) for place in list_leftovers(folder)]
-    if as_json:
-        show(json.dumps({"leftovers": found}))
-    else:
-        show("\n".join(map(_show, found)) or f"no unfinished outputs in {folder!r}")
-        if not yes and not all(left["obstacle"] for left in found):
-            show("Add --yes to remove this; its tiles are lost.")
-    kept = {left["code"] for left in found} - {"", "output-busy"}
-    click.get_current_context().exit(FAILED if yes and kept else DONE)
-
-
-def _handle(place: Any, yes: bool) -> dict[str, Any]:
-    """Describe what is left, and remove it if asked to and nothing is wrong."""
-    times, obstacle, code = [], "", ""
-    for path, *_ in os.walk(place.folder):
-        # Its run may have just removed it.
-        with suppress(FileNotFoundError):
-            times.append(os.stat(path).st_mtime)
-    last, nbytes = max(times, default=time.time()), disk_bytes(place.folder)
-    try:
-        remove_leftover(place, dry=not yes)
-    except StoreError as error:
-        obstacle, code = error.problem, error.code
-    return {
-        "folder": place.folder,
-        "output": place.location.path,
-        "bytes": nbytes,
-        "idle_seconds": round(time.time() - last),
-        "obstacle": obstacle,
-        "code": code,
-        "removed": yes and not code,
-    }
-
-
-def _show(left: dict[str, Any]) -> str:
-    size, age = format_bytes(left["bytes"]), show_seconds(left["idle_seconds"])
-    state = "removed" if left["removed"] else left["obstacle"]
-    text = f"{left['folder']}: {size}, last changed {age} ago"
-    return escape(f"{text}; {state}" if state else text)

@@ -28,11 +28,8 @@ BEAT_SECONDS = 10.0  # from one sign of life of a run to the next
 
 
 @contextmanager
-def exclude_runs(folder: str, output: str, surely: bool) -> Iterator[None]:
-    """Make the hidden folder of an output and keep other runs out of it.
-
-    `surely`: raise, too, if the file system cannot lock.
-    """
+def exclude_runs(folder: str, output: str) -> Iterator[None]:
+    """Make the hidden folder of an output and keep other runs out of it."""
     if fcntl is None:
         problem = "jobs keep out of each other's way by locks of Linux and macOS"
         raise StoreError(problem, "Run them there; in Windows, under WSL", "no-locks")
@@ -51,7 +48,7 @@ def exclude_runs(folder: str, output: str, surely: bool) -> Iterator[None]:
         try:
             _lock(stream)
         except OSError as error:
-            if surely or error.errno not in _NO_LOCKS:
+            if error.errno not in _NO_LOCKS:
                 raise busy from None
         # The run that held the lock may have removed the file meanwhile.
         if not _is_at(path, stream):
@@ -62,8 +59,7 @@ def exclude_runs(folder: str, output: str, surely: bool) -> Iterator[None]:
         finally:
             # A run that was refused or killed early leaves only the lock file.
             with suppress(OSError):
-                alone = not surely and os.listdir(folder) == ["lock"]
-                if alone and _is_at(path, stream):
+                if os.listdir(folder) == ["lock"] and _is_at(path, stream):
                     tree.remove(folder)
 
 

@@ -18,7 +18,7 @@ from . import _tree as tree
 from ._errors import store_errors
 from ._export import check_member, exclude_writers, export, publish, refuse_existing
 from ._guards import exclude_runs, is_locked
-from ._location import Location, make_absolute, parse_location
+from ._location import Location, parse_location
 from ._matrix import matrix_class
 from .output import Manifest, Output, open_output
 
@@ -139,7 +139,7 @@ class Unfinished:
             if left is not None and self.is_other(left[1]):
                 raise StoreError(
                     f"{self.folder!r} holds the unfinished output of another member",
-                    "Finish that job first, or remove its tiles with twom-dist clean",
+                    "Finish that job first, or remove this folder",
                     "member-unfinished",
                 )
             return
@@ -172,12 +172,9 @@ class Unfinished:
                 "disk-full",
             )
 
-    def lock(self, surely: bool = False) -> AbstractContextManager[None]:
-        """Make the folder and keep other runs out of it; raise if one is in it.
-
-        `surely`: raise, too, if the file system cannot lock.
-        """
-        return exclude_runs(self.folder, self.location.path, surely)
+    def lock(self) -> AbstractContextManager[None]:
+        """Make the folder and keep other runs out of it; raise if one is in it."""
+        return exclude_runs(self.folder, self.location.path)
 
     def watch(self) -> Signs:
         """Look for signs of a run, whose lock other hosts may not see."""
@@ -278,32 +275,3 @@ def find_unfinished(path: str | os.PathLike[str]) -> Unfinished:
         )
     # A job replaces the target of a link, not the link.
     return Unfinished(replace(location, path=os.path.realpath(location.path)))
-
-
-def list_leftovers(folder: str) -> list[Unfinished]:
-    """List the unfinished outputs in a folder, but not in its subfolders."""
-    found = []
-    with store_errors(folder, "read"):
-        paths = sorted(Path(make_absolute(folder)).iterdir())
-    for path in paths:
-        output = path.name.removeprefix(".").removesuffix(".unfinished")
-        # Most names are not those of an output.
-        with suppress(StoreError):
-            place = Unfinished(parse_location(os.path.join(path.parent, output)))
-            if place.folder == str(path) and path.is_dir() and not path.is_symlink():
-                found.append(place)
-    return found
-
-
-def remove_leftover(place: Unfinished, *, dry: bool = False) -> None:
-    """Remove an unfinished output unless it must stay; `dry`: only check that."""
-    obstacle = "it has no lock file, so twom-dist did not make it"
-    # Locking would create the file.
-    if os.path.isfile(place.lock_path):
-        with place.lock(surely=True):
-            obstacle = place.find_obstacle()
-            if not (obstacle or dry):
-                place.remove()
-    if obstacle:
-        problem = f"{place.folder!r} stays: {obstacle}"
-        raise StoreError(problem, "Look inside it first", "not-removed")

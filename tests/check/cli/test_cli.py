@@ -83,7 +83,6 @@ LINES = [
     ),
     (("info", "A.npy"), {"shape": [M, K], "chunks": None, "missing_chunks": 0}),
     (("doctor",), {"ok": True}),
-    (("clean", "."), {"leftovers": []}),
 ]
 
 

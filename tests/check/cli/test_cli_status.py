@@ -1,4 +1,4 @@
-"""``twom-dist status``, ``info`` and ``clean``: how far jobs are, what they leave."""
+"""``twom-dist status`` and ``info``: how far jobs are, and what is stored."""
 
 import errno
 import json
@@ -14,13 +14,11 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.command import contents, read
-from tests.support.disk import failing, once_named
-from tests.support.expect import raises
+from tests.support.command import read
+from tests.support.disk import failing
 from tests.support.jobs import at, multiply, stop_after
-from tests.support.stored import begun, left_behind, make_matrix, save, write_output
+from tests.support.stored import begun, make_matrix, save
 from twom_dist.cli.progress import Bar
-from twom_dist.errors import StoreError
 from twom_dist.jobs import Progress
 from twom_dist.store import find_unfinished
 
@@ -121,7 +119,7 @@ def test_names_are_spelt_out_for_a_terminal(call, here, name):
     with begun(name, np.eye(4), overwrite=True):
         pass
     shown = [call("info", "C.zarr"), call("info", name), call("status", name)]
-    shown += [call("clean", here), call("status", "x" + name)]
+    shown += [call("status", "x" + name)]
     for code, out, err in shown:
         lines = (out + err).split("\n")
         assert all(map(str.isprintable, lines)), (code, lines)
@@ -139,92 +137,3 @@ def test_a_line_tells_of_tiles_and_of_the_time_that_is_left(capsys):
         bar.report(Progress(5, 9, 299 * 10**9, 299.0))
     said = "multiplying:  56% 5/9 [04:59<09:58, 149.50s/tile, 1.0 GFLOP/s]"
     assert capsys.readouterr().err == f"twom-dist: {said}\n"
-
-
-@pytest.fixture
-def left(call, a):
-    """Two jobs that were stopped, and the output of an earlier one."""
-    np.save("C.npy", np.eye(2))
-    product = {"chunks": 16, "op_b": "T", "overwrite": True}
-    stop_after(2, partial(td.multiply_files, "A.npy", "A.npy", "C.npy", **product))
-    stop_after(3, partial(td.rank_k_files, td.herk, "A.npy", "H.zarr", chunks=16))
-
-
-def listed(call, *flags):
-    code, out, _ = call("clean", ".", "--json", *flags)
-    assert out.count("\n") == 1
-    left = json.loads(out)["leftovers"]
-    return code, {os.path.basename(x["output"]): x for x in left}
-
-
-def test_what_is_left_is_listed_and_removed_and_nothing_else(call, left):
-    code, found = listed(call)
-    assert (code, sorted(found)) == (0, ["C.npy", "H.zarr"])
-    os.makedirs("far/sub")
-    os.symlink("far/sub", "link")
-    assert json.loads(call("clean", "link/..", "--json")[1]) == {"leftovers": []}
-    before = contents(Path())
-    assert all(x["bytes"] > 0 and 0 <= x["idle_seconds"] < 300 for x in found.values())
-    code, out, err = call("clean", ".")
-    assert (code, err, contents(Path())) == (0, "", before)
-    assert ".C.npy.unfinished: " in out
-    Path(".notes.unfinished").mkdir()
-    Path("target.npy.unfinished").mkdir()
-    os.symlink("target.npy.unfinished", ".S.npy.unfinished")
-    code, out, _ = call("clean", ".", "--yes")
-    assert (code, out.count("; removed")) == (0, 2)
-    assert left_behind() == [".S.npy.unfinished", ".notes.unfinished"]
-    assert read("C.npy").shape == (2, 2)
-    assert call("clean", ".") == (0, "no unfinished outputs in '.'\n", "")
-
-
-def test_a_folder_that_a_run_is_in_stays_and_a_damaged_one_goes(call, left):
-    for path in Path().glob(".*/*.zarr/zarr.json"):
-        path.write_text("{")
-    with find_unfinished("C.npy").lock():
-        code, found = listed(call, "--yes")
-        assert (code, found["C.npy"]["code"]) == (0, "output-busy")
-    assert [name for name in found if found[name]["removed"]] == ["H.zarr"]
-    assert left_behind() == [".C.npy.unfinished"]
-
-
-def test_what_others_put_beside_the_tiles_stays(call, left):
-    notes = Path(".C.npy.unfinished", "notes.txt")
-    notes.write_text("mine")
-    code, found = listed(call, "--yes")
-    assert (code, found["C.npy"]["removed"]) == (0, True)
-    assert [*notes.parent.iterdir()] == [notes]
-    td.rank_k_files(td.herk, "A.npy", "C.npy", overwrite=True)
-    assert notes.read_text() == "mine"
-
-
-def test_what_is_left_of_a_run_that_was_killed_after_its_end_is_removed(call):
-    names = ["C.npy", "D.npz", "E.zarr", "G.h5"]
-    for name in names:
-        if name in ("C.npy", "E.zarr"):
-            save(name, np.eye(3))
-        with failing("unlink", "rmdir", when=once_named(name)):
-            write_output(name, np.arange(12.0).reshape(3, 4), overwrite=True)
-    # A store that was replaced is no unfinished output.
-    assert find_unfinished("E.zarr").find() is None
-    assert len(left_behind()) == len(names)
-    code, found = listed(call, "--yes")
-    assert (code, [x["removed"] for x in found.values()]) == (0, [True] * len(names))
-    assert left_behind() == []
-    for name in names:
-        assert np.array_equal(read(name), np.arange(12.0).reshape(3, 4))
-
-
-def test_the_only_copy_of_an_earlier_output_stays(call):
-    """Killed between two renames, where the system cannot exchange names."""
-    with begun("C.zarr", np.eye(3)) as (place, output):
-        old = Path(place.folder, f"{Path(output.store).name}.old")
-        old.mkdir()
-        (old / "zarr.json").touch()
-    code, found = listed(call, "--yes")
-    assert (code, found["C.zarr"]["removed"]) == (1, False)
-    with raises(StoreError, "folder-holds-others"):
-        place.check(overwrite=True)
-    assert left_behind() == [".C.zarr.unfinished"]
-    Path("C.zarr").mkdir()
-    assert listed(call, "--yes")[1]["C.zarr"]["removed"]

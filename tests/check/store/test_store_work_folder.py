@@ -172,17 +172,37 @@ GIVEN = pytest.param("folder", marks=ROOT_ALONE)
 
 
 @pytest.mark.parametrize("kind", ["open", "open to a group", "link", GIVEN])
-def test_what_others_may_have_written_is_neither_continued_nor_removed(
-    here, call, kind
-):
+def test_what_others_may_have_written_is_not_continued(here, kind):
     """Nobody else can write to what a folder of its own holds."""
     hide(kind)
     place, before = find_unfinished("C.npy"), sorted(here.rglob("*"))
     with raises(StoreError, "not-own"), place.lock():
         place.find()
     assert sorted(here.rglob("*")) == before
-    call("clean", here, "--yes")
-    assert sorted(here.rglob("*")) == before
+
+
+def test_what_others_put_beside_the_tiles_stays():
+    with begun("C.npy", np.eye(4)) as (place, output):
+        notes = Path(place.folder, "notes.txt")
+        notes.write_text("mine")
+        place.finish(output, overwrite=False)
+    assert [*notes.parent.iterdir()] == [notes]
+    write_output("C.npy", np.eye(3), overwrite=True)
+    assert notes.read_text() == "mine"
+
+
+def test_the_only_copy_of_an_earlier_output_stays():
+    """Killed between two renames, where the system cannot exchange names."""
+    with begun("C.zarr", np.eye(3)) as (place, output):
+        old = Path(place.folder, f"{Path(output.store).name}.old")
+        old.mkdir()
+    place.remove()
+    with raises(StoreError, "folder-holds-others"):
+        place.check(overwrite=True)
+    assert old.exists()
+    Path("C.zarr").mkdir()
+    place.remove()
+    assert not old.exists()
 
 
 def test_what_is_unfinished_is_for_its_user_alone():
