@@ -1,7 +1,7 @@
 """Measure products of CuPy arrays, and compare them with those of other libraries.
 
 Parts: ``ours`` (sizes, stages, the host's time, moduli, shapes, stacks) and ``peers``
-(joules beside cuBLAS's, speeds and errors beside its emulations of FP64).
+(speeds and errors beside cuBLAS's emulations of FP64).
 
     python benchmarks/bench_gpu.py --part ours --sizes 1024,4096 --output FILE
 """
@@ -16,7 +16,6 @@ import cupy as cp
 
 from benchmarks import gpu_products as products
 from benchmarks.gpu_clock import cublas_version, describe_device
-from benchmarks.gpu_energy import Meter, bench_energy
 from benchmarks.gpu_peers import compare, warn_of_age
 from benchmarks.harness import Report, run
 from twom_dist.errors import EngineUnavailableError
@@ -24,8 +23,7 @@ from twom_dist.kernels import get_engine
 
 # Sizes, with ragged ones beside the nearest round ones.
 SIZES = (512, 1000, 1024, 2048, 3000, 4095, 4096, 4100, 5000, 8192, 16384)
-ENERGY_SIZES = (4096, 8192)
-# Time limit of a peer, so that two of them and the joules end within ten minutes.
+# Time limit of a peer, so that two of them end within ten minutes.
 PEER_SECONDS = 240.0
 
 
@@ -45,12 +43,9 @@ def ours(report: Report, args: Namespace) -> None:
 
 
 def peers(report: Report, args: Namespace) -> None:
-    """Compare joules with cuBLAS's, speed and errors with emulations of FP64."""
+    """Compare speed and errors with cuBLAS's emulations of FP64."""
     if warning := warn_of_age(cublas_version()):
         print(warning, file=sys.stderr)
-    meter = Meter(cp.cuda.Device().pci_bus_id)
-    for n in ENERGY_SIZES:
-        bench_energy(report, n, meter)
     # The peers are other processes on the same device, and need its memory.
     cp.get_default_memory_pool().free_all_blocks()
     found = compare(args.sizes, products.NUM_MODULI, args.repeats, PEER_SECONDS)
