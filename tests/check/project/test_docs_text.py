@@ -56,7 +56,10 @@ def headings(page):
     return {re.sub(r"[^\w -]", "", x.lower()).replace(" ", "-") for x in found}
 
 
-@cases("page", [*PAGES, ROOT / "CONTRIBUTING.md"])
+DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
+
+
+@cases("page", [*PAGES, ROOT / "CONTRIBUTING.md", *DECISIONS])
 def test_links_lead_to_files_and_their_headings(page):
     for link in LINK.findall(CODE.sub("", page.read_text("utf-8"))):
         path, _, anchor = link.partition("#")
