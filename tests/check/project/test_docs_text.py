@@ -34,7 +34,7 @@ def test_decisions_are_listed_with_their_titles():
     for page in folder.glob("0*.md"):
         text = page.read_text("utf-8")
         title = text.partition("\n")[0].removeprefix("# ")
-        assert f"| [{int(page.name[:4])}. {title}]({page.name}) |\n" in index
+        assert f"- [{int(page.name[:4])}. {title}]({page.name})\n" in index
 
 
 def test_nobody_is_told_to_install_this_package_from_an_index():
