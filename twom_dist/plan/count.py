@@ -1,18 +1,15 @@
-"""Tasks and int8 products of a product, counted by a run of the program.
+"""Tasks and int8 products of a product.
 
-One row or cell stands for all of its size: thousands of tiles take as long as a few.
+Tasks are counted by a run of the program, in which one row or cell stands for all of
+its kind: thousands of tiles take as long as a few. What they multiply has a formula.
 """
 
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from itertools import chain
-from math import comb
 from typing import Any, NamedTuple
 
 from ..tiles import program
-from ..tiles.accumulator import SweepStep
-from ..tiles.grid import Chunks, Grid
+from ..tiles.grid import Grid
 from ..tiles.interpreter import Analyser, Line
 from ..tiles.routine import PairBlock
 from ..tiles.spec import Spec
@@ -34,7 +31,29 @@ def count(grid: Grid, spec: Spec, job: bool, streams: bool) -> Counts:
     """
     ex = _Counting(grid, spec, job, checked=streams and not job)
     program.product(ex, spec)
-    return Counts(ex.tasks, ex.gemms, ex.operations)
+    return Counts(ex.tasks, *_count_products(grid, spec))
+
+
+def _count_products(grid: Grid, spec: Spec) -> tuple[int, int]:
+    """Count int8 products of tiles, and their operations."""
+    if spec.native or spec.empty:
+        return 0, 0
+    each, (m, n, k) = spec.system.num_products, grid.shape
+    if not spec.routine.triangle:
+        return each * grid.mt * grid.nt * grid.kt, each * 2 * m * n * k
+    diagonal = each
+    if spec.hermitian_product:
+        diagonal = spec.system.num_hermitian_products
+    # Tiles of a triangle have one product or two, and those on the diagonal one.
+    each *= 2 if spec.routine.sums else 1
+    squares = sum(size * size for size in grid.n)
+    tiles = diagonal * grid.nt + each * (grid.nt * (grid.nt - 1) // 2)
+    entries = diagonal * squares + each * ((n * n - squares) // 2)
+    return tiles * grid.kt, 2 * entries * k
+
+
+# A sweep of each kind, and how many there are.
+Kinds = list[tuple[tuple[Cell, ...], int]]
 
 
 class _Counting(Analyser):
@@ -42,7 +61,7 @@ class _Counting(Analyser):
 
     def __init__(self, grid: Grid, spec: Spec, job: bool, *, checked: bool) -> None:
         self.grid, self._spec, self._job, self._checked = grid, spec, job, checked
-        self.tasks = self.gemms = self.operations = 0
+        self.tasks = 0
         if checked:
             # `tiles.dask.streamed` adds two tasks to the first read of a row; where no
             # analysis has read the rows, each is read once more for its checksums.
@@ -59,16 +78,22 @@ class _Counting(Analyser):
         self._weight = outside
 
     def lines(self, side: Side, wanted: bool) -> Iterable[int]:
-        sizes = self.grid.m if side == "left" else self.grid.n
-        return self._each(_representatives(sizes))
+        count = self.grid.mt if side == "left" else self.grid.nt
+        # Two stand for more: what several rows find is combined.
+        return self._each([(0, 1), (1, count - 1)][: min(count, 2)])
 
     def sweeps(self) -> Iterable[Sequence[Sequence[Cell]]]:
-        if self.grid.sweeps:
-            kinds = _sweep_kinds(self.grid)
-        else:
-            routine, uplo = self._spec.routine, self._spec.uplo
-            kinds = [((x,), n) for x, n in _kinds(self.grid, routine.triangle, uplo)]
+        kinds = _sweep_kinds(self.grid) or self._cell_kinds()
         return ([sweep] for sweep in self._each(kinds))
+
+    def _cell_kinds(self) -> Kinds:
+        """List cells of each kind: of a triangle, on the diagonal and beside it."""
+        mt, nt = self.grid.mt, self.grid.nt
+        if not self._spec.routine.triangle:
+            return [(((0, 0),), mt * nt)]
+        other = (0, 1) if self._spec.uplo == "upper" else (1, 0)
+        found: Kinds = [(((0, 0),), nt), ((other,), nt * (nt - 1) // 2)]
+        return found[: min(nt, 2)]
 
     def pair_blocks(self) -> Iterable[PairBlock]:
         grid, routine = self.grid, self._spec.pair_routine
@@ -84,23 +109,7 @@ class _Counting(Analyser):
     def call(self, stage: str, where: Any, function: Any, *args: Any) -> int:
         if not (stage == "update" and self._job):
             self.tasks += self._weight
-        rows = [x for x in args if isinstance(x, range)]
-        multiplies = stage in ("panel", "sweep", "product") and rows
-        if multiplies and not (self._spec.native or self._spec.empty):
-            step = next((x for x in args if isinstance(x, SweepStep)), None)
-            for cell in [where[:2]] if step is None else step.cells:
-                self._count_products(cell, rows[0])
         return self._weight
-
-    def _count_products(self, cell: Cell, steps: range) -> None:
-        (i, j), spec, grid = cell, self._spec, self.grid
-        each = spec.system.num_products
-        if spec.hermitian_product and i == j:
-            each = spec.system.num_hermitian_products
-        number = self._weight * each * len(spec.routine.pairs(i, j))
-        k = sum(grid.k[steps.start : steps.stop])
-        self.gemms += number * len(steps)
-        self.operations += number * 2 * grid.m[i] * grid.n[j] * k
 
     def each(
         self, stage: str, function: Any, spec: Any, cases: Any, more: Any = ()
@@ -116,54 +125,9 @@ class _Counting(Analyser):
         pass  # an alias is not a task
 
 
-@lru_cache(maxsize=64)
-def _representatives(sizes: Chunks) -> list[tuple[int, int]]:
-    """List representative rows of tiles, each with the number of rows it stands for.
-
-    >>> _representatives((4, 4, 4, 2))
-    [(0, 2), (1, 1), (3, 1)]
-    """
-    found = []
-    for size, number in Counter(sizes).items():
-        first = sizes.index(size)
-        if number > 1:
-            found.append((first, number - 1))
-            first = sizes.index(size, first + 1)
-        found.append((first, 1))
-    return found
-
-
-@lru_cache(maxsize=64)
-def _kinds(grid: Grid, triangle: bool, uplo: str) -> list[tuple[Cell, int]]:
-    """List representative cells, each with the number of cells it stands for.
-
-    >>> _kinds(Grid((4, 4), (4, 4), (1,), ()), True, "full")
-    [((0, 0), 2), ((1, 0), 1)]
-    """
-    rows, columns = (
-        [(sizes.index(size), number) for size, number in Counter(sizes).items()]
-        for sizes in (grid.m, grid.n)
-    )
-    if not triangle:
-        return [((i, j), x * y) for i, x in rows for j, y in columns]
-    found = [((i, i), x) for i, x in rows]
-    for place, (i, x) in enumerate(rows):
-        if x > 1:
-            second = grid.m.index(grid.m[i], i + 1)
-            found.append((_order(second, i, uplo), comb(x, 2)))
-        found += [(_order(i, j, uplo), x * y) for j, y in rows[:place]]
-    return found
-
-
-@lru_cache(maxsize=64)
-def _sweep_kinds(grid: Grid) -> list[tuple[tuple[Cell, ...], int]]:
-    """List representative sweeps, each with the number of those of the same sizes."""
-    kinds: dict[Any, list[tuple[Cell, ...]]] = defaultdict(list)
+def _sweep_kinds(grid: Grid) -> Kinds:
+    """List a sweep of each kind, with the number of those that have as many tasks."""
+    kinds: dict[Any, list[tuple[Cell, ...]]] = {}
     for sweep in chain.from_iterable(grid.sweeps):
-        sizes = Counter((grid.m[i], grid.n[j], i == j) for i, j in sweep)
-        kinds[frozenset(sizes.items())].append(sweep)
+        kinds.setdefault((len(sweep), sum(i == j for i, j in sweep)), []).append(sweep)
     return [(alike[0], len(alike)) for alike in kinds.values()]
-
-
-def _order(i: int, j: int, uplo: str) -> Cell:
-    return (min(i, j), max(i, j)) if uplo == "upper" else (max(i, j), min(i, j))
