@@ -204,11 +204,11 @@ def einsum(
     one operand alone has, and multiplies entries where nothing is summed; the bits of
     such sums may depend on chunks.
 
-    Through int8, "ik,k,kj->ij" is one `gemm` with weights, and so is a step of a path
-    that multiplies by a vector on the way. Where B is A^T, or A^H with real weights, as
-    in `matmul`, it is `syrk` or `herk`. Several such vectors are multiplied first, in
-    the precision of the result. A weight on a letter of the result, as in
-    "i,ik,kj->ij", scales an operand or the result.
+    Through int8, "ik,k,kj->ij" is one `gemm` with weights, also in a longer path that
+    is found here. Where B is A^T, or A^H with real weights, as in `matmul`, it is
+    `syrk` or `herk`. Several such vectors are multiplied first, in the precision of the
+    result. A weight on a letter of the result, as in "i,ik,kj->ij", scales an operand
+    or the result.
 
     Examples
     --------

@@ -1,13 +1,14 @@
 """Contractions of three or more operands, pair by pair along a path of opt_einsum's.
 
-A vector on a contracted letter scales an operand. Where the path has A and w meet
-first, as in "ik,k,kj->ij", they wait for B: if the product is one of int8, gemm takes A
-as an operand that w scales where it is read, and otherwise ``A * w``. Several vectors
-on one letter are multiplied first.
+A vector on a contracted letter, as in "ik,k,kj->ij", is no step of the path, unless
+that is given. It waits for the product of the letter: if that is one of int8, gemm
+takes A as an operand that w scales where it is read, and otherwise ``A * w``. Several
+vectors on one letter are multiplied first.
 """
 
-from collections.abc import Sequence
-from functools import lru_cache, partial, reduce
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,31 +24,11 @@ from .subscripts import Sizes, Term, reduce_each
 Steps = Sequence[Sequence[int]]
 
 
-class Weight(NamedTuple):
-    """A vector that its operand is yet to be multiplied by."""
-
-    letter: str  # the axis of the operand that it weighs
-    vector: Any  # of real numbers, if they are: gemm tells these from complex ones
-    arrays: tuple[Any, ...]  # those that it is the product of, in its dtype
-
-
 class Factor(NamedTuple):
     """An operand of a network, or the product of some."""
 
     array: Any
     term: Term
-    # An operand of one axis before its dtype was promoted, but for integers.
-    vector: Any = None
-    weight: Weight | None = None  # what the array is yet to be multiplied by
-
-    def apply_weight(self) -> Any:
-        """Return the array, multiplied by its weight."""
-        found = self.array
-        if self.weight is not None:
-            terms = self.term, (self.weight.letter,)
-            for vector in self.weight.arrays:
-                found = multiply_entries(found, vector, terms, self.term)
-        return found
 
 
 def contract_network(
@@ -67,16 +48,12 @@ def contract_network(
     # An operand that is given twice stays one, and so may make an update.
     promoted = {id(x): x.astype(dtype, copy=False) for x in operands}
     left = [
-        Factor(
-            reduce_operand(promoted[id(x)], reduction),
-            reduction.term,
-            _as_vector(x, dtype) if x.ndim == 1 and reduction.empty else None,
-        )
+        Factor(reduce_operand(promoted[id(x)], reduction), reduction.term)
         for x, reduction in zip(operands, reductions, strict=True)
     ]
-    how, _ = _read(optimize)
-    if not (how is False or isinstance(how, list | tuple)):
-        left = join_vectors(left)
+    weights: dict[str, Any] = {}
+    if not isinstance(_read(optimize)[0], list | tuple):
+        left, weights = _take_weights(operands, left, output)
     shapes = tuple(x.array.shape for x in left)
     for positions in find_path(tuple(x.term for x in left), output, shapes, optimize):
         taken = [left.pop(i) for i in sorted(positions, reverse=True)][::-1]
@@ -84,15 +61,11 @@ def contract_network(
         for step, y in enumerate(taken[1:], 2):
             beside = [t.term for t in (*left, *taken[step:])]
             kept = _kept(x.term, y.term, {*output}.union(*beside))
-            x = join(x, y, kept if beside else output, output, choice)
+            kept = kept if beside else output
+            x = join(x, y, kept, output, choice, weights)
         left.append(x)
     (x,) = left
     return x.array if x.term == output else reduce_to(x.array, x.term, output)
-
-
-def _as_vector(x: Any, dtype: np.dtype[Any]) -> Any:
-    """Convert integers, as all other operands, but to real numbers."""
-    return x if x.dtype.kind in "fc" else x.astype(dtype.char.lower())
 
 
 def _kept(a: Term, b: Term, wanted: set[str]) -> Term:
@@ -150,56 +123,32 @@ def _search(
     return path
 
 
-def join(a: Factor, b: Factor, kept: Term, output: Term, choice: Choice) -> Factor:
+def join(
+    a: Factor,
+    b: Factor,
+    kept: Term,
+    output: Term,
+    choice: Choice,
+    weights: Mapping[str, Any],
+) -> Factor:
     """Contract two factors of a network; only letters in `output` are kept to the end.
 
-    A vector waits with the factor that it weighs, and a factor with a weight takes it
-    to its product. That scales its left side, which is the rows of the result.
+    A weight scales the left side of the product that contracts its letter, which is the
+    rows of the result.
     """
-    if a.vector is not None and b.vector is not None and a.term == b.term == kept:
-        return _join_two(a, b)
-    for x, vector in ((a, b), (b, a)):
-        if _is_weight(vector, x, kept, output):
-            return _attach(x, vector)
-    weights = [x.weight for x in (a, b) if x.weight is not None]
-    if len({x.letter for x in weights}) == 1:
-        vectors = (x.vector for x in weights)
-        vector = reduce(partial(_multiply, x=a), vectors)
+    gone = [t for t in a.term if t in weights and t in b.term and t not in kept]
+    if len(gone) == 1:
         x, y = (b, a) if _is_turned(a.term, b.term, output) else (a, b)
-        own = weights[0].letter, vector
-        terms = x.term, y.term
+        own, terms = (gone[0], weights[gone[0]]), (x.term, y.term)
         found = contract_pair(x.array, y.array, terms, kept, choice, weights=own)
         if found is not None:
             return Factor(found, kept)
-    left, right, terms = a.apply_weight(), b.apply_weight(), (a.term, b.term)
-    return Factor(contract_pair(left, right, terms, kept, choice), kept)
-
-
-def join_vectors(factors: Sequence[Factor]) -> list[Factor]:
-    """Multiply vectors on one letter besides matrices: paths may leave them apart."""
-    if all(len(x.term) < 2 for x in factors):
-        return [*factors]
-    found: dict[Any, Factor] = {}
-    for i, x in enumerate(factors):
-        key = i if x.vector is None else x.term
-        found[key] = _join_two(found[key], x) if key in found else x
-    return [*found.values()]
-
-
-def _join_two(a: Factor, b: Factor) -> Factor:
-    product = _multiply(a.vector, b.vector, x=a)
-    return Factor(a.array * b.array, a.term, product)
-
-
-def _is_weight(vector: Factor, x: Factor, kept: Term, output: Term) -> bool:
-    """Tell whether a vector weighs a letter of x that is contracted later."""
-    letters = vector.term
-    if vector.vector is None or len(letters) != 1:
-        return False
-    if x.weight is not None and x.weight.letter != letters[0]:
-        return False
-    later = letters[0] in kept and letters[0] not in output
-    return later and len(x.term) > 1 and {*kept} == {*x.term}
+    left = a.array
+    for letter in gone:
+        vector = weights[letter].astype(left.dtype)
+        left = multiply_entries(left, vector, (a.term, (letter,)), a.term)
+    found = contract_pair(left, b.array, (a.term, b.term), kept, choice)
+    return Factor(found, kept)
 
 
 def _is_turned(a: Term, b: Term, output: Term) -> bool:
@@ -208,16 +157,24 @@ def _is_turned(a: Term, b: Term, output: Term) -> bool:
     return bool(alone) and not alone[0]
 
 
-def _attach(x: Factor, vector: Factor) -> Factor:
-    weights, arrays = vector.vector, (vector.array,)
-    if x.weight is not None:
-        weights = _multiply(x.weight.vector, weights, x=x)
-        arrays = (*x.weight.arrays, *arrays)
-    return Factor(x.array, x.term, weight=Weight(vector.term[0], weights, arrays))
-
-
-def _multiply(v: Any, w: Any, *, x: Factor) -> Any:
-    """Multiply two vectors in the precision of the result; real ones stay real."""
-    precision = np.empty(0, x.array.dtype).real.dtype
-    v, w = (y.astype(np.result_type(y, precision)) for y in (v, w))
-    return v * w
+def _take_weights(
+    operands: Sequence[Any], factors: Sequence[Factor], output: Term
+) -> tuple[list[Factor], dict[str, Any]]:
+    """Take vectors on contracted letters, which two matrices have, out of a network."""
+    matrices = Counter(t for x in factors if len(x.term) > 1 for t in x.term)
+    rest: list[Factor] = []
+    weights: dict[str, Any] = {}
+    for x, own in zip(operands, factors, strict=True):
+        letter = own.term[0] if x.ndim == len(own.term) == 1 else ""
+        if matrices[letter] > 1 and letter not in output:
+            dtype = own.array.dtype
+            # Integers are converted as all other operands, but to real numbers.
+            w = x if x.dtype.kind in "fc" else x.astype(dtype.char.lower())
+            if letter in weights:
+                # In the precision of the result; real ones stay real.
+                v, precision = weights[letter], np.empty(0, dtype).real.dtype
+                w = np.multiply(v, w, dtype=np.result_type(v, w, precision))
+            weights[letter] = w
+        else:
+            rest.append(own)
+    return rest, weights
