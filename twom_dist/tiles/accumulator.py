@@ -16,11 +16,9 @@ class Accumulator:
 
     values: Array  # residues, or sums of the native product
     fill: Fill | None = None  # of rows and columns that are not finite
-    scaled: Array | None = None  # what `stand_in` keeps beside sums that overflow
 
     def __sizeof__(self) -> int:
-        beside = 0 if self.scaled is None else int(self.scaled.nbytes)
-        return int(self.values.nbytes) + beside + sys.getsizeof(self.fill)
+        return int(self.values.nbytes) + sys.getsizeof(self.fill)
 
 
 @dataclass(frozen=True)

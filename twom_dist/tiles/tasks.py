@@ -11,7 +11,6 @@ from ..kernels.limits import FusedGemm, FusedProduct
 from ..kernels.protocol import Encoded, Fill
 from ..moduli import scaling_rule
 from ..typing import Array, Uplo
-from . import stand_in
 from .accumulator import Accumulator
 from .blocks import unlike_chunks
 from .cache import encoded_tiles
@@ -19,15 +18,13 @@ from .rows import Row, Stream, share_tiles
 from .spec import Spec, is_straight, load_engine
 
 
-def _accumulator(
-    values: Array, fill: Fill | None = None, scaled: Array | None = None
-) -> Accumulator:
+def _accumulator(values: Array, fill: Fill | None = None) -> Accumulator:
     """Make an accumulator, on a device one that distributed sends as device arrays."""
     if family_of(values) == "cupy" and "distributed" in sys.modules:
         from ..workers.transport.device_accumulator import DeviceAccumulator
 
-        return DeviceAccumulator(values, fill, scaled)
-    return Accumulator(values, fill, scaled)
+        return DeviceAccumulator(values, fill)
+    return Accumulator(values, fill)
 
 
 def on_worker() -> bool:
@@ -154,11 +151,9 @@ def multiply_panel(
 
 def add_accumulators(x: Accumulator, y: Accumulator, spec: Spec) -> Accumulator:
     """Add the sums of two parts along k, into new ones."""
-    if spec.stands_in:
-        values, scaled = stand_in.add(x, y)
-        return _accumulator(values, scaled=scaled)
     if spec.native:
-        return _accumulator(x.values + y.values)
+        with np.errstate(invalid="ignore", over="ignore"):
+            return _accumulator(x.values + y.values)
     values = load_engine(spec).add_residues(x.values, y.values, spec.system)
     fills = [t.fill for t in (x, y) if t.fill is not None]
     fill = fills[0].plus(fills[1]) if len(fills) == 2 else next(iter(fills), None)
@@ -173,9 +168,8 @@ def _multiply_native(
         x = np.conj(x) if spec.op_a == "C" else x
         y = np.conj(y) if spec.op_b == "C" else y
         if spec.stands_in:
-            values, scaled = stand_in.multiply(x, y, total)
-            total = _accumulator(values, scaled=scaled)
-            continue
+            # Double precision holds all products of single precision.
+            x, y = (t.astype(np.result_type(t.dtype, "d"), copy=False) for t in (x, y))
         with np.errstate(invalid="ignore", over="ignore"):
             product = np.matmul(x, y.swapaxes(-1, -2))
             if total is not None:
@@ -198,11 +192,14 @@ def decode_tile(
     out: Array | None = None,
 ) -> Array:
     """Turn an accumulator into ``alpha op(A) op(B) + beta C``, or a triangle of it."""
-    if spec.stands_in:
-        return stand_in.finish(accumulator, spec, beta, c)
     if spec.native:
         values, scalars = accumulator.values, (spec.alpha, beta)
-        return load_engine(spec).scale_and_add(values, *scalars, c, spec.dtype)
+        # Devices take both of one dtype.
+        added = None if c is None else c.astype(values.dtype, copy=False)
+        scale_and_add = load_engine(spec).scale_and_add
+        found = scale_and_add(values, *scalars, added, values.dtype)
+        with np.errstate(over="ignore"):
+            return found.astype(spec.dtype, copy=False)
     engine = load_engine(spec)
     out = engine.decode(
         accumulator.values,

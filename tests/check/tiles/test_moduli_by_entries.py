@@ -57,19 +57,9 @@ def test_beyond_all_moduli_the_product_is_native_and_told():
 
 
 @pytest.mark.filterwarnings("ignore::twom_dist.errors.AccuracyWarning")
-@cases(
-    ("dtype", "largest", "smallest", "alpha"),
-    [
-        ("float64", 1e200, 1e-150, 1e-300),
-        ("complex128", 1e200j, 1e-150, 1e-300 - 2e-301j),
-        ("complex128", 1.5e308, 1e-300, 4e-309j),
-        ("float32", 1e20, 1e-25, 1e-10),
-        ("complex64", 1e20, 1e-25j, 1e-10),
-    ],
-)
-def test_what_stands_in_overflows_only_where_the_result_does(
-    dtype, largest, smallest, alpha
-):
+@cases(("dtype", "smallest"), [("float32", 1e-25), ("complex64", 1e-25j)])
+def test_what_stands_in_for_single_precision_multiplies_in_double(dtype, smallest):
+    largest, alpha = 1e20, 1e-10
     a = np.array([[largest, smallest], [smallest, largest]], dtype)
     c = np.full((2, 2), 3, dtype)
     close = partial(pytest.approx, rel=8 * float(np.finfo(dtype).eps))
@@ -86,10 +76,6 @@ def test_what_stands_in_overflows_only_where_the_result_does(
         assert (found[0, 0], found[0, 1]) == tuple(map(close, expected))
         added = np.asarray(td.gemm(x, y, C=c, alpha=alpha, beta=2))
         assert added[0, 0] == close(expected[0])
-    # A row and a column without overflow keep entries that others would scale away.
-    if dtype in ("float64", "complex128"):
-        b = np.array([[1.5 * 2.0**-570, 1], [2.0**1000, 2]], dtype)
-        assert same_bits(td.gemm(np.eye(2, dtype=dtype), b), b)
     a[0, 0] = np.inf
     assert not np.isfinite(td.gemm(a, a.T)[0, 0])
 

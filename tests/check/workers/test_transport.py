@@ -86,7 +86,7 @@ def make_sums(make):
     """Make sums of a sweep as layers send them, one with what fills its tile."""
     fill = NativeFill(*(GRID > 3, GRID > 4), {(): MatrixFill(*[GRID + 5] * 4)})
     return [
-        ((make(GRID + 1, fill), make(GRID + 2, None, GRID + 3)), 2),
+        ((make(GRID + 1, fill), make(GRID + 2)), 2),
         ((make(GRID + 4),), 2),
         (GRID.copy(), 8),
     ]
@@ -172,10 +172,10 @@ def test_blocks_of_a_device_arrive_there(given, both, device):
 
 
 def test_sums_on_a_device_arrive_there(both, device):
-    given = [((DeviceAccumulator(BLOCK, None, BLOCK[1:]),), 2), (BLOCK, 8)]
+    given = [((DeviceAccumulator(BLOCK),), 2), (BLOCK, 8)]
     both.carried.clear()
     found = deserialize(*transport.send(given, both))
-    assert dict(both.carried) == {"device": 2 * BLOCK.nbytes + BLOCK[1:].nbytes}
+    assert dict(both.carried) == {"device": 2 * BLOCK.nbytes}
     assert type(found[0][0][0]) is DeviceAccumulator
     for x, y in zip(find_arrays(found), find_arrays(given), strict=True):
         assert type(x) is transport.ndarray

@@ -24,7 +24,7 @@ def _register(family: str, serialize: Any, deserialize: Any) -> None:
     def pack(x: DeviceAccumulator) -> tuple[dict[str, Any], list[Any]]:
         fill = None if x.fill is None else vars(x.fill)
         packed: tuple[dict[str, Any], list[Any]] = fields.serialize(
-            {"values": x.values, "kind": type(x.fill), "fill": fill, "scaled": x.scaled}
+            {"values": x.values, "kind": type(x.fill), "fill": fill}
         )
         return packed
 
@@ -32,7 +32,7 @@ def _register(family: str, serialize: Any, deserialize: Any) -> None:
         found = fields.deserialize(header, frames)
         fill, make = found["fill"], found["kind"]
         fill = None if fill is None else make(**fill)
-        return DeviceAccumulator(found["values"], fill, found["scaled"])
+        return DeviceAccumulator(found["values"], fill)
 
     serialize.register(DeviceAccumulator, pack)
     deserialize.register(DeviceAccumulator, unpack)
