@@ -20,7 +20,7 @@ _FIGURES = {
 _EAGER = {"2m-16": "`gemm`, 16 moduli", "default": "`gemm`, default"}
 _HERK = {
     "herk over numpy A @ A.conj().T": "`herk`, 16 moduli",
-    "herk over scipy zherk": "`herk`, against SciPy's `zherk`",
+    "herk over scipy zherk": "`herk`, relative to SciPy's `zherk`",
 }
 # Machines and their files. Of several hosts of a kind the slowest one counts.
 _MACHINES = {
@@ -34,12 +34,17 @@ _MACHINES = {
 }
 _SEVERAL_HOSTS = ("gemm-cpu-amx", "rank-k-cpu-amx")
 _EARLIER_ENGINE = ("rank-k-cpu-zen4", 4096)
+_INPUTS = {"graph": "computed by tasks", "persisted": "in memory"}
 _SIZES = (512, 1024, 2048, 4096, 8192)
 _DATA = {
-    "D = 10^+-6": "columns of A times D, rows of B over D, D = 10^±6",
+    "D = 10^+-6": "columns of A times D, rows of B divided by D, D = 10^±6",
     "D = 10^+-100": "the same, D = 10^±100",
-    "sparse": "sparse, 1 of 20 entries",
-    "cancelling": "halves that cancel except for 1e-8",
+    "sparse": "sparse, 1 of 20 entries not zero",
+    "graded": "decaying over 12 decades",
+    "banded": "nine diagonals",
+    "mixed units": "three units along k",
+    "one large entry a row": "one large entry per row",
+    "cancelling": "sums whose halves cancel to 1e-8",
 }
 
 
@@ -101,7 +106,7 @@ def compare_machines() -> str:
             rows.append([first, title, *cells])
             first = ""
     heads = [f"n = {n}" for n in _SIZES]
-    return tabulate(["machine", "complex128", *heads], rows)
+    return tabulate(["machine", "product in complex128", *heads], rows)
 
 
 def tabulate_checks() -> str:
@@ -139,7 +144,7 @@ def _span(numbers: Iterable[int]) -> str:
 
 def tabulate_errors() -> str:
     """Make a table of the largest errors, by kind of data."""
-    heads = ["data", "NumPy", "default", "its moduli", "16 moduli"]
+    heads = ["data", "NumPy", "default", "moduli by default", "16 moduli"]
     rows = []
     for line in read("accuracy-cpu-zen2"):
         errors = {x: y["componentwise"] for x, y in line["errors"].items()}
@@ -160,7 +165,7 @@ def compare_dask() -> str:
             for x in read(f"gemm-cpu-{name}")
             if x["benchmark"] == "gemm-dask" and isinstance(x["ratio_to_matmul"], dict)
         }
-        for inputs, told in (("graph", "made by tasks"), ("persisted", "held")):
+        for inputs, told in _INPUTS.items():
             line = last[inputs]
             time, moved = 1 / line["ratio_to_matmul"]["zgemm"], line["bytes_moved"]
             own = found[f"`gemm`, n = 2048, tiles of 256, four workers, inputs {told}"]
@@ -178,7 +183,9 @@ def compare_dask() -> str:
     rows = [
         [what, *(", ".join(own[x]) for x in columns)] for what, own in found.items()
     ]
-    return tabulate(["complex128", "machines", "time", "peak memory", "traffic"], rows)
+    return tabulate(
+        ["product in complex128", "machines", "time", "peak memory", "traffic"], rows
+    )
 
 
 def _beside_dask(line: dict[str, Any]) -> tuple[str, float, float]:

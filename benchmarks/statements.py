@@ -141,9 +141,9 @@ def compare_speeds(lines: Iterable[Mapping[str, Any]]) -> list[Statement]:
 
 def tabulate(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Make a table of Markdown."""
-    every = heads, ["---"] * len(heads), *rows
-    cells = ([cell.replace("|", r"\|") for cell in row] for row in every)
-    return "\n".join(f"| {' | '.join(row)} |" for row in cells)
+    cells = ([cell.replace("|", r"\|") for cell in row] for row in (heads, *rows))
+    head, *lines = (f"| {' | '.join(row)} |" for row in cells)
+    return "\n".join([head, "|---" * len(heads) + "|", *lines])
 
 
 if __name__ == "__main__":

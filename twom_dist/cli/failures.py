@@ -26,7 +26,7 @@ TERMINATED = 128 + signal.SIGTERM
 # All commands have these. docs/files.md has the same table.
 EXIT_CODES = {
     DONE: "done",
-    FAILED: "failed, and the output is unchanged; of status: it is not finished",
+    FAILED: "failed, and the output is unchanged; for status: the job is not finished",
     REFUSED: "refused before any work: usage, inputs, output, workers, disk space",
     INTERRUPTED: "interrupted (Ctrl-C); the output is unchanged",
     TERMINATED: "terminated (SIGTERM); the output is unchanged",
