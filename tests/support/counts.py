@@ -20,6 +20,7 @@ import dask.array as da
 import numpy as np
 
 import twom_dist as td
+from tests.support.integers import random_integers
 from tests.support.places import DATA
 from tests.support.stages import count_stages
 from twom_dist.kernels import get_engine
@@ -178,6 +179,7 @@ def count_launches(device, capability):
     x = rng.random((48, 40)) + 1j * rng.random((48, 40))
     spread = x * rng.standard_normal(x.shape) ** 5
     stack = np.stack([x] * 3)
+    samples = random_integers((3, 48, 40), "int8", pairs=True)
     cases = {
         "gemm": lambda: td.gemm(x, x, op_b="C", num_moduli=16),
         "gemm by default": lambda: td.gemm(x, x, op_b="C"),
@@ -188,13 +190,18 @@ def count_launches(device, capability):
         "gemm of a stack by default": lambda: td.gemm(stack, stack, op_b="C"),
         "herk of a stack": lambda: td.herk(stack, num_moduli=16),
         "herk of a stack by default": lambda: td.herk(stack),
+        "herk of samples": lambda: td.integers.herk(samples[0], pairs=True),
+        "herk of a stack of samples": lambda: td.integers.herk(samples, pairs=True),
     }
     found = {}
     for name, run in cases.items():
         run()
         device.launched.clear()
+        device.allocated.clear()
         run()
         launched = dict(sorted(Counter(device.launched).items()))
+        if "samples" in name:
+            launched["bytes"] = sum(device.allocated)
         found[f"launches of {name}, sm_{capability}"] = launched
     return found
 

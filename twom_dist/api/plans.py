@@ -224,7 +224,11 @@ def _plan_lazy(posed: Problem, call: Call, cluster: Cluster) -> Plan:
 
     a, b = map(call.arrays().get, "AB")
     if call.terms.choice.pairs:
-        a, b = (None if x is None else as_pairs(x, "A or B") for x in (a, b))
+        kinds = posed.spec.stored or (None, None)
+        pairs = zip((a, b), "AB", kinds, strict=True)
+        a, b = (
+            None if x is None else as_pairs(x, name, kind) for x, name, kind in pairs
+        )
     c = posed.c if is_dask(posed.c) else None
     posed = replace(posed, a=a, b=a if b is None else b, c=c)
     if posed.stack:

@@ -26,7 +26,7 @@ from ..problem.matrices import Header, as_matrix, common_family, dask_array, is_
 from ..problem.pairs import as_pairs, check_parts
 from ..problem.problem import Problem, of_headers
 from ..run.prepared import compute
-from ..tiles.integers import largest_magnitude
+from ..tiles.integers import largest_magnitude, pair_dtype
 from ..tiles.routine import ROUTINES
 from ..typing import EngineName, as_flag
 from . import limbs
@@ -240,15 +240,19 @@ def _multiply(x: _Integers, y: _Integers, posed: Problem, pairs: bool) -> list[A
             "integer-range",
         )
     engine = posed.spec.engine
-    system = find_samples(pairs, bound, engine, x.x.dtype, y.x.dtype)
+    system = find_samples(pairs, bound, x.x.dtype, y.x.dtype)
     if system is None:
         system = shortest_exact("2m", pairs, bound, x.largest, y.largest)
     assert system is not None  # of 95 bits
+    kinds = [pair_dtype(t.x.dtype) if pairs else t.x.dtype for t in (x, y)]
+    largest = max(x.largest, y.largest)
+    tiles = describe_tiles(kinds[0], kinds[1], largest, engine, system)
     a, b = (
-        as_pairs(limb.x, name) if pairs else as_matrix(limb.x, name)
-        for limb, name in ((x, "A"), (y, "B"))
+        as_pairs(limb.x, name, kind) if pairs else as_matrix(limb.x, name)
+        for limb, name, kind in zip(
+            (x, y), "AB", tiles["stored"] or (None,) * 2, strict=True
+        )
     )
-    tiles = describe_tiles(a.dtype, b.dtype, max(x.largest, y.largest), engine)
     spec = replace(
         posed.spec,
         method=system.method,

@@ -126,12 +126,14 @@ class StoredTiles:
             if self.on_device:
                 # On leaving, the copy is there for every stream.
                 with get_engine("cuda").task():
-                    return cast(_move(block), self.dtype)
+                    return cast(_move(block, self.dtype), self.dtype)
         return cast(block, self.dtype)
 
 
-def _move(block: Array) -> Array:
-    """Copy a block to the device, which takes pairs for complex numbers."""
+def _move(block: Array, dtype: np.dtype[Any]) -> Array:
+    """Copy a block to the device, which takes pairs for complex numbers, or words."""
+    if block.dtype.names is not None and dtype.itemsize == block.itemsize:
+        block = block.view(dtype)
     if block.dtype.names is None:
         return convert(block, "cupy")
     kind = part_dtype(block.dtype)

@@ -110,18 +110,18 @@ class Integers:
         bound = results // 2 if routine.sums else results
         system, a, b = None, self.a.dtype, self.b.dtype
         if method == "2m":
-            system = find_samples(self.is_complex, bound, engine, a, b)
+            system = find_samples(self.is_complex, bound, a, b)
         if system is None:
             system = shortest_exact(method, self.is_complex, bound, *magnitudes)
         assert system is not None  # 2^54 is far below the capacity of all moduli
         return system
 
-    def of_spec(self, engine: str) -> dict[str, Any]:
+    def of_spec(self, engine: str, system: ResidueSystem | None) -> dict[str, Any]:
         """Return the fields of a spec that describe the tiles of an exact product."""
         kinds = (x.dtype for x in (self.a, self.b))
         a, b = (pair_dtype(x) if self.pairs else x for x in kinds)
         known = [x for x in map(_find_magnitude, (self.a, self.b)) if x is not None]
-        return describe_tiles(a, b, max(known, default=0), engine)
+        return describe_tiles(a, b, max(known, default=0), engine, system)
 
 
 def _find_magnitude(x: Header) -> int | None:
@@ -137,7 +137,9 @@ def _limit(x: Header, largest: int) -> int:
     return min(max(largest, 1), largest_whole(x.dtype))  # no product takes less than 1
 
 
-def describe_tiles(a: Any, b: Any, largest: int, engine: str) -> dict[str, Any]:
+def describe_tiles(
+    a: Any, b: Any, largest: int, engine: str, system: ResidueSystem | None
+) -> dict[str, Any]:
     """Return the fields of a spec for tiles of integers, or pairs, of these dtypes.
 
     `largest`: the largest magnitude of those that are not floating-point numbers.
@@ -146,9 +148,26 @@ def describe_tiles(a: Any, b: Any, largest: int, engine: str) -> dict[str, Any]:
     return {
         "exact": True,
         "operand": np.result_type(np.float32, *kinds).str,
-        # CuPy blocks are converted when they are made.
-        "stored": () if engine == "cuda" else tuple(map(_name_dtype, (a, b))),
+        "stored": stored_tiles(tuple(map(_name_dtype, (a, b))), engine, system),
     }
+
+
+def stored_tiles(
+    names: tuple[str, ...], engine: str, system: ResidueSystem | None
+) -> tuple[str, ...]:
+    """Return the dtypes of tiles of integers, or pairs, until they are encoded.
+
+    CuPy has no pairs: those of samples are words of 16 bits there, and all other blocks
+    are converted when they are made.
+    """
+    if engine != "cuda":
+        return names
+    if system is None or not system.wraps:
+        return ()
+    return tuple(_WORDS_OF_PAIRS.get(x, x) for x in names)
+
+
+_WORDS_OF_PAIRS = {"|i1,|i1": "<i2", "|u1,|u1": "<u2", "|b1,|b1": "<i2"}
 
 
 def _name_dtype(dtype: np.dtype[Any]) -> str:
@@ -158,28 +177,14 @@ def _name_dtype(dtype: np.dtype[Any]) -> str:
     return ",".join([dtype[0].str] * 2)
 
 
-def find_samples(
-    is_complex: bool, bound: int, engine: str, *dtypes: Any
-) -> ResidueSystem | None:
+def find_samples(is_complex: bool, bound: int, *dtypes: Any) -> ResidueSystem | None:
     """Return the system of words for integers of 8 bits, whose results have a bound.
 
-    None for others. CUDA's planes are signed, and its sums int32.
+    None for others.
     """
-    on_device = engine == "cuda"
     if not all(x.kind in "biu" and x.itemsize == 1 for x in dtypes):
         return None
-    system = samples_system(is_complex, bound)
-    if on_device and ("u" in [x.kind for x in dtypes] or system.residue_dtype != "i4"):
-        return None
-    return system
-
-
-def without_samples(system: ResidueSystem) -> ResidueSystem:
-    """Return moduli that hold the results which words hold, up to 53 bits."""
-    bound = min(system.capacity, LARGEST_RESULT)
-    found = shortest_exact("2m", system.parts == 2, bound, 255)
-    assert found is not None
-    return found
+    return samples_system(is_complex, bound)
 
 
 def shortest_exact(

@@ -2,7 +2,8 @@
 
 A NumPy array of pairs, or a dask array of such blocks, is viewed with one axis less and
 a dtype of two fields, which no tiling can split; tiles become complex when they are
-encoded. CuPy has no such dtypes, so its arrays are converted at once.
+encoded. CuPy has no such dtypes, so its arrays are converted at once, but for samples
+of 8 bits, which are viewed as words of 16.
 """
 
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError, PlanError
-from ..kernels.family import Family, empty_block, family_of
+from ..kernels.family import Family, empty_block, family_of, namespace
 from ..tiles.blocks import check_declared
 from ..tiles.integers import pair_dtype, working_dtype
 from .call import Terms
@@ -91,37 +92,43 @@ def header_of(x: Any, name: str) -> Any:
     return Header(x.shape[:-1], x.dtype, find_magnitude(x))
 
 
-def as_pairs(x: Any, name: str) -> Any:
-    """View what `header_of` describes as (..., rows, columns) pairs."""
+def as_pairs(x: Any, name: str, kind: str | None = None) -> Any:
+    """View what `header_of` describes as (..., rows, columns) pairs, or as `kind`."""
     x = as_matrix(x, name)
     dtype = x.dtype
     if not is_dask(x):
-        return pack(x, dtype.str)
+        return pack(x, dtype.str, kind)
     x = x.rechunk({x.ndim - 1: 2})
     family = family_of(x._meta)
     pairs = pair_dtype(dtype)
-    meta = empty_block(family, pairs if family == "numpy" else working_dtype(pairs))
+    usual = pairs if family == "numpy" else working_dtype(pairs)
+    meta = empty_block(family, kind or usual)
     axes, given = range(x.ndim), {"dtype": meta.dtype, "meta": meta}
-    given |= {"family": family, "declared": dtype.str}
+    given |= {"family": family, "declared": dtype.str, "kind": kind}
     # Not by map_blocks, which would copy each block to put the last axis together.
     return dask_array().blockwise(_pack_block, axes[:-1], x, axes, **given)
 
 
-def _pack_block(parts: Any, family: Family, declared: str) -> Any:
+def _pack_block(parts: Any, family: Family, declared: str, kind: str | None) -> Any:
     """View a block as pairs; dask gives a list, along the axis that goes."""
     (block,) = parts
-    return pack(check_declared(block, family, declared), declared)
+    return pack(check_declared(block, family, declared), declared, kind)
 
 
-def pack(x: Any, dtype: str) -> Any:
-    """View the pairs of an array in memory as entries; `dtype`: the declared one."""
+def pack(x: Any, dtype: str, kind: str | None = None) -> Any:
+    """View the pairs of an array in memory as entries; `dtype`: the declared one.
+
+    `kind`: that of the entries, if they are stored as something.
+    """
     found = np.dtype(dtype)
-    if family_of(x) == "cupy":
-        parts = working_dtype(found)
-        kind = working_dtype(pair_dtype(found))
-        return x.astype(parts, order="C").view(kind)[..., 0]
+    if family_of(x) == "cupy" and kind is None:
+        parts = x.astype(working_dtype(found), order="C")
+        return parts.view(working_dtype(pair_dtype(found)))[..., 0]
     # Blocks are sent in the machine's byte order.
     native = x.astype(found.newbyteorder("="), copy=False)
+    words = kind is not None and np.dtype(kind).names is None
+    if words and found.kind == "b":
+        native = native.view(np.uint8) != 0  # any other byte is True
     if native.strides[-1] != native.itemsize:
-        native = np.ascontiguousarray(native)
-    return native.view(pair_dtype(found))[..., 0]
+        native = namespace(native).ascontiguousarray(native)
+    return native.view(kind if words else pair_dtype(found))[..., 0]

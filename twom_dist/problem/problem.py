@@ -32,7 +32,7 @@ from ..typing import Array, Op, Uplo
 from .call import Call, Terms
 from .choice import Bound, Choice, Exact, Moduli, choose
 from .dtypes import as_number, check_beta, check_scalars, result_dtype
-from .exact import Integers, without_samples
+from .exact import Integers, stored_tiles
 from .integer_valued import check_lazily, outline_integers
 from .matrices import (
     as_array,
@@ -105,14 +105,8 @@ class Problem:
 
     def with_engine(self, engine: str) -> Self:
         """Return the same problem for an engine."""
-        # CuPy blocks are converted as they are made.
-        stored = () if engine == "cuda" else self.spec.stored
-        spec = replace(self.spec, engine=engine, stored=stored)
-        if engine == "cuda" and spec.exact and spec.system.wraps:
-            unsigned = any("u1" in x for x in self.spec.stored)
-            if unsigned or spec.system.residue_dtype != "i4":
-                spec = spec.with_moduli(without_samples(spec.system))
-        return replace(self, spec=spec)
+        stored = stored_tiles(self.spec.stored, engine, self.system)
+        return replace(self, spec=replace(self.spec, engine=engine, stored=stored))
 
 
 def of_arrays(call: Call) -> Problem:
@@ -138,7 +132,11 @@ def of_arrays(call: Call) -> Problem:
     if left is a and right is b and out is None:
         return posed
     if choice.pairs:
-        a, b = (x if x is None else as_pairs(x, y) for x, y in ((a, "A"), (b, "B")))
+        kinds = posed.spec.stored or (None, None)
+        a, b = (
+            x if x is None else as_pairs(x, name, kind)
+            for x, name, kind in zip((a, b), "AB", kinds, strict=True)
+        )
     elif posed.spec.exact:
         limits = posed.limits
         a, b = (
@@ -264,7 +262,7 @@ def _pose(terms: Terms, engine: str, A: Any, B: Any, C: Any, diag: Any) -> Probl
         data_driven=choice.data_driven and not empty,
         empty=empty,
         diag=entries or "",
-        **(integers.of_spec(engine) if integers else {}),
+        **(integers.of_spec(engine, system) if integers else {}),
     )
     return Problem(None, None, None, shape, spec, choice, stack=stack)
 

@@ -18,7 +18,8 @@ def kernels_of(capability):
     own = tuning_for(capability)
     others = {"requantise", "combine"} if own.fused else {"spread", "join"}
     others |= {s.module.family for name in SQUARES for s in SQUARES[name]}
-    others -= {s.module.family for name in own.products for s in SQUARES[name]}
+    kinds = own.products or ["mma"]  # of samples
+    others -= {s.module.family for name in kinds for s in SQUARES[name]}
     if own.element == "int8":
         others |= {"widen"}
     return {name for family in FAMILIES for name in signatures(family)} - others

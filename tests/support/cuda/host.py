@@ -196,7 +196,10 @@ class HostKernels:
 
 def check_arguments(module, name, args):
     """Check the types of arguments: those of arrays as well, which packing ignores."""
-    real = dict(module.macros).get("REAL", "double")
+    macros = dict(module.macros)
+    sums = macros.get("SUM", "int8")
+    named = {"REAL": macros.get("REAL", "double"), "Residue": sums, "SUM": sums}
+    named["Sample"] = f"uint{8 * int(macros.get('PARTS', 1))}"
     declared = signatures(module.family)[name].split(",")
     parameters = [y for x in declared for y in members_of(module.family, x)]
     for parameter, given in zip(parameters, flatten(args), strict=True):
@@ -205,7 +208,7 @@ def check_arguments(module, name, args):
             assert np.ndim(given) == 0, f"{where}: {given!r} is no number"
         elif given is not None:
             assert isinstance(given, np.ndarray), f"{where}: {type(given)} given"
-            word = real if parameter.type == "REAL" else parameter.type
+            word = named.get(parameter.type, parameter.type)
             dtype, own = np.dtype(_TYPES.get(word, word)), given.real.dtype
             assert own.itemsize == dtype.itemsize, f"{where}: {given.dtype} given"
             assert (own.kind == "f") == (dtype.kind == "f"), where

@@ -74,9 +74,12 @@ template <class Address> static Matrices load_matrices(Address address) {
   return x;
 }
 
+typedef int8 s8;
+typedef uint8 u8;
+
 __attribute__((optimize("O3"))) static int32 dot(const int8* a, const int8* b) {
   int32 sum = 0;
-  for (int32 k = 0; k < 16; ++k) sum += a[k] * b[k];
+  for (int32 k = 0; k < 16; ++k) sum += (LEFT)a[k] * (RIGHT)b[k];
   return sum;
 }
 

@@ -5,16 +5,19 @@ import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
+from twom_dist.kernels.cuda.products import SQUARES
 from twom_dist.kernels.cuda.sources import (
     FAMILIES,
     HOPPER_FAMILIES,
     SHIFTED_FAMILIES,
     module_for,
+    of_samples,
     source_of,
 )
-from twom_dist.moduli import residue_system
+from twom_dist.moduli import residue_system, samples_system
 
 try:
     from cuda.bindings import nvrtc
@@ -74,7 +77,19 @@ def usual_modules(*dtypes):
         given = dtype, residue_system(method, PRECISIONS[dtype])
         modules += [module_for(family, *given) for family in FAMILIES]
         modules += [module_for(f, *given, shifted=True) for f in SHIFTED_FAMILIES]
-    return list(dict.fromkeys(modules))
+    return list(dict.fromkeys([*modules, *modules_of_samples()]))
+
+
+def modules_of_samples():
+    """The products of every kernel, with sums of either length."""
+    kinds = np.int8, np.uint8
+    return [
+        of_samples(squares.module, samples_system(True, bound), *own)
+        for own in (kinds, kinds[::-1])
+        for bound in (1, 1 << 40)
+        for kernels in SQUARES.values()
+        for squares in kernels
+    ]
 
 
 def modules_of_tables(method, count):

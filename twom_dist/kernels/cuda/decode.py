@@ -80,7 +80,8 @@ class CudaDecode:
             out = self.device.empty((*front, *shape), dtype)
         if out.size and system.wraps:
             c = None if c is None else as_stack(c)
-            decode_samples(self.device, residues, out, alpha, beta, c)
+            of_sums = residues, system, out, alpha, beta, c, triangle
+            decode_samples(self.device, *of_sums)
         elif out.size:
             c = None if c is None else as_stack(c)
             x = residues.reshape(len(residues), -1, *residues.shape[-2:])

@@ -230,11 +230,9 @@ class CudaDevice(Streams):
         properties = _properties(current_device())
         return 10 * int(properties["major"]) + int(properties["minor"])
 
-    def element(self, by_cublas: bool = False) -> Element:
-        """Choose what our kernels multiply, or cuBLAS, which is checked once."""
+    def element(self) -> Element:
+        """Choose what cuBLAS multiplies, which is checked once."""
         tuned = tuning_for(self.capability())
-        if tuned.fused and not by_cublas:
-            return tuned.element
         key = current_device(), tuned.element
         if key not in self._elements:
             self._elements[key] = choose_exact(self, tuned.element)

@@ -86,9 +86,9 @@ class CudaEngine(
     ) -> TileLimits:
         """Cut by the setting workspace-bytes."""
         capability = self.device.capability()
-        fused = tuning.tuning_for(capability).fused and not system.wraps
-        sums = sums_bytes(capability, by_cublas=not fused)
-        element = self.device.element(by_cublas=not fused)
+        fused = system.wraps or tuning.tuning_for(capability).fused
+        sums = 0 if fused else sums_bytes(capability)
+        element = "int8" if fused else self.device.element()
         two = update is not None and update.two
         if update is not None and fused and not two:
             update = Update(halves=True, two=False)  # by leaving out squares

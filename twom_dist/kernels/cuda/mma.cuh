@@ -59,7 +59,8 @@ __device__ __forceinline__ Matrices load_matrices(Address address) {
 __device__ __forceinline__ void multiply_eighth(int32* d, const Matrices& x, int32 i,
                                                 const Matrices& y, int32 j) {
   asm volatile(
-      "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0, %1}, {%2}, {%3}, {%0, %1};"
+      "mma.sync.aligned.m8n8k16.row.col.s32." NAME(LEFT) "." NAME(RIGHT) ".s32 {%0, %1}, "
+      "{%2}, {%3}, {%0, %1};"
       : "+r"(d[0]), "+r"(d[1])
       : "r"(x.word[i]), "r"(y.word[j]));
 }
@@ -69,7 +70,8 @@ __device__ __forceinline__ void multiply_eighth(int32* d, const Matrices& x, int
 __device__ __forceinline__ void multiply_whole(int32* d, const Matrices& x,
                                                const Matrices& y, int32 j) {
   asm volatile(
-      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, "
+      "mma.sync.aligned.m16n8k32.row.col.s32." NAME(LEFT) "." NAME(RIGHT) ".s32 "
+      "{%0, %1, %2, %3}, "
       "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
       : "r"(x.word[0]), "r"(x.word[1]), "r"(x.word[2]), "r"(x.word[3]), "r"(y.word[j]),

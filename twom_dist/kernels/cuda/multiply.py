@@ -25,7 +25,7 @@ from .launch import line_grid, square_grid, tile_grid, triangle_arg
 from .planes import CudaEncoded
 from .products import deriving_pays, multiply_fused
 from .quarters import multiply_in_quarters, takes_quarters
-from .sources import Module, module_for
+from .sources import module_for
 from .workspace import sums_bytes
 
 
@@ -87,7 +87,7 @@ def multiply_planes(
 
     `residues`: (products, ..., m, n or more); `quarters`: by Winograd's algorithm.
     """
-    fused = tuning.tuning_for(device.capability()).fused and not system.wraps
+    fused = system.wraps or tuning.tuning_for(device.capability()).fused
     if fused and hermitian and triangle != "full":
         # Nothing can be derived of sums that were made of one triangle.
         hermitian = before is None and (
@@ -135,22 +135,13 @@ def multiply_products(
     m, n, k, count = left.rows, right.rows, align(left.k), prod(left.stack)
     residues = residues.reshape(len(residues), count, *residues.shape[-2:])
     before = None if before is None else before.reshape(residues.shape)
-    element = device.element(by_cublas=True)
+    element = device.element()
     widened_k = choose_widened_k(system, left.k, element)
-    cut = cut_sums(m, n, sums_bytes(device.capability(), True), count, widened_k)
+    cut = cut_sums(m, n, sums_bytes(device.capability()), count, widened_k)
     # Planes of a stack lie at constant distances where they are neighbours.
-    # What is read with the other sign has its bytes in the place of its opposite.
-    of_left, of_right = ([max(i, ~i) for i in side.order] for side in (left, right))
-    only = 1 if count > 1 else None
-    if system.wraps:
-        signs = tables.sign_table(system, left.order, right.order)
-        reduction = module_for("samples", np.float32), "keep_samples", signs
-    else:
-        table = tables.requantise_table(system)
-        reduction = module_for("requantise"), "requantise", table
-    batches = [
-        *group_products(system.products, own, of_left, of_right, cut.products, only)
-    ]
+    only, orders = 1 if count > 1 else None, (left.order, right.order)
+    table = tables.requantise_table(system)
+    batches = [*group_products(system.products, own, *orders, cut.products, only)]
     most = cut.matrices * max(len(batch.products) for batch in batches)
     height, width = align(min(m, cut.rows)), align(n)
     sums = device.empty((most, height, width), np.int32)
@@ -174,12 +165,12 @@ def multiply_products(
                     old = residues if columns.start > 0 else before
                     old = None if old is None else old[:, matrices, rows]
                     new = residues[:, matrices, rows]
-                    _requantise(device, reduction, sums, floats, old, new, batch)
+                    _requantise(device, table, sums, floats, old, new, batch)
 
 
 def _requantise(
     device: CudaDevice,
-    reduction: tuple[Module, str, Array],
+    table: Array,
     sums: Array,
     floats: bool,
     old: Array | None,
@@ -188,21 +179,17 @@ def _requantise(
 ) -> None:
     """Reduce the sums of rows of a batch of products, with the old residues.
 
-    `reduction`: the kernel that does, and its table; `floats`: whether the sums, of 32
-    bits in any case, are float32.
+    `floats`: whether the sums, of 32 bits in any case, are float32.
     """
-    (_, count, m, width), (module, name, table) = own.shape, reduction
-    # A thread reduces four bytes, or a word.
-    itemsize = own.itemsize
+    _, count, m, width = own.shape
     args = (
         *(sums, sums.shape[2], sums.strides[0] // 4, old, own),
-        *(own.strides[2] // itemsize, own.strides[0] // itemsize, m),
-        device.constant(table),
+        *(own.strides[2], own.strides[0], m, device.constant(table)),
         device.constant(tables.product_indices(batch.products)),
-        *(floats, count, own.strides[1] // itemsize),
+        *(floats, count, own.strides[1]),
     )
-    grid = tile_grid(m, width, 4 // itemsize, count * len(batch.products))
-    device.launch(module, name, *grid, args)
+    grid = tile_grid(m, width, 4, count * len(batch.products))
+    device.launch(module_for("requantise"), "requantise", *grid, args)
 
 
 def _widen(device: CudaDevice, planes: Array, out: Array | None) -> Array:

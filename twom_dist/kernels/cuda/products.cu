@@ -42,7 +42,7 @@ __device__ __forceinline__ bool next_block(const Work& work, const Job* jobs,
 extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1)
 products(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap y,
          int32 x_groups, int32 y_groups, int32 steps, const Job* jobs, int32 job_count,
-         const uint4* table, int64 m, int64 n, const int8* old, int8* residues,
+         const uint4* table, int64 m, int64 n, const Residue* old, Residue* residues,
          int64 row_stride, int64 product_stride, int32 triangle, int32 stack,
          int64 first, int64 end) {
   Work work = list_squares(m, n, BLOCK_N, triangle, stack);
@@ -65,11 +65,18 @@ products(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap 
     while (next_block(work, jobs, job_count, x_groups, y_groups, ring.rank, end, index,
                       job, matrix, row, column, tiles)) {
       uint4 entry = __ldg(table + job.entry);
-      multiply_steps(ring, d, x, y, tiles, steps, entry);
       int64 own = job.product * product_stride + matrix * m * row_stride;
-      store_residues<4>(d, old ? old + own : 0, residues + own, row_stride, m,
-                        row + 64 * (ring.role - 1), column,
-                        16 * (threadIdx.x >> 5 & 3), entry);
+      const Residue* added = old ? old + own : 0;
+      int32 done = 0;
+      do {
+        int32 count = count_steps(steps, done, TILE_K);
+        multiply_steps(ring, d, x, y, tiles, done, count, entry);
+        store_residues<4>(d, added, residues + own, row_stride, m,
+                          row + 64 * (ring.role - 1), column,
+                          16 * (threadIdx.x >> 5 & 3), entry);
+        added = residues + own;
+        done += count;
+      } while (IN_PANELS && done < steps);
     }
   }
   close_ring();

@@ -12,12 +12,13 @@ import numpy as np
 
 from ...moduli import ResidueSystem
 from ...typing import Array, Uplo
-from . import tables, tuning
+from . import tuning
 from .device import CudaDevice
 from .hopper import LINE, ROW_GROUP
 from .launch import triangle_arg
 from .planes import CudaEncoded
-from .sources import Module, module_for
+from .sources import Module, module_for, of_samples
+from .tables import requantise_table, sign_table
 
 
 class Squares(NamedTuple):
@@ -51,7 +52,8 @@ def choose_squares(
 
     Small ones where larger ones would be empty for the most part, or too few.
     """
-    kernels = tuning.tuning_for(device.capability()).products
+    # Where cuBLAS multiplies residues, samples alone come here.
+    kernels = tuning.tuning_for(device.capability()).products or ("mma",)
     multiprocessors = device.multiprocessors()
 
     def time(own: Squares) -> int:
@@ -76,10 +78,12 @@ def multiply_fused(
     `residues`: of all products of the system, or of `own` alone.
     """
     places = range(len(own)) if len(residues) == len(own) else own
-    jobs = _tabulate(system, own, (*places,), left.order, right.order)
     shape, planes = (left.rows, right.rows), (left.planes, right.planes)
-    args = (device, *planes, jobs, system, shape, residues, before, triangle)
-    launch_products(*args, prod(left.stack))
+    orders, wraps = (left.order, right.order), system.wraps
+    jobs = _tabulate(system, own, (*places,), *orders)
+    table = sign_table(system, *orders) if wraps else requantise_table(system)
+    args = (device, *planes, jobs, table, shape, residues, before, triangle)
+    launch_products(*args, prod(left.stack), system if wraps else None)
 
 
 def launch_products(
@@ -87,16 +91,18 @@ def launch_products(
     x: Array,
     y: Array,
     jobs: Array,
-    system: ResidueSystem,
+    table: Array,
     shape: tuple[int, int],
     residues: Array,
     before: Array | None,
     triangle: Uplo,
     count: int = 1,
+    samples: ResidueSystem | None = None,
 ) -> None:
     """Launch products.cu or products_mma.cu: planes (planes, padded rows, padded k).
 
-    `count`: matrices of a stack, one below the other in each plane.
+    `count`: matrices of a stack, one below the other in each plane; `samples`: their
+    system, whose sums are wanted as they are.
     """
     squares = choose_squares(device, shape, triangle, count * len(jobs))
     rows = x.shape[1] // count, y.shape[1] // count
@@ -108,9 +114,13 @@ def launch_products(
         given = *planes, *groups, x.shape[2] // LINE
     args = (
         *(*given, device.constant(jobs), len(jobs)),
-        *(device.constant(tables.requantise_table(system)), *shape, before, residues),
-        *(residues.strides[-2], residues.strides[0], triangle_arg(triangle), count),
+        *(device.constant(table), *shape, before, residues),
+        *(t // residues.itemsize for t in (residues.strides[-2], residues.strides[0])),
+        *(triangle_arg(triangle), count),
     )
+    module = squares.module
+    if samples is not None:
+        module = of_samples(module, samples, x.dtype, y.dtype)
     wave = max(1, int(device.multiprocessors() * squares.resident))
     # Squares, one after the other, that a launch may take.
     kind: tuning.Products = "wgmma" if squares is _WGMMA else "mma"
@@ -122,7 +132,7 @@ def launch_products(
         if squares is _WGMMA:
             blocks, part = 2 * min(blocks, wave), [first, end]
         own = (blocks, 1, 1), (squares.threads, 1, 1), (*args, *part), squares.shared
-        device.launch(squares.module, squares.module.family, *own)
+        device.launch(module, module.family, *own)
 
 
 def count_squares(m: int, n: int, triangle: Uplo, side: int) -> int:
@@ -155,5 +165,7 @@ def _tabulate(
 ) -> Array:
     """Tabulate planes, product and its reduction as the kernels read them."""
     given = zip(places, own, (system.products[q] for q in own), strict=True)
-    jobs = [(left[x.left], right[x.right], i, q) for i, q, x in given]
+    # A plane at ~i is that at i, read with the other sign.
+    planes = [[max(i, ~i) for i in side] for side in (left, right)]
+    jobs = [(planes[0][x.left], planes[1][x.right], i, q) for i, q, x in given]
     return np.array(jobs, np.int32)

@@ -121,10 +121,9 @@ __device__ __forceinline__ void multiply_step(int32 (&d)[SIDE], uint32 x, uint32
 // d = the sums of X Y^T, or something equal modulo p; nothing if the warp is idle. Its
 // rows begin at `row` and `column` of the tiles.
 __device__ __forceinline__ void multiply_steps(int32 (&d)[SIDE], Rows x, Rows y, int64 k,
-                                               int32 row, int32 column, bool idle,
-                                               uint4 entry) {
+                                               int32 steps, int32 row, int32 column,
+                                               bool idle, uint4 entry) {
   uint32 memory = shared_memory<STAGES * 2 * TILE_BYTES>();
-  int32 steps = (int32)(k / TILE_K);
 #pragma unroll
   for (int32 i = 0; i < SIDE; ++i) d[i] = 0;
 #pragma unroll
@@ -155,8 +154,8 @@ __device__ __forceinline__ void multiply_steps(int32 (&d)[SIDE], Rows x, Rows y,
 extern "C" __global__ void __launch_bounds__(128, 2)
 products_mma(const int8* x, const int8* y, int64 x_rows, int64 y_rows, int64 k,
              const Job* jobs, int32 job_count, const uint4* table, int64 m, int64 n,
-             const int8* old, int8* residues, int64 row_stride, int64 product_stride,
-             int32 triangle, int32 stack, int64 first) {
+             const Residue* old, Residue* residues, int64 row_stride,
+             int64 product_stride, int32 triangle, int32 stack, int64 first) {
   Work work = list_squares(m, n, SIDE, triangle, stack);
   int64 index = first + blockIdx.x;
   int32 before = (int32)(index / work.count), matrix = before / job_count;
@@ -170,13 +169,22 @@ products_mma(const int8* x, const int8* y, int64 x_rows, int64 y_rows, int64 k,
   int32 aside = warp % WARPS_A_ROW * 64;
   bool idle = row + below >= m || column + aside >= row_stride;
   uint4 entry = __ldg(table + job.entry);
-  int32 d[SIDE];
-  multiply_steps(d, left, right, k, below, aside, idle, entry);
-  if (idle) return;
+  int32 d[SIDE], steps = (int32)(k / TILE_K), done = 0;
   int64 own = job.product * product_stride + matrix * m * row_stride;
+  const Residue* added = old ? old + own : 0;
+  do {
+    int32 count = count_steps(steps, done, TILE_K);
+    if (done > 0) __syncthreads();  // all have read the last tiles
+    multiply_steps(d, left, right, k, count, below, aside, idle, entry);
+    left.first += (int64)TILE_K * count;
+    right.first += (int64)TILE_K * count;
+    done += count;
 #pragma unroll
-  for (int32 i = 0; i < FRAGMENTS; ++i) {
-    store_residues<1>(d + 32 * i, old ? old + own : 0, residues + own, row_stride, m,
-                      row + below, column + aside, 16 * i, entry);
-  }
+    for (int32 i = 0; i < FRAGMENTS; ++i) {
+      if (idle) continue;
+      store_residues<1>(d + 32 * i, added, residues + own, row_stride, m, row + below,
+                        column + aside, 16 * i, entry);
+    }
+    added = residues + own;
+  } while (IN_PANELS && done < steps);
 }

@@ -69,8 +69,8 @@ def multiply_in_quarters(
         x = _spread(device, left, system, few, (h, d), False)
         y = _spread(device, right, system, few, (w, d), True)
         products = device.empty((len(x), h, w), np.int8)
-        jobs = _tabulate(few)
-        launch_products(device, x, y, jobs, system, (h, w), products, None, "full")
+        given = x, y, _tabulate(few), tables.requantise_table(system), (h, w)
+        launch_products(device, *given, products, None, "full")
         args = (
             *(products, h, w, device.constant(tables.product_indices(few))),
             *(before, residues, left.rows, residues.strides[-2], residues.strides[0]),

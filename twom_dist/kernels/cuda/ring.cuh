@@ -127,7 +127,7 @@ __device__ __forceinline__ void multiply_part(int32 (&d)[ACCUMULATORS], uint64 x
       "{\n"
       ".reg .pred p;\n"
       "setp.ne.b32 p, %130, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n256k32.s32.s8.s8 {"
+      "wgmma.mma_async.sync.aligned.m64n256k32.s32." NAME(LEFT) "." NAME(RIGHT) " {"
       "%0, %1, %2, %3, %4, %5, %6, %7, "
       "%8, %9, %10, %11, %12, %13, %14, %15, "
       "%16, %17, %18, %19, %20, %21, %22, %23, "
@@ -225,10 +225,11 @@ __device__ __forceinline__ void copy_steps(Ring& ring, const TensorMap& x,
   }
 }
 
-// d = the sums of X Y^T over `steps` tiles along k, or something equal modulo p.
+// d = the sums of X Y^T over the next `steps` tiles along k, which the host counts from
+// a first one, or something equal modulo p.
 __device__ __forceinline__ void multiply_steps(Ring& ring, int32 (&d)[ACCUMULATORS],
                                                const TensorMap&, const TensorMap&,
-                                               Tiles, int32 steps, uint4 entry) {
+                                               Tiles, int32, int32 steps, uint4 entry) {
   uint32 half = (ring.role - 1) * (TILE_BYTES / 2), previous = 0;
   for (int32 step = 0; step < steps; ++step) {
     wait_for(ring.full + 8 * ring.stage, ring.parity);

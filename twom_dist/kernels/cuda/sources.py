@@ -1,7 +1,7 @@
 """The kernels' texts, each as one string that a compiler takes, and its macros."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -102,6 +102,8 @@ def module_for(
     if shifted:
         assert family in SHIFTED_FAMILIES
         macros["SHIFTED"] = "1"
+    if family == "samples":
+        macros["SUM"] = sums_of(system)
     if family not in _CONSTANTS:
         return Module(family, tuple(macros.items()))
     assert system is not None
@@ -114,6 +116,19 @@ def module_for(
     else:
         macros["WORDS"] = str(encode_words(system))
     return Module(family, tuple(macros.items()), system)
+
+
+def sums_of(system: ResidueSystem | None) -> str:
+    """Name the type of sums of samples."""
+    return "int64" if system is not None and system.residue_dtype == "i8" else "int32"
+
+
+@cache
+def of_samples(module: Module, system: ResidueSystem, left: Any, right: Any) -> Module:
+    """Choose the products' module for samples of these dtypes: int8 or uint8."""
+    kinds = ("u8" if x == np.uint8 else "s8" for x in (left, right))
+    own = zip(("SUM", "LEFT", "RIGHT"), (sums_of(system), *kinds), strict=True)
+    return replace(module, macros=(*module.macros, *own))
 
 
 def _winograd_macros() -> dict[str, str]:

@@ -145,12 +145,13 @@ def requantise_table(system: ResidueSystem) -> UInt32Array:
 def sign_table(
     system: ResidueSystem, left: tuple[int, ...], right: tuple[int, ...]
 ) -> Array:
-    """Tabulate the signs of products, by where their planes stand: (products,) int32.
+    """Tabulate the signs of products, by where planes stand: (products, 4) uint32.
 
     Planes at ``~i`` have the other sign.
     """
     pairs = ((left[t.left], right[t.right]) for t in system.products)
-    return _freeze(np.array([1 if i ^ j >= 0 else -1 for i, j in pairs], np.int32))
+    signs = [[1 if i ^ j >= 0 else -1, 0, 0, 0] for i, j in pairs]
+    return _freeze(np.array(signs, np.int32).view(np.uint32))
 
 
 def mirror_entry(target: int, mirror: Mirror, p: int) -> list[int]:

@@ -45,14 +45,9 @@ def unasked_bytes(device: CudaDevice) -> int:
     return int(device.total_bytes() * tuning.UNASKED_SHARE)
 
 
-def sums_bytes(capability: int, by_cublas: bool = False) -> int:
-    """Bytes of the sums of one call: at most a quarter of what is allowed.
-
-    0 where there are none. `by_cublas`: of products that no own kernel multiplies.
-    """
+def sums_bytes(capability: int) -> int:
+    """Bytes of the sums of one call of cuBLAS: at most a quarter of what is allowed."""
     tuned = tuning.tuning_for(capability)
-    if tuned.fused and not by_cublas:
-        return 0
     if setting("workspace-bytes") is None:
         return tuned.sums_bytes
     return min(tuned.sums_bytes, bytes_setting("workspace-bytes") // 4)
