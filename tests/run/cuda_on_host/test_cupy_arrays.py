@@ -9,6 +9,7 @@ import twom_dist as td
 from tests.support.cases import cases
 from tests.support.cuda.cupy_arrays import DeviceArray, cupy_device
 from tests.support.expect import same_bits
+from tests.support.integers import random_integers
 from tests.support.stacks import random_stack
 from tests.support.strategies import random_matrix
 
@@ -83,3 +84,19 @@ def test_a_diagonal_on_the_host_or_the_device(device, kind, options):
         for x in (a, a.reshape(3, 7, 30)):
             found = td.herk(x.view(DeviceArray), diag=there[2], **options)
             assert same_bits(found.get(), td.herk(x, diag=w, **options))
+
+
+@cases("dtype", ["int8", "uint8"])
+def test_samples_are_read_as_they_are_stored(device, dtype):
+    """Pairs are viewed as words of 16 bits: also time first, and of one channel."""
+    x = random_integers((3, 40, 21), dtype, pairs=True)
+    for given, op in (
+        (x, "N"),
+        (x[1], "N"),
+        (x[:, :, 4].swapaxes(0, 1), "C"),
+        (x.swapaxes(1, 2)[::2], "C"),
+    ):
+        device.launched.clear()
+        found = td.integers.herk(given.view(DeviceArray), op=op, pairs=True)
+        assert not [t for t in device.launched if t.startswith("cupy.")]
+        assert same_bits(found.get(), td.integers.herk(given, op=op, pairs=True))

@@ -10,10 +10,11 @@ import pytest
 import twom_dist as td
 from tests.support.cases import cases
 from tests.support.contract import products as contract
+from tests.support.contract import samples
 from tests.support.cuda.host import HostKernels
 from tests.support.cuda.host_device import HostDevice, host_engine, small_pieces
 from tests.support.expect import raises, same_bits
-from tests.support.pipeline import add_both_ways, dtype_for, run_stages
+from tests.support.pipeline import REFERENCE, add_both_ways, dtype_for, run_stages
 from tests.support.strategies import random_matrix
 from twom_dist.errors import KernelError
 from twom_dist.kernels import get_engine
@@ -21,7 +22,7 @@ from twom_dist.kernels.cuda import hopper
 from twom_dist.kernels.cuda import products as launcher
 from twom_dist.kernels.cuda.engine import CudaEngine
 from twom_dist.kernels.cuda.sources import module_for, signatures
-from twom_dist.moduli import make_system, residue_system
+from twom_dist.moduli import make_system, residue_system, samples_system
 
 HOPPER, MMA, SMALL = (s for kind in launcher.SQUARES.values() for s in kind)
 FUSED = pytest.mark.parametrize("engine", [80, 90], indirect=True)
@@ -96,6 +97,36 @@ def test_nothing_is_read_past_the_planes(host_kernels, monkeypatch, squares):
         contract.assert_exact(first, exact, system)
         twice = engine.multiply(left, right, system, first)
         contract.assert_exact(twice, exact, system, 2)
+
+
+@pytest.mark.parametrize(
+    "squares", [HOPPER, MMA, SMALL, TURING], ids=["90", "128", "64", "75"]
+)
+@cases(("left", "right"), [("int8", "uint8"), ("uint8", "int8")])
+@cases(("m", "n", "k"), [(70, 300, 130), (3, 2, (1 << 17) + 5)])
+def test_every_kernel_makes_sums_of_samples(
+    engine, monkeypatch, squares, m, n, k, left, right
+):
+    """Of long rows by panels; the largest ones have one sign each."""
+    monkeypatch.setattr(launcher, "choose_squares", lambda *_: squares)
+    for bound in (1, 1 << 40):
+        if bound == 1 and k > 1 << 16:
+            continue
+        found, system = [], samples_system(True, bound)
+        for own in (engine, REFERENCE):
+            x, y = (
+                samples.draw(own, (m, k), left, True, 1),
+                samples.draw(own, (n, k), right, True, 2),
+            )
+            for t in (x, y):
+                least, most = t[0, 0], t[-1, -1]
+                t[0], t[-1] = least, most
+            x, y = (own.encode(t, np.zeros(len(t), np.int32), system) for t in (x, y))
+            first = own.multiply(x, y, system)
+            twice = add_both_ways(own, x, y, system, first)
+            found.append([t[..., :n] for t in (first, *twice)])
+        for t, expected in zip(*found, strict=True):
+            assert np.array_equal(t, expected)
 
 
 def test_a_map_that_the_driver_refuses(monkeypatch):

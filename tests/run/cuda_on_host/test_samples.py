@@ -9,17 +9,12 @@ import pytest
 import twom_dist as td
 from tests.support.cases import cases
 from tests.support.contract.samples import *  # noqa: F403
-from tests.support.contract.samples import draw
 from tests.support.cuda.host_device import small_pieces
 from tests.support.expect import same_bits
 from tests.support.integers import random_integers
-from tests.support.pipeline import REFERENCE, add_both_ways
-from twom_dist.kernels.cuda import products
-from twom_dist.moduli import samples_system
 
 # Where large products are those of wgmma, and where those of residues are cuBLAS's.
 pytestmark = pytest.mark.parametrize("engine", [90, 103], indirect=True)
-KERNELS = [x for kind in products.SQUARES.values() for x in kind]
 
 
 @cases("dtype", ["int8", "uint8", "bool"])
@@ -43,33 +38,6 @@ def test_routines_have_the_bits_of_the_cpu(cuda, m, k, dtype):
                 other = routine(*given, engine="reference", **options)
                 assert same_bits(np.asarray(own), other)
     assert {"encode_samples", "decode_samples"} < {*cuda.device.launched}
-
-
-@pytest.mark.parametrize("squares", KERNELS, ids=lambda x: str(x.side))
-@cases(("left", "right"), [("int8", "uint8"), ("uint8", "int8")])
-@cases(("m", "n", "k"), [(70, 300, 130), (3, 2, (1 << 17) + 5)])
-def test_every_kernel_makes_sums_of_either_length(
-    engine, monkeypatch, squares, m, n, k, left, right
-):
-    """Of long rows by panels; the largest ones have one sign each."""
-    if engine.device.capability() != 90:
-        return  # which has all kernels
-    monkeypatch.setattr(products, "choose_squares", lambda *_: squares)
-    for bound in (1, 1 << 40):
-        if bound == 1 and k > 1 << 16:
-            continue
-        found, system = [], samples_system(True, bound)
-        for own in (engine, REFERENCE):
-            x, y = draw(own, (m, k), left, True, 1), draw(own, (n, k), right, True, 2)
-            for t in (x, y):
-                least, most = t[0, 0], t[-1, -1]
-                t[0], t[-1] = least, most
-            x, y = (own.encode(t, np.zeros(len(t), np.int32), system) for t in (x, y))
-            first = own.multiply(x, y, system)
-            twice = add_both_ways(own, x, y, system, first)
-            found.append([t[..., :n] for t in (first, *twice)])
-        for t, expected in zip(*found, strict=True):
-            assert np.array_equal(t, expected)
 
 
 def test_sums_of_a_triangle(cuda):
