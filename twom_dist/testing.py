@@ -44,8 +44,8 @@ def random_matrix(
 
     Notes
     -----
-    Last bits of the entries are those of NumPy's exponential, which differ between
-    CPUs, unless phi is 0.
+    Unless phi is 0, the last bits of the entries differ between CPUs, because those of
+    NumPy's exponential do.
 
     Examples
     --------

@@ -73,7 +73,7 @@ class Crossovers:
 
 @checked
 def tune(engine: EngineName = "auto") -> Crossovers:
-    """Measure from which size on int8 is faster here, for method="auto".
+    """Measure the sizes from which int8 is faster here, for method="auto".
 
     Parameters
     ----------
@@ -91,20 +91,21 @@ def tune(engine: EngineName = "auto") -> Crossovers:
     EngineUnavailableError
         For "cuda" without a GPU.
     OSError
-        If the file cannot be written, which is tried before anything is measured.
+        If the file cannot be written; this is checked before measuring.
 
     See Also
     --------
-    matmul : Takes the faster method for each product by these sizes.
-    explain, doctor : Tell which sizes are known, of this chip or a similar one.
+    matmul : Uses these sizes to choose the faster method.
+    explain, doctor : Say which sizes are known, for this chip or a similar one.
 
     Notes
     -----
-    Square random matrices are multiplied natively and with the default accuracy, in
-    turns, by each routine and dtype: for 12 seconds, or longer on a slow machine, after
-    kernels were compiled for up to a minute. Let nothing else run. The sizes are kept
-    for this chip in the folder of the setting ``twom-dist.crossovers``, by default
-    ``~/.cache/twom-dist``, where "auto" finds them from now on.
+    Each routine and dtype multiplies square random matrices in turns by int8, with the
+    default accuracy, and by NumPy or CuPy. This takes 12 seconds, or longer on a slow
+    machine, and compiling kernels before that up to a minute. Run nothing else
+    meanwhile. The sizes are kept for this chip in the folder of the setting
+    ``twom-dist.crossovers``, by default ``~/.cache/twom-dist``, where "auto" finds them
+    from now on.
 
     Examples
     --------

@@ -28,8 +28,8 @@ def explain(
     routine : function
         As in `plan`.
     *matrices : array, tuple of int, or path
-        As in `plan`. The data of arrays and files are checked, but not those of
-        batches; shapes tell all that does not depend on the data.
+        As in `plan`. The data of arrays and files are checked, except for batches. For
+        shapes, the result contains what does not depend on the data.
     dtype : dtype, optional
         As in `plan`.
     **options
@@ -38,7 +38,7 @@ def explain(
     Returns
     -------
     Explanation
-        Print it, or read its attributes: they are those of the product itself.
+        Print it, or read its attributes, which hold for the product itself.
 
     See Also
     --------

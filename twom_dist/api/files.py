@@ -37,16 +37,16 @@ def multiply_files(
     ----------
     a, b : str or os.PathLike, or array of zarr or h5py
         Matrices A and B in .zarr, .npy, .npz or HDF5 files, or members of these:
-        "data.h5::A". All workers must see them under these paths, and they must not
-        change. Arrays of zarr and h5py are read by their paths, so they must be on disk
-        or at a URL, and h5py's files open with mode "r".
+        "data.h5::A". All workers must see these files under the same paths, and the
+        files must not change. Arrays of zarr and h5py are read by their paths, so they
+        must be on disk or at a URL, and h5py's files open with mode "r".
     output : str or os.PathLike
         The file to write, in one of the same formats; "data.h5::C" names the member of
-        a container (default: "matrix"), which is added to an HDF5 file that exists.
-        Never the file of an input. An output that exists is unchanged until the new one
-        is complete.
+        a container (default: "matrix"), which is added to an HDF5 file that exists. It
+        must not be the file of an input. An existing output stays unchanged until the
+        new one is complete.
     c : optional
-        Matrix C, like a; requires beta, and is not read if that is 0.
+        Matrix C, like a; requires beta, and is not read if beta is 0.
     routine : function, optional
         `gemm` (default), a BLAS-typed name of it, or ``integers.gemm``, also of pairs.
     client : distributed.Client, optional
@@ -54,11 +54,11 @@ def multiply_files(
     chunks : int, optional
         Side of the tiles that are read, computed and written, and of the chunks of zarr
         and HDF5 outputs. Default: chosen for the workers. A stored chunk is read whole
-        for every tile that has a part of it: give a multiple of its side.
+        for every tile that overlaps it, so give a multiple of its side.
     overwrite : bool, optional
-        Replace a matrix at `output`, and start anew if the job was stopped before. In
-        an HDF5 file a named member alone is replaced; another container that holds
-        other arrays never is.
+        Replace a matrix at `output`, and start again if the job was stopped before. In
+        an HDF5 file only the named member is replaced; any other container with other
+        arrays is never replaced.
     refuse_missing : bool, optional
         Refuse inputs that lack chunks, which zarr and HDF5 read as the fill value.
         Default: they are counted, and only an array without any chunk is refused.
@@ -95,8 +95,8 @@ def multiply_files(
     Notes
     -----
     The result has the bits of the routine for the same matrices in memory, except where
-    NumPy or CuPy multiplies. If the job is stopped, the same call continues it from the
-    tiles on disk, and with their size. Unless the moduli are given, the data are
+    NumPy or CuPy multiplies. If a job is stopped, the same call continues it with the
+    tiles on disk, and keeps their size. Unless the moduli are given, the data are
     checked first, which reads inputs two or three times more if the workers cannot hold
     them.
 
@@ -135,8 +135,8 @@ def rank_k_files(
     Parameters
     ----------
     routine : function
-        `herk`, `syrk`, `her2k`, `syr2k`, a BLAS-typed name such as `zherk`, or one of
-        ``integers``, also of pairs: (rows, columns, 2) in the file.
+        `herk`, `syrk`, `her2k`, `syr2k`, a BLAS-typed name such as `zherk`, or a
+        routine of ``integers``, also for pairs, stored as (rows, columns, 2).
     a, output : str or os.PathLike, and for a an array of zarr or h5py
         As in `multiply_files`.
     b : optional

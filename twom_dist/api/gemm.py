@@ -29,55 +29,58 @@ def gemm(  # numpydoc ignore=PR01,PR02
     """Compute ``alpha op(A) op(B) + beta C`` on int8 units, as accurately as BLAS.
 
     ``td.gemm(A, B)`` is ``A @ B``, and ``td.gemm(A, B, op_b="C", diag=w)`` is
-    ``A @ diag(w) @ B.conj().T``. It pays for large matrices, from about n = 1000 on;
-    `matmul` leaves smaller ones to NumPy or CuPy.
+    ``A @ diag(w) @ B.conj().T``. `gemm` is meant for large matrices, of about n >=
+    1000; `matmul` leaves smaller matrices to NumPy or CuPy.
 
     Parameters
     ----------
     A : (..., m, k) array, or (..., k, m) with op_a "T" or "C"
         NumPy, CuPy or dask array, zarr array, h5py dataset, anything that NumPy
-        converts to an array, or an array of a library with DLPack, such as PyTorch. Of
-        float32, float64, complex64 or complex128, or of a dtype that promotes to one of
-        them. Axes in front are batches of matrices, which broadcast like NumPy's.
+        converts to an array, or an array of a library with DLPack, such as PyTorch. The
+        dtype is float32, float64, complex64 or complex128, or promotes to one of these.
+        Leading axes are batch axes, which broadcast as in NumPy.
     B : (..., k, n) array, or (..., n, k) with op_b "T" or "C"
         Like A, and on a GPU if A is.
     C : (..., m, n) array, optional
-        Matrix to add; requires beta. Only read, unless it is `out` as well.
+        Matrix to add; requires beta. C is only read, unless it is also `out`.
     alpha : number, optional
-        Factor of the product, real if that is real. With 0, A and B are not read.
+        Factor of the product, real if the product is. If 0, A and B are not read.
     beta : number, optional
-        Factor of C, real if the product is. With 0, C is not read.
+        Factor of C, real if the product is. If 0, C is not read.
     op_a, op_b : {"N", "T", "C"}, optional
         Use the matrix as it is, transposed, or conjugate-transposed.
     diag : (k,) array, optional
-        Weights w, real or complex, for ``alpha op(A) diag(w) op(B) + beta C``; a batch
-        shares them. For a Hermitian result call `herk`, for a symmetric one `syrk`.
+        Weights w, real or complex, for ``alpha op(A) diag(w) op(B) + beta C``; all
+        matrices of a batch share w. For a Hermitian result call `herk`, for a symmetric
+        one `syrk`.
     out : (..., m, n) array, optional
         Array in memory, of the result's dtype, to write to and to return. It may be C,
         but must not overlap A, B or C otherwise.
     accuracy : {"componentwise", "normwise"} or float, optional
         Error bound to guarantee; see Notes. For "componentwise" (default) the data are
-        checked first: they decide how many moduli are needed.
+        checked first, because they decide how many moduli are needed.
     num_moduli : int, optional
-        Number of moduli, instead of an accuracy and without a check of the data: 16 are
-        double precision for most complex128 data, and one less costs a digit.
+        Number of moduli, instead of an accuracy and without a check of the data: 16
+        moduli give double precision for most complex128 data, and each modulus fewer
+        costs about one digit.
     method : {"2m", "hybrid", "3m", "4m", "eisenstein", "blas", "auto"}, optional
         Algorithm for complex products: two int8 GEMMs for each modulus ("2m", default),
-        or a mix of two and three that reaches further ("hybrid"); "3m", "4m" and
-        "eisenstein" are for comparison. "blas" is NumPy's or CuPy's own product; "auto"
-        takes "blas" or "2m", whichever is faster for the size; see `matmul`.
+        or a mix of two and three GEMMs, with more moduli to choose from ("hybrid");
+        "3m", "4m" and "eisenstein" are for comparison. "blas" is NumPy's or CuPy's own
+        product; "auto" takes "blas" or "2m", whichever is faster for the size; see
+        `matmul`.
     engine : {"auto", "cpu", "cuda", "reference"}, optional
         Default: "cpu" for NumPy arrays, "cuda" for CuPy arrays. "reference" computes
         with Python's integers, slowly, for comparison.
     equilibrate : bool, optional
-        Move powers of two along k from op(A) to op(B), without rounding, where their
-        magnitudes vary along k. Bounds then refer to the matrices that result. Default:
-        yes if the data decide about the moduli, otherwise no.
+        Move powers of two from columns of op(A) to rows of op(B), without rounding, if
+        magnitudes vary along k. Bounds then refer to the equilibrated matrices.
+        Default: True if the data decide the number of moduli, otherwise False.
 
     Returns
     -------
     (..., m, n) array
-        Of the library of the inputs; of several, that of the first with DLPack. If any
+        Array of the library of the inputs, or of the first input with DLPack. If any
         input is a dask array or stored, a lazy dask array, chunked like the rows of
         op(A) and the columns of op(B).
 
@@ -96,8 +99,8 @@ def gemm(  # numpydoc ignore=PR01,PR02
     Warns
     -----
     AccuracyWarning
-        Where the data need more moduli than there are, and NumPy or CuPy multiplies (a
-        dask array warns as it is computed); where num_moduli leaves few digits.
+        If the data need more moduli than there are, so that NumPy or CuPy multiplies
+        (for dask arrays, when they are computed); if num_moduli leaves few digits.
 
     See Also
     --------
@@ -116,17 +119,17 @@ def gemm(  # numpydoc ignore=PR01,PR02
         "normwise"        |error_ij| <= sqrt(k) u ||a_i|| ||b_j||
         a float eps       |error_ij| <= sqrt(k) eps ||a_i|| ||b_j||
 
-    This follows from the rounding of the scaled entries, since integers are multiplied
-    exactly; the documentation's page on accuracy proves it. With weights, bounds are
-    those of the scaled entries, whose rounding adds at most ``u (|A| |w| |B|)_ij``,
-    with complex weights ``sqrt(5)`` times that.
+    These bounds follow from the rounding of the scaled entries, because integers are
+    multiplied exactly; the documentation's page on accuracy proves them. With weights,
+    the bounds hold for the scaled entries, whose rounding adds an error of at most
+    ``u (|A| |w| |B|)_ij``; complex weights add up to ``sqrt(5)`` times as much.
 
     The result is bit-for-bit the same for every chunking, engine, schedule and number
     of workers, also in a batch, unless NumPy or CuPy multiplies. A NaN or Inf in row i
     of op(A) or column j of op(B) makes C[i, j] non-finite, and changes no other entry.
 
     Each modulus takes two int8 GEMMs of ``2 m n k`` operations [1]_ (one if the product
-    is real), and 2 bytes for each entry of A, B and C. The scaling is that of [2]_.
+    is real), and 2 bytes for each entry of A, B and C. Matrices are scaled as in [2]_.
 
     References
     ----------

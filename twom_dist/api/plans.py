@@ -58,11 +58,11 @@ def plan(
     routine : function
         `gemm`, `herk`, `syrk`, `her2k`, `syr2k`; a BLAS-typed name such as `zherk`; a
         routine of ``integers``, ``twofold`` or ``xarray``; or `multiply_files` or
-        `rank_k_files`, of which the first wave is planned.
+        `rank_k_files`, whose first wave is planned.
     *matrices : array, tuple of int, or path
-        As the routine takes them: arrays, files, or shapes as stored, before op (of
-        pairs, with the 2 at the end). Of a batch, one product is planned. For a job,
-        its arguments, also as shapes or arrays; the output may be left out.
+        Arguments of the routine: arrays, files, or shapes as stored, before op (for
+        pairs, with the 2 at the end). For a batch, one product is planned. For a job,
+        matrices may be shapes or arrays, and the output may be left out.
     dtype : dtype, optional
         float32, float64, complex64 or complex128; for exact products, that of the
         integers. Default: that of the arrays or of the BLAS-typed name, or complex128.
@@ -76,7 +76,7 @@ def plan(
         Tasks that run at once on each. Default: one; with engine="cuda" two.
     memory_limit : int or str, optional
         Memory of each worker, in bytes or as "4 GiB"; with engine="cuda" that of its
-        GPU's pool. Plans use 0.8 of it, less what a job needs for other things.
+        GPU's pool. Plans use 0.8 of this memory, less what a job needs otherwise.
         Default: unlimited. If none of these three is given, dask arrays are planned for
         the workers of the current client, or for this machine without one, and jobs for
         the workers that would run them.
@@ -91,7 +91,7 @@ def plan(
     Raises
     ------
     MemoryLimitError
-        If the plan does not fit into `memory_limit`; the text says what would.
+        If the plan does not fit into `memory_limit`; the message says what fits.
 
     See Also
     --------
@@ -99,8 +99,8 @@ def plan(
 
     Notes
     -----
-    Nothing is computed, and only headers of files are read. So the moduli are those
-    expected if the data decide about them: `explain` checks the data.
+    Nothing is computed, and only headers of files are read. If the data decide the
+    moduli, the plan counts an expected number; `explain` checks the data.
 
     Examples
     --------

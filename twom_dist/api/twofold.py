@@ -26,7 +26,8 @@ def gemm(
     Parameters
     ----------
     A : (..., m, k) array, or (..., k, m) with op_a "T" or "C"
-        Of float64 or complex128, or what promotes to these, as in `twom_dist.gemm`.
+        Of float64, complex128, or a dtype that promotes to one of these; otherwise as
+        in `twom_dist.gemm`.
     B : (..., k, n) array, or (..., n, k) with op_b "T" or "C"
         As A.
     op_a, op_b, **options : optional

@@ -48,7 +48,7 @@ def _rank_k(
     out : optional
         As in `gemm`.
     **options : optional
-        As in `gemm`; only with diag is there anything to equilibrate.
+        As in `gemm`; equilibrate has an effect only with diag.
 
     Returns
     -------
@@ -66,8 +66,8 @@ def _rank_k(
     Notes
     -----
     Errors are bounded as in `gemm`. Only one triangle of tiles is computed; herk halves
-    the int8 GEMMs of tiles on the diagonal, too, since ``C- = C+^T`` [1]_. With diag
-    the triangle has the bits of `gemm`, and tiles on the diagonal cost as much.
+    the int8 GEMMs of tiles on the diagonal, too, because ``C- = C+^T`` [1]_. With diag,
+    the triangle has the bits of `gemm`, and diagonal tiles cost as much.
 
     References
     ----------
@@ -134,9 +134,9 @@ def _rank_2k(
 
     Notes
     -----
-    It takes the int8 GEMMs of one `gemm` instead of two: ``C = S + S{t}`` with
-    ``S = alpha A B{t}``. Errors of S are bounded as in `gemm`. her2k scales A and B
-    apart, since the common scaling of [1]_ loses accuracy where their sizes differ.
+    ``C = S + S{t}`` with ``S = alpha A B{t}``, so C takes the int8 GEMMs of one `gemm`
+    instead of two. Errors of S are bounded as in `gemm`. A and B are scaled separately,
+    because the common scaling of [1]_ loses accuracy if their magnitudes differ.
 
     References
     ----------

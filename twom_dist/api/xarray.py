@@ -42,7 +42,7 @@ def gemm(
     Parameters
     ----------
     A, B : DataArray
-        Of any array that `twom_dist.gemm` takes.
+        DataArrays of any array that `twom_dist.gemm` takes.
     C : DataArray, optional
         With the dimensions of the result.
     dim : hashable or several
@@ -50,15 +50,16 @@ def gemm(
         dimensions that A and B share are batches, label by label; the rest of A are
         rows and the rest of B columns. A or B may be a vector, or a batch of them.
     conj : {"A", "B"}, optional
-        The matrix to conjugate, also if it holds pairs, which ``conj()`` leaves alone.
+        The matrix to conjugate, also if it holds pairs, which ``conj()`` cannot do.
     pairs : hashable or False, optional
         The dimension, of length 2, that holds real and imaginary parts of integers,
-        whose product is exact before alpha. Integers with a dimension of length 2 need
-        it, or False, unless that is summed over. If only one matrix has it, and the
-        other floating-point numbers, the pairs become complex numbers.
+        whose product is exact before alpha. Integers with a dimension of length 2 that
+        is not summed over need `pairs`: its name, or False. If only one matrix has
+        pairs, and the other one floating-point numbers, the pairs become complex
+        numbers.
     dtype : dtype, optional
-        Of the result, as the letter of a BLAS-typed name says it; complex64 or
-        complex128 with pairs. Default: the promoted one, or complex128 with pairs.
+        Dtype to work in and to return, as in BLAS-typed names; complex64 or complex128
+        with pairs. Default: the promoted dtype, or complex128 with pairs.
     alpha, beta, **options : optional
         As in `twom_dist.gemm`; an exact product takes method and engine only.
 
@@ -114,21 +115,21 @@ def _update(
     Parameters
     ----------
     {matrices} : DataArray
-        As in `gemm`, with the same dimensions if there are two.
+        As in `gemm`; two matrices need the same dimensions.
     C : DataArray, optional
         With the dimensions of the result.
     dim : hashable or several
         The dimension to sum over, or a list of them.
     rows : hashable or several, optional
-        The dimension of the rows, or a list of them, if more than one is left; the
-        others are batches.
+        The dimension of the rows, or a list of them, if more than one is left; other
+        dimensions are batches.
     pairs, dtype, alpha, beta, uplo, **options : optional
-        As in `gemm` and `twom_dist.{name}`; a dimension in rows holds no parts.
+        As in `gemm` and `twom_dist.{name}`; pairs must not be in rows.
 
     Returns
     -------
     DataArray
-        {Kind}. Columns have the labels of the rows, and their name with "_2".
+        {Kind}. Columns have the labels of the rows, and "_2" added to their name.
 
     See Also
     --------

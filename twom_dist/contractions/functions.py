@@ -44,8 +44,8 @@ def matmul(
     ----------
     x1, x2 : (..., m, k) and (..., k, n) arrays, or vectors of k entries
         NumPy, CuPy or dask arrays, anything that NumPy converts to one, or arrays of
-        other libraries with DLPack. Axes in front are broadcast. NumPy, CuPy or dask
-        multiplies integers and booleans: see `integers.matmul` for exact products.
+        other libraries with DLPack. Leading axes are broadcast. NumPy, CuPy or dask
+        multiplies integers and booleans; for exact products see `integers.matmul`.
     out : array, optional
         Array in memory, of the shape and dtype of the result, to write to and to
         return. It must not overlap x1 or x2.
@@ -68,12 +68,13 @@ def matmul(
     method="auto" is "2m" if that was measured to be faster than the library's own
     product for the dtype, the chip of this process and the size
     ``1 / (1/m + 1/n + 1/k)`` of each product of matrices; otherwise, or if nothing was
-    measured, it is "blas". An accuracy and num_moduli always mean "2m".
+    measured, it is "blas". If an accuracy or num_moduli is given, "auto" is "2m".
 
-    Through int8, where x2 is the transpose or the conjugate transpose of x1 (the same
+    On int8 units, if x2 is the transpose or the conjugate transpose of x1 (the same
     memory, or the same dask array), the bits are those of `syrk` or `herk`, which take
-    half the int8 GEMMs and do not equilibrate. Entries of CuPy arrays are compared for
-    this only if the data are checked anyway and x2 is stored as ``x1.conj()`` is.
+    half the int8 GEMMs and do not equilibrate. To find this out, entries of CuPy arrays
+    are compared only if the data are checked anyway and x2 is stored like
+    ``x1.conj()``.
 
     Examples
     --------
@@ -123,13 +124,13 @@ def tensordot(a: Any, b: Any, axes: Any = 2, **options: Unpack[OptionsDict]) -> 
         Number of axes to contract, the last of a with the first of b (default: 2); or
         the axes of a and of b to contract.
     **options : optional
-        As in `matmul`; m, n and k are the numbers of entries of the axes of a, of b,
-        and of those that are contracted.
+        As in `matmul`; m, n and k are the numbers of entries along the other axes of a,
+        along the other axes of b, and along the contracted axes.
 
     Returns
     -------
     array
-        The axes of a, then those of b, without those that are contracted; as in
+        With the axes of a and then of b that are not contracted; otherwise as in
         `matmul`. If no axes are contracted, entries are multiplied without a method.
 
     See Also
@@ -173,23 +174,22 @@ def einsum(
     subscripts : str
         Letters of the axes of each operand and, after "->", of the result. An ellipsis
         stands for axes that are broadcast. NumPy's other form, with lists of labels, is
-        taken as well: ``einsum(A, [0, 1], B, [1, 2], [0, 2])``.
+        accepted as well: ``einsum(A, [0, 1], B, [1, 2], [0, 2])``.
     *operands : arrays
         As in `matmul`.
     out : array, optional
         As in `matmul`.
     optimize : str, path, bool or optimizer, optional
-        For three or more operands: a path, the name of a way in which opt_einsum finds
-        it, or one of its optimizers, as ``opt_einsum.contract_path`` takes them;
-        ("greedy", 1e6) limits the entries of each product. False: one operand after the
-        other.
+        For three or more operands: a path, or the name of an opt_einsum strategy or one
+        of its optimizers, as in ``opt_einsum.contract_path``; ("greedy", 1e6) limits
+        the entries of each product. False contracts one operand after the other.
     **options : optional
         As in `tensordot`, for each product of two operands.
 
     Returns
     -------
     array
-        As in `matmul`. Without out it may be a view of a single operand.
+        As in `matmul`. For one operand and without out, the result may be a view.
 
     See Also
     --------
@@ -198,17 +198,17 @@ def einsum(
 
     Notes
     -----
-    Two operands become one product of matrices, or a batch of them: letters that both
-    have are summed over if the result lacks them, and are batches otherwise. Axes are
-    copied only where no view of them is a matrix. NumPy, CuPy or dask sums letters that
-    one operand alone has, and multiplies entries where nothing is summed; the bits of
-    such sums may depend on chunks.
+    Two operands become one product of matrices, or a batch of products: letters that
+    both operands have are summed over if the result lacks them, and are batches
+    otherwise. An operand is copied only if no view of it is a matrix. NumPy, CuPy or
+    dask sums over letters that only one operand has, and multiplies entries if nothing
+    is summed; the bits of such sums may depend on chunks.
 
-    Through int8, "ik,k,kj->ij" is one `gemm` with weights, also in a longer path that
-    is found here. Where B is A^T, or A^H with real weights, as in `matmul`, it is
-    `syrk` or `herk`. Several such vectors are multiplied first, in the precision of the
-    result. A weight on a letter of the result, as in "i,ik,kj->ij", scales an operand
-    or the result.
+    On int8 units, "ik,k,kj->ij" is one `gemm` with weights, also as part of a longer
+    path that is found here. If B is A^T, or A^H with real weights, as in `matmul`, this
+    product is `syrk` or `herk`. Several vectors of weights are first multiplied with
+    each other, in the precision of the result. A weight on a letter of the result, as
+    in "i,ik,kj->ij", scales an operand or the result.
 
     Examples
     --------
@@ -280,7 +280,7 @@ def transpose(a: Any, axes: Any = None) -> Any:
     Returns
     -------
     array
-        A view; of a dask array a lazy one.
+        A view, or for a dask array a lazy array.
 
     See Also
     --------

@@ -21,25 +21,25 @@ def to_integers(C: Any, *, dtype: Any = "int64", pairs: Any = None) -> Any:
     Parameters
     ----------
     C : array
-        Floating-point numbers that are integers, such as the complex128 of `herk`: of
-        NumPy, CuPy, dask or another library with DLPack, or a DataArray.
+        Floating-point numbers with integer values, such as a result of `herk`, in an
+        array of NumPy, CuPy, dask or another library with DLPack, or in a DataArray.
     dtype : dtype, optional
-        Of the result: one of integers, such as int64 (default), int32 or uint64.
+        Integer dtype of the result, such as int64 (default), int32 or uint64.
     pairs : hashable, optional
-        Name of the dimension of real and imaginary parts that a complex DataArray gets
-        after its own.
+        Name of the new last dimension, of real and imaginary parts, if C is a complex
+        DataArray.
 
     Returns
     -------
     array
-        Of the shape of C; if that is complex, with a last axis of length 2 that holds
-        the real and the imaginary parts. Lazy if C is.
+        Array of the shape of C, lazy if C is; if C is complex, with another last axis,
+        of length 2, that holds the real and the imaginary parts.
 
     Raises
     ------
     PlanError, AccuracyError
-        For an entry that is not an integer, or that `dtype` cannot hold;
-        of dask arrays when a block is computed.
+        For an entry that is not an integer, or that `dtype` cannot hold; for dask
+        arrays when a block is computed.
 
     See Also
     --------

@@ -58,14 +58,14 @@ def matmul(
     ----------
     A : (..., m, k) array, or (..., m, k, 2) with pairs
         NumPy, CuPy or dask array of integers or booleans, up to int64 and uint64; NumPy
-        array of Python integers of any size; or floating-point numbers that are
-        integers, complex ones for Gaussian integers. Axes in front are batches.
+        array of Python integers of any size; or floating-point numbers with integer
+        values (complex for Gaussian integers). Leading axes are batch axes.
     B : (..., k, n) array, or (..., k, n, 2) with pairs
         Like A.
     pairs : bool, optional
         True if the last axes hold real and imaginary parts.
     dtype : dtype, optional
-        Of the result: int64 (default), another one of integers, such as int32 or
+        Dtype of the result: int64 (default), another integer dtype such as int32 or
         uint64, or object for Python integers of any size.
     engine : {"auto", "cpu", "cuda", "reference"}, optional
         As in `gemm`.
@@ -73,15 +73,15 @@ def matmul(
     Returns
     -------
     (..., m, n) array, or (..., m, n, 2) with pairs or if A or B is complex
-        A dask array if one of the inputs is one. The last axis of length 2 holds real
-        and imaginary parts.
+        A dask array if A or B is a dask array. The last axis of length 2 holds real and
+        imaginary parts.
 
     Raises
     ------
     PlanError
         For an entry of the product that does not fit the dtype, and a floating-point
-        entry that is not an integer of at most 2^53 (2^24 in single precision); of dask
-        arrays when that chunk is computed.
+        entry that is not an integer of at most 2^53 (2^24 in single precision); for
+        dask arrays when the chunk is computed.
 
     See Also
     --------
@@ -89,11 +89,11 @@ def matmul(
 
     Notes
     -----
-    The moduli grow with the entries in memory, and with the dtypes of dask arrays.
-    Results beyond 2^53 are sums of two doubles before they become integers. Entries
-    whose products may exceed 2^94 are cut into limbs of 32 bits: four products, or
-    three if one side is small. Python multiplies its own integers if they are few, or
-    have 2048 bits.
+    The number of moduli grows with the entries in memory, and with the dtypes of dask
+    arrays. Results beyond 2^53 are sums of two doubles before they become integers.
+    Entries whose products may exceed 2^94 are cut into limbs of 32 bits, which takes
+    four products, or three if one side is small. Python integers are multiplied by
+    Python itself if they are few, or have 2048 bits.
 
     Examples
     --------

@@ -36,8 +36,9 @@ def gemm(
     ----------
     A : (..., m, k) array, or (..., m, k, 2) with pairs
         Any array that `twom_dist.gemm` takes, of integers or booleans, or of
-        floating-point numbers that are integers, complex ones for Gaussian integers.
-        All of the latter are checked: dask arrays and files as their blocks are read.
+        floating-point numbers with integer values (complex for Gaussian integers). All
+        floating-point entries are checked; in dask arrays and files, when their blocks
+        are read.
     B : (..., k, n) array, or (..., k, n, 2) with pairs
         Like A.
     op_a, op_b : {"N", "T", "C"}, optional
@@ -46,20 +47,21 @@ def gemm(
         Factor of the exact product, such as one over the number of samples. Default: 1,
         which rounds nothing.
     dtype : dtype, optional
-        Of the result: complex64 and float32 round its entries once.
+        Dtype of the result; complex64 and float32 round its entries once.
     out : (..., m, n) array, optional
         As in `twom_dist.gemm`.
     **options : optional
-        pairs: True if the last axes, of length 2, are real and imaginary parts, which
-        need no copy as complex numbers. Default: False, but arrays of 8 or 16 bits with
-        three or more axes, the last of length 2, are refused without it. method, except
-        "eisenstein" and "blas", and engine: as in `twom_dist.gemm`.
+        pairs: True if the last axis of A and of B, of length 2, holds real and
+        imaginary parts; no complex copy is made. Default: False, but arrays of 8 or 16
+        bits with three or more axes, the last of length 2, are refused unless pairs is
+        given. method, except "eisenstein" and "blas", and engine: as in
+        `twom_dist.gemm`.
 
     Returns
     -------
     (..., m, n) array
-        Of float64, or of complex128 with pairs and if A or B is complex, unless dtype
-        is given; of the library of A and B.
+        Array of the library of A and B; of float64, or with pairs or complex numbers of
+        complex128, unless dtype is given.
 
     Raises
     ------
@@ -70,17 +72,17 @@ def gemm(
     See Also
     --------
     herk, syrk, her2k, syr2k : Hermitian and symmetric results, for half the work.
-    matmul : Integers of any size in memory or in dask arrays, as int64 or Python's.
+    matmul : Products of integers of any size, as int64 or Python integers.
     to_integers : Turn the result into integers, and complex numbers into pairs.
-    twom_dist.gemm : Of matrices of any floating-point numbers.
+    twom_dist.gemm : Products of any floating-point numbers.
 
     Notes
     -----
-    As many moduli are taken as k and the entries need: by their dtypes, or by the
-    largest ones in memory if they are in floating point or of 32 or 64 bits. A double
-    holds every integer up to 2^53, so larger sums are refused. Of floating-point dask
-    arrays no largest entry is known: one above ``sqrt(2^53 / k)`` (``sqrt(2^52 / k)``
-    if complex) is refused when its block is read.
+    The number of moduli depends on k and on the dtypes, or for floating-point entries
+    and entries of 32 or 64 bits on the largest entries in memory. A double holds every
+    integer up to 2^53, so larger sums are refused. The largest entries of
+    floating-point dask arrays are not known, so an entry above ``sqrt(2^53 / k)``
+    (``sqrt(2^52 / k)`` if complex) is refused when its block is read.
 
     Examples
     --------

@@ -56,14 +56,14 @@ class JobSummary:
     shape, dtype : tuple of int, numpy.dtype
         (m, n, k): the result is m x n, and sums have k terms.
     tiles, tile_shape : tuple of int
-        Tiles along m, n and k, and the largest of them: (mb, nb, kb).
+        Numbers of tiles along m, n and k, and the largest tile: (mb, nb, kb).
     waves : int
-        Passes; several if workers cannot hold all inputs.
+        Number of passes; several if workers cannot hold all inputs.
     num_moduli, resumed, damaged : int
-        Moduli, 0 for the native product; tiles that an earlier run had finished; those
-        of them that the disk had damaged, which were computed again.
+        Number of moduli, 0 for the native product; of tiles that an earlier run had
+        finished; and of these, tiles that were damaged on disk and computed again.
     seconds, gflops : float
-        From the first task to the finished file; effective GFLOP/s of this run.
+        Time from the first task to the finished file; effective GFLOP/s of this run.
     operations : int
         Effective floating-point operations of this run: for all tiles 8mnk if complex,
         2mnk if real, and half as many for herk and syrk.

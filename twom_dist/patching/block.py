@@ -104,15 +104,15 @@ def use(
 ) -> AbstractContextManager[ProductCounts]:
     """Run dask's and CuPy's matrix products through this package, in a block.
 
-    Inside, ``@``, ``matmul``, ``dot``, ``tensordot`` and ``einsum`` of dask and CuPy
-    arrays are those of this package, with their bits. NumPy's arrays have no such hook:
-    call `matmul`.
+    Inside the block, this package computes ``@``, ``matmul``, ``dot``, ``tensordot``
+    and ``einsum`` of dask and CuPy arrays. NumPy's arrays have no such hook: call
+    `matmul`.
 
     Parameters
     ----------
     strict : bool, optional
-        Raise an error for products that this package does not take, such as those of
-        integers. Default: they are left to their library.
+        Raise an error for products that this package cannot compute, such as products
+        of integers. Default: these products are left to the library of the arrays.
     **options : optional
         As in `matmul`: by default, int8 is used only where it was measured to be
         faster; with method="2m" always.
@@ -120,8 +120,9 @@ def use(
     Returns
     -------
     context manager
-        Or a decorator. The target of ``with`` counts products: ``ours``; ``native``,
-        which the method leaves to BLAS; ``left``. Print it for the reasons.
+        It is a decorator, too. The target of ``with`` counts products: ``ours``;
+        ``native``, which the method leaves to BLAS; ``left``, which this package cannot
+        compute. Print the target for the reasons.
 
     See Also
     --------
@@ -130,13 +131,14 @@ def use(
 
     Notes
     -----
-    What counts is where a product is written: a dask array made inside stays ours
-    wherever it is computed, and one made outside stays dask's. Of nested blocks the
-    inner one counts. A block holds in its context (`contextvars`): also in tasks of
-    asyncio and in dask's threads that are started inside, but not in other threads or
-    in workers. Functions imported before by name (``from dask.array import matmul``) or
-    looked up by autoray, and products inside CuPy's own functions, are not covered.
-    Calls of this package's own functions are counted, and keep their own options.
+    What counts is where a product is created: this package computes a dask array
+    created inside the block, even after its end; dask computes an array created
+    outside. Of nested blocks the inner one counts. A block applies to its context
+    (`contextvars`), with asyncio's tasks and dask's threads that are started inside,
+    but not to other threads or workers. Functions imported by name before the block
+    (``from dask.array import matmul``) or looked up by autoray, and products inside
+    CuPy's own functions, are not covered. Calls of this package's own functions are
+    counted, too, and keep their options.
 
     Examples
     --------

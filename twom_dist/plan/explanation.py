@@ -15,35 +15,35 @@ from .show import Rows, as_html, as_text, name_count, round_up
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """Accuracy of a product, and why; print it to see both.
+    """Accuracy of a product, and its reasons; print it to see both.
 
     Attributes
     ----------
     routine, asked : str
         Name of the routine, and the accuracy, or method "auto", that was requested.
     method : str
-        Method of the moduli; "blas" if all moduli are too few for the data: then the
-        bits depend on tiles and machine.
+        Method of the moduli; "blas" if all moduli together are too few for the data;
+        the bits then depend on tiles and machine.
     num_moduli, num_products, num_diagonal_products : int
-        Number of moduli; of int8 GEMMs for each product of tiles; and of those for a
-        tile on the diagonal of herk and the like, which may take half as many.
+        Number of moduli; number of int8 GEMMs for each product of tiles; their number
+        for a diagonal tile of herk and the like, which may take half as many.
     modulus_bits : float
         Binary logarithm of the product of the moduli.
     error_bound : float
         Bound on ``|C - C_exact|_ij`` for alpha = 1, beta = 0, without under- and
         overflow, relative to `relative_to`; 0 for an exact product in doubles.
     relative_to : str
-        ``"(|A| |B|)_ij"`` or ``"||a_i|| ||b_j||"``, with a factor between both if there
-        is a diagonal; with equilibration, the norms of the equilibrated matrices. Of an
-        exact product ``"|C|_ij"``.
+        ``"(|A| |B|)_ij"`` or ``"||a_i|| ||b_j||"``, with a factor for the diagonal
+        between both if there is one; with equilibration, the norms of the equilibrated
+        matrices. For an exact product ``"|C|_ij"``.
     rho : float
-        Bound of ``||a_i|| ||b_j|| / (|A| |B|)_ij`` for all i and j with a term; 0 if
-        the data were not checked.
+        Bound of ``||a_i|| ||b_j|| / (|A| |B|)_ij`` over all i and j with a nonzero
+        term; 0 if the data were not checked.
     decided_by : str
-        What bounds rho: "sums", of rows and of columns; "errors", where their rounding
-        errors were measured besides; "octaves", where the octaves of entries had to be
-        counted; "pairs", where they had to be multiplied; "beyond", where rho is above
-        what all moduli reach, and NumPy or CuPy multiplies; or empty.
+        Source of the bound of rho: "sums" of rows and of columns; "errors" if their
+        rounding errors were measured as well; "octaves" if octaves of entries were
+        counted; "pairs" if octaves were multiplied; "beyond" if rho exceeds what all
+        moduli reach, so that NumPy or CuPy multiplies; or empty.
     equilibrated : int
         Largest number of bits by which columns of op(A) were scaled along k.
     exponents : tuple
@@ -56,7 +56,7 @@ class Explanation:
 
     See Also
     --------
-    explain : Makes one.
+    explain : Returns an explanation.
 
     Examples
     --------

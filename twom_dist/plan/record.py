@@ -38,13 +38,13 @@ class Plan:
     job : bool
         True for a job on files, whose tasks write tiles, mirrored ones as well.
     streams : bool
-        True if tasks read the inputs themselves, tile by tile, and hold no others.
+        True if tasks read the inputs themselves, tile by tile, and hold no other tiles.
     bytes_moved : int
         Bytes that move between workers if each input tile starts on a worker that needs
         it: the volume of a 2-D SUMMA, or of a triangle's placement. Entries travel, not
         int8 copies, which take twice the bytes for 16 moduli.
     bytes_between_hosts : int
-        Those of them that go to another machine, once for all of its workers.
+        Part of these bytes that go to another machine, once for all of its workers.
     idle_workers : int
         Number of workers that get no tile of C.
     worker_grid : tuple of int or None
@@ -55,17 +55,17 @@ class Plan:
     cramped : bool
         True if encoded tiles get less memory than is best.
     stack : tuple of int
-        Axes of batches; other figures are of one product, or of the cluster.
+        Batch axes; other figures are for one product, or for the cluster.
     waves : int
-        Passes of a job on files; other figures are of the first.
+        Passes of a job on files; other figures are for the first pass.
     chunk_reads : float
-        Times that tiles of a job read each chunk that they cut; 1 if they cut none.
+        How often tiles of a job read each chunk that they cut; 1 if they cut none.
     notes : tuple of str
         Advice: what would be faster or smaller, or would be lost.
 
     See Also
     --------
-    plan : Makes one.
+    plan : Returns a plan.
 
     Examples
     --------

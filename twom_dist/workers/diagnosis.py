@@ -100,7 +100,7 @@ def doctor(client: Any = None) -> Report:
 
     See Also
     --------
-    tune : Measure what `doctor` says was not measured here.
+    tune : Measure the sizes that `doctor` calls not measured.
     local_cluster : Start workers.
 
     Notes

@@ -168,8 +168,8 @@ def local_cluster(
     interface : str, optional
         Listen on this network interface, such as "ib0", instead of the loopback.
     security : distributed.Security or bool, optional
-        Default: True, temporary credentials for this cluster. False leaves it to dask's
-        configuration, which does not encrypt unless you set it to.
+        Default: True: temporary credentials for this cluster. False uses dask's
+        configuration, which by default does not encrypt.
     **options
         Options of the cluster class, which override those chosen here: for example
         `silence_logs`, and dask-cuda's `rmm_pool_size` and `device_memory_limit`. In
@@ -204,12 +204,13 @@ def local_cluster(
     With enough GPUs and dask-cuda this is a `dask_cuda.LocalCUDACluster` of one worker
     per GPU, with a pool of device memory that CuPy shares; otherwise it is a
     `distributed.LocalCluster`. dask-cuda moves outputs to the host once they exceed
-    0.72 of the pool: tasks need the rest.
+    0.72 of the pool, because tasks need the rest.
 
     Anybody who can connect can run programs as you. By default only this process and
-    the workers can, since they share temporary TLS credentials. UCX does not encrypt,
-    and listens on every interface of this machine: with ``protocol="ucx",
-    security=False`` anybody who reaches one of them can connect.
+    the workers can, because they share temporary TLS credentials. UCX does not encrypt,
+    and listens on every interface of this machine: with
+    ``protocol="ucx", security=False`` anybody who reaches one of these interfaces can
+    connect.
 
     Examples
     --------
