@@ -5,7 +5,6 @@ from inspect import signature
 from typing import Any
 
 from ..errors import ArgumentError, PlanError
-from ..interop.disk_arrays import find_path, is_on_disk
 from ..jobs import JobSummary, check_call, open_job, run_job
 from ..jobs.driver import Report
 from ..jobs.job import Path
@@ -35,11 +34,10 @@ def multiply_files(
 
     Parameters
     ----------
-    a, b : str or os.PathLike, or array of zarr or h5py
+    a, b : str or os.PathLike
         Matrices A and B in .zarr, .npy, .npz or HDF5 files, or members of these:
         "data.h5::A". All workers must see these files under the same paths, and the
-        files must not change. Arrays of zarr and h5py are read by their paths, so they
-        must be on disk or at a URL, and h5py's files open with mode "r".
+        files must not change.
     output : str or os.PathLike
         The file to write, in one of the same formats; "data.h5::C" names the member of
         a container (default: "matrix"), which is added to an HDF5 file that exists. It
@@ -137,7 +135,7 @@ def rank_k_files(
     routine : function
         `herk`, `syrk`, `her2k`, `syr2k`, a BLAS-typed name such as `zherk`, or a
         routine of ``integers``, also for pairs, stored as (rows, columns, 2).
-    a, output : str or os.PathLike, and for a an array of zarr or h5py
+    a, output : str or os.PathLike
         As in `multiply_files`.
     b : optional
         Matrix B of her2k and syr2k, like a.
@@ -211,8 +209,4 @@ def ask_job(
     matrices = {"A": a, "B": bound.get("b"), "C": bound.get("c")}
     call = _ask(function, routine, bound.get("options", {}), **matrices)
     check_call(call)
-    arrays = call.arrays()
-    for name in matrices:
-        if is_on_disk(arrays[name]):
-            arrays[name] = find_path(arrays[name], name)
-    return call.with_arrays(arrays)
+    return call

@@ -7,7 +7,6 @@ import numpy as np
 
 from ..errors import ArgumentError
 from ..interop.data_arrays import as_plain
-from ..interop.disk_arrays import is_on_disk, outline
 from ..interop.dlpack import adopt
 from ..plan import LARGEST_TILE
 from ..problem.call import Call
@@ -94,7 +93,7 @@ def _open(x: Any, name: str, reading: bool, pairs: bool) -> Any:
 
         meta = np.empty((0, 0), stored.dtype)
         return from_array(stored, chunks=LARGEST_TILE, asarray=False, meta=meta)
-    return outline(x, name) if is_on_disk(x) and not reading else x
+    return x
 
 
 def _take(x: Any, name: str, dtype: Any) -> Any:

@@ -7,18 +7,15 @@ from typing import Any
 
 from dask.utils import parse_bytes
 
-from ..errors import MemoryLimitError, PlanError, shown
+from ..errors import PlanError, shown
 from ..jobs import budget_for_job
 from ..jobs.driver import find_workers
 from ..jobs.resources import choose_engine_and_budget
 from ..plan import (
-    LARGEST_TILE,
     Cluster,
     Plan,
-    check_fit,
     find_chunks,
     lay_out,
-    make_plan,
     tile_sizes,
 )
 from ..plan.cluster import DEVICE_THREADS, MemoryBudget
@@ -61,15 +58,14 @@ def plan(
         `rank_k_files`, whose first wave is planned.
     *matrices : array, tuple of int, or path
         Arguments of the routine: arrays, files, or shapes as stored, before op (for
-        pairs, with the 2 at the end). For a batch, one product is planned. For a job,
-        matrices may be shapes or arrays, and the output may be left out.
+        pairs, with the 2 at the end), but no batch. For a job, matrices may be shapes
+        or arrays, and the output may be left out.
     dtype : dtype, optional
         float32, float64, complex64 or complex128; for exact products, that of the
         integers. Default: that of the arrays or of the BLAS-typed name, or complex128.
     chunks : int, or (mb, nb, kb) of int or tuple of int, optional
         Sizes of tiles along m, n and k; for `herk` and the like along n and k. Default:
-        the chunks of dask arrays, otherwise chosen. Matrices up to 2048 in a batch are
-        not cut.
+        the chunks of dask arrays, otherwise chosen.
     n_workers : int, optional
         Worker processes. Default: one.
     threads_per_worker : int, optional
@@ -122,6 +118,9 @@ def plan(
     job = ask_job(routine, matrices, options)
     call = take_matrices(job or ask(routine, matrices, options, plan), dtype)
     posed = _pose(call)
+    if posed.stack:
+        problem = "a batch is multiplied matrix by matrix, or many in a task"
+        raise PlanError(problem, "Plan one of its products", "stack")
     lazy_inputs = any(map(is_dask, call.arrays().values()))
     described = not (n_workers is threads_per_worker is memory_limit is None)
     describe = partial(_describe, posed, n_workers, threads_per_worker, memory_limit)
@@ -132,14 +131,6 @@ def plan(
         cluster = current_cluster(posed.spec.engine)
     else:
         cluster = describe()
-    if posed.stack:
-        cut = lazy_inputs and chunks is None and _is_cut(posed)
-        cut = cut and 0 not in posed.stack
-        if cut and not any(map(is_header, call.arrays().values())):
-            one = _plan_lazy(posed, call, cluster)
-        else:
-            one = _plan_one(posed, chunks, cluster)
-        return replace(one, stack=posed.stack)
     if lazy_inputs and chunks is None:
         return _plan_lazy(posed, call, cluster)
     check_known(posed.shape, "a matrix")
@@ -185,41 +176,14 @@ def _pose(call: Call) -> Problem:
     call = call.with_arrays(given | seen)
     if c is None and terms.beta is not None and as_number(terms.beta, "beta") != 0:
         alone = of_headers(call._replace(terms=terms._replace(beta=None)), family)
-        zeros = Header((*alone.stack, *alone.shape[:2]), alone.dtype)
+        zeros = Header(alone.shape[:2], alone.dtype)
         call = call._replace(C=zeros)
     return of_headers(call, family)
 
 
-def _is_cut(posed: Problem) -> bool:
-    """Tell whether the matrices of a stack are cut: large ones, and long integers."""
-    m, n, k = posed.shape
-    return max(m, n) > LARGEST_TILE or (posed.spec.exact and k > LARGEST_TILE)
-
-
-def _plan_one(posed: Problem, chunks: ChunksLike | None, cluster: Cluster) -> Plan:
-    """Plan one product of a stack; matrices that fit are whole in a task."""
-    from ..run.sources import plan_inputs
-
-    tiles = _tiles(posed, chunks, cluster)
-    if _is_cut(posed):
-        return plan_inputs(posed.spec, tiles, cluster, can_stream=lambda: True)
-    alone = replace(cluster, workers=1, threads=1)
-    try:
-        one = make_plan(posed.spec, _tiles(posed, LARGEST_TILE, alone), alone)
-        return replace(check_fit(one), cluster=cluster)
-    except MemoryLimitError as error:
-        least = cluster.memory.least_limit(int(error.needed)) // 2**20
-        # Neither more workers nor smaller chunks change the task.
-        remedy = f"Give each at least {least} MiB, or multiply matrix by matrix"
-        refusal = MemoryLimitError(error.problem, remedy, error.code)
-        refusal.needed = error.needed
-        raise refusal from None
-
-
 def _plan_lazy(posed: Problem, call: Call, cluster: Cluster) -> Plan:
-    """Plan the product of dask arrays, or the first of stacks, as they are chunked."""
+    """Plan the product of dask arrays as they are chunked."""
     from ..run.lazy import align, plan_aligned
-    from ..run.lazy_stacks import list_matrices
     from ..run.sources import Inputs
 
     a, b = map(call.arrays().get, "AB")
@@ -231,8 +195,6 @@ def _plan_lazy(posed: Problem, call: Call, cluster: Cluster) -> Plan:
         )
     c = posed.c if is_dask(posed.c) else None
     posed = replace(posed, a=a, b=a if b is None else b, c=c)
-    if posed.stack:
-        posed = next(list_matrices(posed))
     left, right, *_ = align(posed)
     return plan_aligned(posed.spec, Inputs(left, right), cluster, explain=True)
 

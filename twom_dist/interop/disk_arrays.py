@@ -1,6 +1,5 @@
 """zarr arrays and HDF5 datasets as lazy dask arrays, cut along their stored chunks."""
 
-import os
 from math import prod
 from typing import Any
 from uuid import uuid4
@@ -60,32 +59,6 @@ def is_on_disk(x: Any) -> bool:
     return type(x).__module__.split(".")[0] in ("zarr", "h5py")
 
 
-def find_path(x: Any, name: str) -> str:
-    """Return the path or the URL by which other processes open an array of these."""
-    _check(x, name)
-    if type(x).__module__.startswith("h5py"):
-        if _is_shared(x.file):
-            return f"{make_absolute(x.file.filename)}::{x.name.lstrip('/')}"
-    elif (root := getattr(x.store, "root", None)) is not None:
-        return str(os.path.join(make_absolute(root), x.path)).rstrip("/")
-    elif (fs := getattr(x.store, "fs", None)) is not None:
-        return str(os.path.join(fs.unstrip_protocol(x.store.path), x.path)).rstrip("/")
-    raise _refuse_open(name)
-
-
-def _is_shared(file: Any) -> bool:
-    return file.mode == "r" and file.driver not in _IN_MEMORY
-
-
-def _refuse_open(name: str) -> ArgumentError:
-    return ArgumentError(
-        f"{name} is an array in memory or of a file that is open for writing, which "
-        "other processes cannot read",
-        "Open it on disk with mode 'r', or give the path of a closed file",
-        "open-file",
-    )
-
-
 def open_lazily(x: Any, name: str) -> Any:
     """Make a dask array that reads an array of zarr or h5py when it is computed."""
     _check(x, name)
@@ -98,17 +71,6 @@ def open_lazily(x: Any, name: str) -> Any:
     # Long strips are read once and then cut: each tile would read parts of many.
     cut = _cut_strips(chunks)
     return whole if cut == chunks else whole.rechunk(cut, method="tasks")
-
-
-def outline(x: Any, name: str) -> Any:
-    """Make a dask array of zeros, cut like one that reads x, for plans of large arrays.
-
-    Cutting the graph of one that reads took half a minute for 10^6 x 10^6 entries, in
-    chunks of 10,000 (AMD EPYC, one core).
-    """
-    _check(x, name)
-    chunks = _cut_strips(_choose_chunks(x))
-    return dask_array().zeros(x.shape, dtype=x.dtype, chunks=chunks)
 
 
 def _cut_strips(chunks: tuple[int, ...]) -> tuple[int, ...]:
@@ -133,8 +95,14 @@ def _check(x: Any, name: str) -> None:
             remedy = "Open the file again, and keep it open, or give its path to a job"
         problem = f"{name} is a dataset of HDF5 that {state}"
         raise ArgumentError(problem, remedy, "not-a-matrix")
-    if current_client() is not None and not _is_shared(x.file):
-        raise _refuse_open(name)
+    shared = x.file.mode == "r" and x.file.driver not in _IN_MEMORY
+    if current_client() is not None and not shared:
+        raise ArgumentError(
+            f"{name} is an array in memory or of a file that is open for writing, "
+            "which other processes cannot read",
+            "Open it on disk with mode 'r'",
+            "open-file",
+        )
 
 
 def _choose_chunks(x: Any) -> tuple[int, ...]:

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError, PlanError, StoreError
-from ..interop.disk_arrays import find_path, is_on_disk
 from ..interop.dlpack import adopt
 from ..kernels.finish import mirror_tile
 from ..plan import Cluster, Layout, find_chunks, lay_out
@@ -85,8 +84,7 @@ def open_job(
     check_call(call)
     terms, arrays = call.terms, call.arrays()
     given = {"A": arrays["A"], "B": call.B, "C0": call.C}
-    known = {x: y for x, y in given.items() if y is not None}
-    paths = {x: find_path(y, x) if is_on_disk(y) else y for x, y in known.items()}
+    paths = {x: y for x, y in given.items() if y is not None}
     for name, path in {**paths, "the output": output}.items():
         if not isinstance(path, str | os.PathLike):
             text = f"{name} is a {type(path).__name__}, not a path"

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import StoreError
 from ..plan.explanation import Explanation
-from ..plan.show import Rows, as_html, name_count
+from ..plan.show import Rows, name_count
 from ..store import Output, Signs, find_unfinished, open_matrix
 from ..store._guards import BEAT_SECONDS
 from ..store.output import RUN, Manifest
@@ -119,10 +119,6 @@ class JobSummary:
 
     def __repr__(self) -> str:
         return f"<{self}>"
-
-    def _repr_html_(self) -> str:
-        rows = [*self._list_figures(), *self._list_notes()]
-        return as_html(f"Job: {self.path}", rows)
 
     def _list_figures(self) -> Rows:
         (m, n, _), (mt, nt, kt) = self.shape, self.tiles

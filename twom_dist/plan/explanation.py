@@ -10,7 +10,7 @@ from ..moduli import NONFINITE_ROW, ZERO_ROW
 from ..moduli.accuracy import componentwise_bound, error_bound
 from ..tiles.interpreter import Findings
 from ..tiles.spec import SIDES, Spec
-from .show import Rows, as_html, as_text, name_count, round_up
+from .show import Rows, as_text, name_count, round_up
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,9 +91,6 @@ class Explanation:
 
     def __str__(self) -> str:
         return as_text(self._list_rows())
-
-    def _repr_html_(self) -> str:
-        return as_html(f"Accuracy of {self.routine}", self._list_rows())
 
     def _list_rows(self) -> Rows:
         rows = [

@@ -3,7 +3,6 @@
 import json
 from dataclasses import dataclass, fields
 from functools import cached_property
-from math import prod
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +14,7 @@ from .cluster import Cluster
 from .count import Counts, count
 from .explanation import bound_error
 from .footprint import WorkerMemory
-from .show import Rows, as_html, as_text, name_count
+from .show import Rows, as_text, name_count
 from .sweeps import count_reads
 
 _WHY_WAVES = "since the workers cannot hold the inputs of all tiles at once"
@@ -54,8 +53,6 @@ class Plan:
         Share of the rows of op(A) that the fullest worker needs; None for gemm.
     cramped : bool
         True if encoded tiles get less memory than is best.
-    stack : tuple of int
-        Batch axes; other figures are for one product, or for the cluster.
     waves : int
         Passes of a job on files; other figures are for the first pass.
     chunk_reads : float
@@ -87,7 +84,6 @@ class Plan:
     worker_grid: tuple[int, int, int] | None
     held_fraction: float | None
     cramped: bool = False
-    stack: tuple[int, ...] = ()
     waves: int = 1
     chunk_reads: float = 1.0
     notes: tuple[str, ...] = ()
@@ -241,9 +237,6 @@ class Plan:
     def __str__(self) -> str:
         return as_text(self._list_rows())
 
-    def _repr_html_(self) -> str:
-        return as_html(f"Plan of {self.routine}", self._list_rows())
-
     def _list_rows(self) -> Rows:
         (m, n, k), (mt, nt, kt), (mb, nb, kb) = self.shape, self.tiles, self.tile_shape
         moduli = name_count(self.num_moduli, "modulus", "moduli")
@@ -266,7 +259,6 @@ class Plan:
         return [
             ("routine", self.routine + (f", {self.uplo}" if self.uplo else "")),
             ("product", f"{m} x {k} times {k} x {n}, {self.dtype}"),
-            *([("stack", self._show_stack())] if self.stack else []),
             *([("wave", wave)] if self.waves > 1 else []),
             ("method", self.method + (f", {moduli}" if self.num_moduli else "")),
             ("error bound", str(bound_error(self.spec, self.spec.data_driven))),
@@ -274,7 +266,7 @@ class Plan:
             ("tasks", self._show_tasks()),
             ("int8 GEMMs", products),
             ("workers", self._show_workers()),
-            *([] if self._in_tasks else [("idle workers", f"{self.idle_workers}")]),
+            ("idle workers", f"{self.idle_workers}"),
             *([("inputs", describe_reads(self))] if self.streams else []),
             *([("chunks", cuts)] if self.chunk_reads > 1 else []),
             ("data moved", f"{format_bytes(self.bytes_moved)} {what}"),
@@ -283,35 +275,12 @@ class Plan:
             *(("note", x) for x in self.notes),
         ]
 
-    @property
-    def _in_tasks(self) -> bool:
-        """True for a stack of which a task takes whole matrices."""
-        return bool(self.stack) and self.tiles == (1, 1, 1)
-
     def _show_tasks(self) -> str:
-        if self._in_tasks:
-            count = prod(self.stack)
-            most = f"1 to {count}, each" if count > 1 else f"{count}"
-            return f"{most} of one product or several"
         panels = name_count(self.panels, "panel")
         return f"{self.num_tasks} of dask, {panels} along k for each tile of C"
 
-    def _show_stack(self) -> str:
-        count, (m, n, _) = prod(self.stack), self.shape
-        results = count * m * n * np.dtype(self.dtype).itemsize * self.spec.components
-        total = f"{count * self.int8_operations:.3g} operations"
-        if not self._in_tasks:
-            total += f", {count * self.num_tasks} tasks"
-        total += f" and {format_bytes(results)} of results"
-        return f"of {count} products, {total} together; below, those of one"
-
     def _show_peak(self) -> str:
         peak = str(format_bytes(self.memory.total))
-        if self._in_tasks:
-            own = -(-prod(self.stack) // self.n_workers)
-            if (side := min(own, self.cluster.threads)) > 1:
-                whole = format_bytes(side * self.memory.total)
-                peak += f", {whole} with {side} products at once,"
         least = format_bytes(self.memory.least)
         if room := self.cluster.memory.tile_bytes:
             peak += f" of {format_bytes(room)} for tiles"
@@ -320,9 +289,6 @@ class Plan:
         return f"{peak}; {least} if tiles of C are not kept"
 
     def _show_workers(self) -> str:
-        if self._in_tasks:
-            threads = name_count(self.cluster.threads, "thread")
-            return f"{self.n_workers} with {threads}, which share the products"
         if self.worker_grid is not None:
             shape = " x ".join(map(str, self.worker_grid))
             return f"{self.n_workers}, as {shape} along m, n and k"

@@ -1,12 +1,10 @@
-"""Tables, as text for a terminal and as HTML for a notebook; counts in words."""
+"""Tables as text, and counts in words."""
 
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, Context
-from html import escape
 
 Rows = Sequence[tuple[str, ...]]  # of cells, the first of which are short
 
-_LEFT = 'style="text-align: left"'  # no colours: the notebook's fit its own theme
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
@@ -55,19 +53,3 @@ def show_seconds(seconds: float) -> str:
     text = f"{whole // size}{name}"
     below = [f" {whole % size // part}{x}" for part, x in units[1:2]]
     return text + "".join(below)
-
-
-def as_html(title: str, rows: Rows) -> str:
-    """Make a table of rows whose first cells are headings; all text is escaped.
-
-    >>> "<td" in as_html("Plan", [("tasks", "<12>")])
-    True
-    """
-    lines = [
-        f'<tr><th scope="row" {_LEFT}>{escape(head)}</th>'
-        + "".join(f"<td {_LEFT}>{escape(cell)}</td>" for cell in cells)
-        + "</tr>"
-        for head, *cells in rows
-    ]
-    caption = f"<caption {_LEFT}><b>{escape(title)}</b></caption>"
-    return f"<table>{caption}<tbody>{''.join(lines)}</tbody></table>"

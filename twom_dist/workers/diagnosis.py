@@ -15,7 +15,7 @@ from ..auto.chips import chip_of
 from ..auto.choose import tell_sizes
 from ..errors import INSTALL_CUDA, EngineUnavailableError, TwomError
 from ..kernels.family import convert
-from ..plan.show import Rows, as_html, as_text, name_count
+from ..plan.show import Rows, as_text, name_count
 from ..problem.arguments import checked
 from ..problem.call import Call, Terms
 from ..problem.choice import Choice
@@ -69,9 +69,6 @@ class Report:
 
     def __str__(self) -> str:
         return as_text(self._list_rows())
-
-    def _repr_html_(self) -> str:
-        return as_html("Doctor", self._list_rows())
 
     def _list_rows(self) -> Rows:
         # As wide as the longest status.

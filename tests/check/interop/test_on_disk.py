@@ -88,7 +88,6 @@ def test_what_is_no_matrix_is_refused(here, file):
     file.close()
     for call in (
         lambda: td.gemm(A, of_file),
-        lambda: td.multiply_files(of_file, of_file, "C.npy"),
         lambda: td.rank_k_files(td.herk, "A.npy", "C.npy", diag=of_file),
     ):
         with raises(ArgumentError, none):
