@@ -1,8 +1,6 @@
 """Test data and error measures for products, for our own tests and for yours."""
 
-from fractions import Fraction
 from functools import reduce
-from math import inf, isqrt
 from typing import Any
 
 import dask
@@ -12,7 +10,7 @@ import numpy.typing as npt
 from .errors import ArgumentError, PlanError
 from .problem.arguments import checked
 
-__all__ = ["random_matrix", "residual", "sampled_errors"]
+__all__ = ["random_matrix", "residual"]
 
 
 @checked
@@ -40,7 +38,7 @@ def random_matrix(
 
     See Also
     --------
-    sampled_errors, residual : Errors of a product of such matrices.
+    residual : The error of a product of such matrices.
 
     Notes
     -----
@@ -86,7 +84,7 @@ def residual(A: Any, B: Any, C: Any, *, seed: int = 0) -> float:
 
     See Also
     --------
-    sampled_errors : Errors of single entries, without rounding.
+    twom_dist.twofold.gemm : The product to twice the digits, to compare entries with.
 
     Examples
     --------
@@ -165,79 +163,3 @@ def _scale(x: Any, exponents: Any) -> Any:
     """Multiply by ``2^-e`` in two steps, since ``2^-e`` alone may not be a double."""
     e = np.clip(exponents, -2000, 2000)
     return x * np.ldexp(1.0, -(e // 2)) * np.ldexp(1.0, e // 2 - e)
-
-
-@checked
-def sampled_errors(
-    A: Any, B: Any, C: Any, *, samples: int = 16, seed: int = 0
-) -> dict[str, float]:
-    """Compare some entries of C = A B with exact sums.
-
-    Parameters
-    ----------
-    A, B, C : (m, k), (k, n), (m, n) ndarray
-        Real or complex.
-    samples : int, optional
-        Number of entries to compare; each costs 4 k products of exact rationals.
-    seed : int, optional
-        Seed for the choice of entries.
-
-    Returns
-    -------
-    dict
-        Largest error relative to ``(|A||B|)_ij`` ("componentwise"), and relative to
-        ``||a_i|| ||b_j||`` ("normwise").
-
-    See Also
-    --------
-    residual : An estimate from all entries, also for dask arrays.
-
-    Examples
-    --------
-    >>> import twom_dist as td
-    >>> A = td.testing.random_matrix(60, 50)
-    >>> td.testing.sampled_errors(A, A.T, td.gemm(A, A.T))["componentwise"] < 1e-15
-    True
-    """
-    if not all(isinstance(x, np.ndarray) for x in (A, B, C)):
-        problem = "sampled_errors needs NumPy arrays"
-        raise ArgumentError(problem, "Compute dask arrays first", "not-numpy")
-    _check_shapes(A, B, C)
-    rng = np.random.default_rng(seed)
-    worst = {"componentwise": 0.0, "normwise": 0.0}
-    for _ in range(samples if C.size else 0):
-        i, j = int(rng.integers(A.shape[0])), int(rng.integers(B.shape[1]))
-        for name, error in _errors_of_entry(A[i], B[:, j], C[i, j]).items():
-            worst[name] = max(worst[name], error)
-    return worst
-
-
-def _errors_of_entry(a: Any, b: Any, c: Any) -> dict[str, float]:
-    """Measure the error of ``c = a b`` in rationals, which never overflow."""
-    if not np.isfinite(c):
-        return dict.fromkeys(("componentwise", "normwise"), inf)
-    exact: Any = np.frompyfunc(Fraction, 1, 1)
-    (ar, ai), (br, bi), (re, im) = (
-        (exact(x.real.astype(float)), exact(x.imag.astype(float))) for x in (a, b, c)
-    )
-    re, im = re - (ar @ br - ai @ bi), im - (ar @ bi + ai @ br)
-    error = _root(re * re + im * im)
-    a_squares, b_squares = ar * ar + ai * ai, br * br + bi * bi
-    magnitudes = sum(map(_root, a_squares * b_squares), Fraction(0))
-    norms = _root(a_squares.sum() * b_squares.sum() + Fraction(0))
-    scales = {"componentwise": magnitudes, "normwise": norms}
-    return {name: _divide(error, scale) for name, scale in scales.items()}
-
-
-def _divide(error: Fraction, scale: Fraction) -> float:
-    """Divide and round; if the scale is 0, return the error itself."""
-    try:
-        return float(error / (scale or 1))
-    except OverflowError:
-        return inf
-
-
-def _root(x: Fraction) -> Fraction:
-    """Return the square root, rounded down by at most a relative 2^-64."""
-    root = isqrt(x.numerator * x.denominator << 128)
-    return Fraction(root, x.denominator << 64)

@@ -6,10 +6,9 @@ import pytest
 
 import twom_dist as td
 from tests.support.cases import cases
-from tests.support.oracle import ExactProduct
-from twom_dist.testing import random_matrix, residual, sampled_errors
+from twom_dist.testing import random_matrix, residual
 
-U, INFINITE = 2.0**-53, {"componentwise": np.inf, "normwise": np.inf}
+U = 2.0**-53
 # Powers of two for A and B whose squares overflow or underflow, while C does neither.
 SCALES = [(0, 0), (600, 0), (0, 600), (-600, 0), (0, -600), (900, -950), (-700, 740)]
 
@@ -20,16 +19,12 @@ def operands(dtype="complex128"):
 
 @cases("scale", SCALES)
 @cases("dtype", ["float64", "complex128"])
-def test_measures_do_not_see_the_scale_and_sampled_ones_are_exact(dtype, scale):
+def test_measures_do_not_see_the_scale(dtype, scale):
     A, B = operands(dtype)
     expected = residual(A, B, td.gemm(A, B))
     assert 0 < expected < 4 * U
     a, b = A * 2.0 ** scale[0], B * 2.0 ** scale[1]
     assert residual(a, b, td.gemm(a, b)) == expected
-    a, b = a[:1], b[:, :1]
-    truth, found = ExactProduct(a, b), sampled_errors(a, b, a @ b, samples=1)
-    assert found["normwise"] == pytest.approx(truth.normwise_error(a @ b))
-    assert found["componentwise"] == pytest.approx(truth.componentwise_error(a @ b))
 
 
 def test_every_row_has_its_own_scale():
@@ -48,19 +43,7 @@ def test_every_row_has_its_own_scale():
 def test_measures_of_nothing(m, k, n):
     A, B = np.zeros((m, k)), np.zeros((k, n))
     assert residual(A, B, np.zeros((m, n))) == 0
-    found = sampled_errors(A, B, np.zeros((m, n)))
-    assert found == {"componentwise": 0, "normwise": 0}
     assert not m * n or residual(A, B, np.ones((m, n))) > 0
-
-
-def test_sampled_errors_where_large_meets_small_and_of_what_is_not_finite():
-    A, B = np.array([[1e300, 1e-300]]), np.array([[1e-300], [1e300]])
-    found = sampled_errors(A, B, np.array([[2.5]]))
-    assert found == pytest.approx({"componentwise": 0.25, "normwise": 0})
-    tiny = np.array([[1e-200]])
-    assert sampled_errors(tiny, tiny, np.array([[1e300]])) == INFINITE
-    A, B = operands()
-    assert sampled_errors(A, B, np.full((len(A), B.shape[1]), np.nan)) == INFINITE
 
 
 @cases("dtype", ["float32", "complex64"])
