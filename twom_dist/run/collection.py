@@ -1,10 +1,9 @@
 """Lazy matrices made of our own tasks: dask arrays of both back ends, tiles of jobs."""
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
-from dask.base import clone_key, tokenize
-from dask.graph_manipulation import chunks
+from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
 from ..kernels.statistics import RowStatistics
@@ -41,7 +40,7 @@ def product_array(
         kind = StreamedGraph
     parts = a.name, b.name, named[2:], grid, cells, found, kind.__name__
     name = result_name(spec, parts)
-    tasks = TileLayer(name, build_layer(name, named, grid, spec, cells, found, kind))
+    tasks = TileLayer(build_layer(name, named, grid, spec, cells, found, kind))
     arrays = [x for x in inputs if hasattr(x, "dask")]
     graph = HighLevelGraph.from_collections(name, tasks, arrays)
     return type(a)(graph, name, (grid.m, grid.n), meta=result_meta(a._meta, spec))
@@ -139,15 +138,7 @@ def _awaited(task: Any) -> Key | None:
 
 
 class TileLayer(MaterializedLayer):
-    """Tasks by key; `name` is that of the result.
-
-    dask's own layers do not look for references inside of task objects when they are
-    cloned (dask 2026.8): copies would ask for tasks that are not there.
-    """
-
-    def __init__(self, name: str, tasks: Mapping[Key, Task]) -> None:
-        super().__init__(tasks)
-        self.name = name
+    """Tasks by key, of which sweeps wait for others only where these are wanted."""
 
     def cull(self, keys: Set[Any], all_hlg_keys: Set[Any]) -> Any:
         """Leave out what `keys` do not take; sweeps wait only for those that are kept.
@@ -164,30 +155,3 @@ class TileLayer(MaterializedLayer):
         kept = MaterializedLayer(free).cull(keys, all_hlg_keys)[0].mapping
         free |= {x: tasks[x] for x, y in waiting.items() if x in kept and y in kept}
         return MaterializedLayer(free).cull(keys, all_hlg_keys)
-
-    def clone(self, keys: Set[Any], seed: Any, bind_to: Any = None) -> Any:
-        """Return the layer with new keys; tell whether tasks wait for `bind_to`.
-
-        `keys`: those that change, also in other layers; tasks that take none wait.
-        """
-        name = clone_key(self.name, seed)
-        token = name.rpartition("-")[2]
-
-        def rename(key: Any) -> Any:
-            if key not in self.mapping:
-                return clone_key(key, seed)
-            # One token for all stages: placement knows them by it.
-            return (f"{key[0].rpartition('-')[0]}-{token}", *key[1:])
-
-        tasks, bound = {}, False
-        for key, task in self.mapping.items():
-            if key not in keys:
-                tasks[key] = task
-                continue
-            changed = {x: rename(x) for x in (key, *task.dependencies) if x in keys}
-            new = task.substitute(changed, changed[key])
-            if bind_to is not None and len(changed) == 1:
-                kind = type(new) if isinstance(new, Task) else Task
-                new, bound = kind(new.key, chunks.bind, new, TaskRef(bind_to)), True
-            tasks[new.key] = new
-        return TileLayer(name, tasks), bound
