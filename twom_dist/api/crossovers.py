@@ -1,4 +1,4 @@
-"""Measuring from which size on products through int8 are faster on this machine."""
+"""Measurement of the sizes from which int8 products are faster on this machine."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator

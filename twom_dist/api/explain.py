@@ -1,4 +1,4 @@
-"""Explaining a product: how accurate it is, and why, before it is computed."""
+"""Explanations of products: how accurate they are, and why, without computing them."""
 
 from dataclasses import replace
 from typing import Any

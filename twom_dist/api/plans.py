@@ -1,4 +1,4 @@
-"""Plans of the routines: what a call will cost, before anything runs."""
+"""Plans of calls: their cost, before anything runs."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,8 +1,8 @@
 """Decorators that make public routines of functions that return a `Call`.
 
 Such a function has the parameters and the documentation. The routine computes the call;
-plans, explanations, prepared products and jobs use it without computing it. Updates are
-written once for the rows of `ROUTINES` that differ in a conjugation, or in a matrix.
+plans, explanations, prepared products and jobs only read the call. Updates are written
+once for the rows of `ROUTINES` that differ in a conjugation, or in a matrix.
 """
 
 from collections.abc import Callable, Mapping

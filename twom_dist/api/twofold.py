@@ -1,8 +1,8 @@
 """Products to twice the digits of double precision, as sums of two arrays.
 
-Each routine returns hi and lo of float64 or complex128, without alpha, beta
-and C. Their sum is the product to 2^-106, which takes the place of u in the bounds of
-`twom_dist.gemm`; hi is the sum rounded to double.
+Each routine returns hi and lo of float64 or complex128, without alpha, beta and C.
+Their sum is the product with the error bounds of `twom_dist.gemm` for u = 2^-106; hi is
+the sum rounded to double.
 """
 
 from typing import Any, Unpack

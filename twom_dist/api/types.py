@@ -1,6 +1,6 @@
 """Signatures for type checkers: results are of the same array library as the inputs.
 
-Each function's own options reach its signature through a parameter specification.
+A parameter specification passes the options of each function to its signature.
 """
 
 from collections.abc import Callable

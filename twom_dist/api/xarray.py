@@ -1,7 +1,7 @@
-"""The routines for DataArrays of xarray: names of dimensions say what is contracted.
+"""The routines for xarray's DataArrays: names of dimensions say what is contracted.
 
-Labels of dimensions that matrices share have to agree, and the result has those of its
-rows and columns.
+Labels of dimensions that matrices share must agree, and the result has the labels of
+its rows and columns.
 """
 
 from collections.abc import Hashable, Iterable

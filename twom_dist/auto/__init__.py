@@ -1,1 +1,1 @@
-"""From which size on products go through int8, by the chip that multiplies."""
+"""The sizes from which products use int8, for the chip that multiplies."""

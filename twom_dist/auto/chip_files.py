@@ -1,7 +1,7 @@
 """Sizes measured on this user's chips, kept in a file for each chip.
 
-They lie in the folder of the setting ``twom-dist.crossovers``. Those of another release
-of this package are not used.
+The files are in the folder of the setting ``twom-dist.crossovers``. Files of other
+releases of this package are not used.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The chip that multiplies, as far as its speed is concerned."""
+"""The chip that multiplies: name and units that decide its speed."""
 
 import os
 import platform

@@ -1,12 +1,12 @@
-"""``method="auto"``: the size from which on products go through int8.
+"""``method="auto"``: the size from which products use int8.
 
-A product through int8 passes over A, B and C some hundred times, which its faster
-multiplications have to win back. So it is faster from some ``1 / (1/m + 1/n + 1/k)``
-on, as a level of Winograd's algorithm is (`kernels.winograd`); smaller products are
-native. m, n and k are those of the whole product, or of each in a stack: the choice
-does not depend on tiles, chunks or workers: the chip is that of this process. What
-`tune` has measured on it takes precedence over the table, and the setting
-``twom-dist.blas-below`` over both.
+An int8 product passes over A, B and C about a hundred times, which its faster
+multiplications have to win back. So int8 is faster from a certain
+``1 / (1/m + 1/n + 1/k)`` on, like a level of Winograd's algorithm (`kernels.winograd`);
+smaller products are native. m, n and k are those of the whole product, or of each
+product in a stack, and the chip is that of this process, so the choice does not depend
+on tiles, chunks or workers. Measurements by `tune` take precedence over the table, and
+the setting ``twom-dist.blas-below`` over both.
 """
 
 from collections.abc import Iterator

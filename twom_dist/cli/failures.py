@@ -1,7 +1,7 @@
 """Words, exit codes and signals: how a command answers, fails and is stopped.
 
-Answers go to stdout, and one line to stderr for an error. Ctrl-C and SIGTERM have
-another effect the first, the second and the third time.
+Answers go to stdout, and one line to stderr for an error. The first, the second and the
+third Ctrl-C or SIGTERM have different effects.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""``twom-dist doctor``, ``tune`` and ``scripts``: this machine, not its matrices."""
+"""``twom-dist doctor``, ``tune`` and ``scripts``, which concern this machine."""
 
 import json
 import os

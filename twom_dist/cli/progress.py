@@ -1,4 +1,4 @@
-"""Progress of a job on stderr: a bar on a terminal, now and then a line in a log."""
+"""Progress of a job on stderr: a bar on a terminal, or lines in a log."""
 
 import sys
 from threading import RLock

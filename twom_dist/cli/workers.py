@@ -1,4 +1,4 @@
-"""Where a job runs: a scheduler that is there, a local cluster, or this process."""
+"""Where a job runs: a running cluster, a new local cluster, or this process."""
 
 import json
 import logging

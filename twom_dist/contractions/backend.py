@@ -1,7 +1,7 @@
-"""The package as autoray's backend "twom_dist": all but products are autoray's.
+"""autoray's backend "twom_dist", in which only products are this package's.
 
-autoray looks for every function in the module that a backend is called by, and so do
-cotengra and quimb.
+autoray, and so cotengra and quimb, look up every function in the module with the name
+of the backend.
 """
 
 import sys

@@ -1,9 +1,9 @@
 """Two operands laid out as (stacks of) matrices, with as few copies as possible.
 
 Axes are permuted into stack, rows and columns, and rows and columns are fused. Axes
-fuse without a copy where each ends where the next one begins, so each group is taken in
-the order of its operand's memory. Contracted axes have one order in both operands: that
-of the one whose copy would be larger.
+that are adjacent in memory fuse without a copy, so each group of axes is taken in the
+order of its operand's memory. Contracted axes need the same order in both operands: the
+order of the operand whose copy would be larger.
 
 Arrays in memory are reshaped, which copies only where a view will not do. Dask arrays
 are fused block by block: contracted axes come in the order of their blocks, in both

@@ -1,9 +1,9 @@
 """NumPy's names, and so those of the array API, with this package's products.
 
-``matmul``, ``tensordot``, ``einsum``, ``vecdot`` and ``dot`` are computed here, and so
-are those of ``linalg``. Every other function is that of NumPy, CuPy or dask, or of
-another library whose arrays follow the array API, as its first array is; without an
-array it is NumPy's.
+This package computes ``matmul``, ``tensordot``, ``einsum``, ``vecdot`` and ``dot``,
+also in ``linalg``. Every other function comes from the library of its first array:
+NumPy, CuPy, dask or another library that follows the array API; without an array, from
+NumPy.
 """
 
 from typing import Any

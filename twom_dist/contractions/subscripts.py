@@ -1,7 +1,7 @@
 """Letters of axes: of subscripts such as "...ij,jk->...ik", matmul and tensordot.
 
-They tell which axes are kept, contracted, or summed in one operand. einsum's subscripts
-are read by opt_einsum, which is imported when they are.
+Letters tell which axes are kept, contracted, or summed in one operand. opt_einsum reads
+the subscripts of einsum, and is imported only then.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Integers in floating point as integers, and complex ones as pairs."""
+"""Conversion of floating-point results to integers, and of complex ones to pairs."""
 
 from sys import modules
 from typing import Any

@@ -1,4 +1,4 @@
-"""Integers as sums of limbs of 32 bits, and products put together of those of limbs.
+"""Integers as sums of limbs of 32 bits, and products as sums of products of limbs.
 
 ``x = sum_i x_i 2^(32 i)`` with x_i >= 0, except for the last, which has the sign. The
 products of limbs are exact sums of one or two doubles, below 2^94 in magnitude, so that

@@ -1,4 +1,4 @@
-"""Exact products of any integers, with results of 64 bits or Python's."""
+"""Exact products of integers of any size, as int64 or Python integers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

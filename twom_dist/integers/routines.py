@@ -1,9 +1,9 @@
 """Exact products of integers, and of Gaussian integers as pairs, in doubles.
 
-As many moduli are taken as the dtypes and k need for a product without any rounding,
-which has to stay within 2^53 for all integers of these dtypes; `matmul` takes others.
-Of integers in floating point, and of those of 32 and 64 bits in memory, the largest
-entries tell what the dtypes do not.
+The dtypes and k decide how many moduli a product without any rounding needs. Entries of
+the product must stay within 2^53 for all integers of these dtypes; `matmul` takes
+larger ones. For floating-point numbers, and for integers of 32 and 64 bits in memory,
+the largest entries decide instead of the dtypes.
 """
 
 from typing import Any, Unpack

@@ -1,8 +1,9 @@
 """DataArrays of xarray: roles of their dimensions, matrices, labels of the result.
 
-In a product names alone decide, as in `xarray.dot`: A and B share stacks; what only A
-has are rows, and what only B has are columns; a vector has none of these. In an update
-rows have to be named if more than one dimension is left. Their order is of no matter.
+In a product of two matrices only names of dimensions decide, as in `xarray.dot`:
+dimensions of A and B are stacks, those of A alone rows, and those of B alone columns; a
+vector has neither. In a rank-k update, rows must be named if more than one dimension is
+left. The order of dimensions does not matter.
 """
 
 import sys

@@ -1,6 +1,6 @@
-"""Arrays of other libraries: taken without a copy, and results given back as theirs.
+"""Arrays of other libraries: read without a copy, and results in the same library.
 
-They are exchanged by DLPack, as PyTorch, JAX and all libraries of the array API can.
+Arrays are exchanged by DLPack, which PyTorch, JAX and all array API libraries support.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Computing the tiles of a wave; at a disk, a task leaves its core to another."""
+"""Computation of the tiles of a wave; tasks that wait for a disk free their core."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence

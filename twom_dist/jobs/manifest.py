@@ -1,4 +1,4 @@
-"""The notes beside the tiles of a job: its description, and what its analysis found."""
+"""The manifest next to the tiles of a job: its description, and the chosen moduli."""
 
 import io
 import json

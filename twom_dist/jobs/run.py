@@ -1,4 +1,4 @@
-"""One run of a job: what is settled before any work, and its output while it runs."""
+"""One run of a job: decisions before any work, and the output while it runs."""
 
 import os
 from collections.abc import Callable, Iterator

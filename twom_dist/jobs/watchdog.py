@@ -1,4 +1,4 @@
-"""Waiting for a cluster that may be gone: for a limited time, then with a reason."""
+"""Waiting for a cluster that may be gone: for a limited time, then with an error."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait

@@ -1,4 +1,4 @@
-"""Engines: one contract, and `get_engine` to choose who fulfils it."""
+"""Engines: one protocol, and `get_engine` to choose an implementation."""
 
 from .protocol import Encoded, Engine
 from .registry import ENGINES, get_engine

@@ -1,4 +1,4 @@
-"""Room on a device: free memory, and what is given up if an array does not fit."""
+"""Memory of a device: what is free, and what is released if an array does not fit."""
 
 import sys
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Passes over finished tiles, on NumPy arrays: scalars of BLAS, mirrors, diagonals.
 
-In a finished tile every zero is positive and every NaN is NumPy's, so that neither
-tells how the result was tiled, nor which triangle was computed.
+In a finished tile every zero is positive and every NaN is NumPy's, so the bits show
+neither how the result was tiled nor which triangle was computed.
 """
 
 from functools import reduce

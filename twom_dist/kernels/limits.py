@@ -1,4 +1,4 @@
-"""Largest tiles of a product of arrays in memory, by engine; one tile by one call."""
+"""Largest tiles of a product of arrays in memory; products of one tile by one call."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

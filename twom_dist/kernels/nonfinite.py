@@ -1,9 +1,10 @@
 """Rows and columns of C that a NaN or an Inf of A or B reaches, on NumPy arrays.
 
-They are masked to zero in the integer path and filled here. With a NaN they are NaN, in
-both parts. Of those with an Inf, the terms of infinite entries are summed: with every
-finite entry replaced by its sign no sum overflows, so the filled values (Inf with its
-sign, NaN) depend neither on the order of summation nor on the tiling.
+These rows and columns are masked to zero in the integer path and filled here. With a
+NaN they become NaN, in both parts. With an Inf, the terms of infinite entries are
+summed: with every finite entry replaced by its sign no sum overflows, so the filled
+values (Inf with its sign, NaN) depend neither on the order of summation nor on the
+tiling.
 """
 
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The Engine protocol: what each kernel gets, gives and may assume.
+"""The Engine protocol: what each kernel takes, returns and may assume.
 
 Both operands of a product enter as *rows x k* views: ``op(A)`` itself and
 ``op(B)^T``, so that ``C = X Y^T`` with X (m x k) and Y (n x k). Scaling, encoding

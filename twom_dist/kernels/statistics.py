@@ -1,7 +1,7 @@
-"""Statistics of rows, and the few numbers of a matrix that they come to.
+"""Statistics of rows, and the few numbers of a matrix that follow from them.
 
-Rows are those of op(A) or the columns of op(B), always along k. All is integers, and
-float64 whose operations are each rounded by themselves: every engine finds the same.
+Rows are rows of op(A) or columns of op(B), always along k. All numbers are integers, or
+float64 with every operation rounded separately, so every engine finds the same.
 """
 
 from collections.abc import Sequence

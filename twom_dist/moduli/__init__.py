@@ -1,4 +1,4 @@
-"""Exact integers only: moduli, roots of -1, CRT weights, residue systems, scaling."""
+"""Moduli, roots of -1, CRT weights, residue systems, scaling, in exact integers."""
 
 from .crt import symmetric_residue
 from .kinds import Mirror

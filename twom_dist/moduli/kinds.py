@@ -1,4 +1,4 @@
-"""Kinds of moduli: planes, products, post step, and products that X X^H saves.
+"""Kinds of moduli: planes, products, weights, and products that X X^H saves.
 
 See P. Caday, "The 2M Multiplication Algorithm for Complex Matrices", section 2.
 """

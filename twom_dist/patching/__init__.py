@@ -1,4 +1,4 @@
-"""Products of programs that know nothing of this package, inside a block."""
+"""Products of programs that do not call this package, inside a block."""
 
 from .block import use
 

@@ -1,4 +1,4 @@
-"""The blocks in which products are ours, and counts of these; see decision 40."""
+"""Blocks in which this package computes products, and their counts; see decision 40."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,7 @@
 """Tasks and int8 products of a product.
 
 Tasks are counted by a run of the program, in which one row or cell stands for all of
-its kind: thousands of tiles take as long as a few. What they multiply has a formula.
+its kind: thousands of tiles take as long as a few. A formula counts int8 products.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

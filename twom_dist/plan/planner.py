@@ -1,4 +1,4 @@
-"""Planning: tiles and workers make a plan; one that does not fit is refused."""
+"""Planning: a plan from tiles and workers, refused if it does not fit."""
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence

@@ -1,4 +1,4 @@
-"""The plan of a product: its cut and its cost."""
+"""The plan of a product: its tiles and its cost."""
 
 import json
 from dataclasses import dataclass, fields

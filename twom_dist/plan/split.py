@@ -1,8 +1,9 @@
-"""The grid of workers, m x n x k, for a product: who multiplies which cells and tiles.
+"""The grid of workers, m x n x k: which worker multiplies which cells and tiles.
 
-A layer of workers has a share of k and all cells, which a grid or a triangle's map puts
-on its workers. With L layers each tile of A and B goes to fewer workers, and L - 1
-layers send the residues of their sums, a byte for each product and entry.
+A layer of workers has a share of k, and all cells, which a grid or the map of a
+triangle assigns to its workers. With L layers each tile of A and B goes to fewer
+workers, and L - 1 layers send the residues of their sums, a byte for each product and
+entry.
 """
 
 from collections import defaultdict

@@ -1,8 +1,8 @@
 """Sweeps of a GPU: tiles of C that are multiplied side by side, panel by panel of k.
 
 The inputs of a tile's next panel arrive while other tiles are multiplied; and a tile of
-A or B is encoded once for all tiles of C that are side by side, then dropped. Their
-sums have to be held meanwhile. SLATE's gemmC goes along k in the same way.
+A or B is encoded once for all tiles of C that are side by side, then dropped. The sums
+of these tiles are held meanwhile. SLATE's gemmC proceeds in the same way.
 """
 
 from collections import defaultdict

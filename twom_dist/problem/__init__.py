@@ -1,1 +1,1 @@
-"""A problem: what was asked of which matrices, checked once."""
+"""A problem: a call and its matrices, checked once."""

@@ -1,4 +1,4 @@
-"""Arguments that a function does not take, or lacks, refused in its name."""
+"""Unknown and missing arguments, refused in the name of the function."""
 
 from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches

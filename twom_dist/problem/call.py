@@ -1,4 +1,4 @@
-"""A call of a routine, before anything is known of its matrices."""
+"""A call of a routine, before its matrices are examined."""
 
 from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple, Self

@@ -1,8 +1,8 @@
-"""Integers whose dtype says too little: floating-point numbers, and those of 64 bits.
+"""Integers whose dtype does not bound them well: of floating point, or 64 bits.
 
-Every part is checked before anything is multiplied: of arrays in memory at once, of
-floating-point dask arrays where a block is read. Of 32 bits on, integers in memory are
-searched for their largest magnitude, which NumPy's int64 hides.
+Every part is checked before anything is multiplied: in arrays in memory at once, in
+floating-point dask arrays when a block is read. Integers of 32 or 64 bits in memory are
+searched for their largest magnitude, because NumPy's default is int64.
 """
 
 from operator import add

@@ -1,4 +1,4 @@
-"""Matrices and whatever stands for them: arrays of one family, stacks, headers."""
+"""Matrices and their stand-ins: arrays of one family, stacks, headers."""
 
 import os
 from collections.abc import Iterable, Sequence

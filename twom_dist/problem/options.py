@@ -1,4 +1,4 @@
-"""The options that all routines share, said once: names, types and defaults."""
+"""The options that all routines share, written once: names, types and defaults."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

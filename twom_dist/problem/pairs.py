@@ -2,8 +2,8 @@
 
 A NumPy array of pairs, or a dask array of such blocks, is viewed with one axis less and
 a dtype of two fields, which no tiling can split; tiles become complex when they are
-encoded. CuPy has no such dtypes, so its arrays are converted at once, but for samples
-of 8 bits, which are viewed as words of 16.
+encoded. CuPy has no such dtypes, so its arrays are converted at once, except samples of
+8 bits, which are viewed as words of 16 bits.
 """
 
 from typing import Any

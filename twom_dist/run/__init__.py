@@ -1,1 +1,1 @@
-"""A problem computed: arrays in memory now, dask arrays lazily."""
+"""Computation of a problem: arrays in memory at once, dask arrays lazily."""

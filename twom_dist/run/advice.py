@@ -1,4 +1,4 @@
-"""Advice about a product: what would be faster or smaller than what was asked for."""
+"""Advice about a product: what would be faster or smaller than the request."""
 
 from math import prod
 

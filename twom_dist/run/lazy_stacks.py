@@ -1,8 +1,8 @@
 """Stacks of dask arrays: many matrices in a task, or one product after another.
 
-A task takes as many matrices of an input chunk as its worker has room for. Their k is
-whole, whatever its chunks were, but in exact products of integers: there each chunk
-along k is multiplied where it lies, and the products, which are exact, are added.
+A task takes as many matrices of an input chunk as its worker has room for. k is not
+cut, whatever its chunks were, except in exact products of integers: there each chunk
+along k is multiplied on its worker, and the exact products are added.
 """
 
 from collections.abc import Iterator, Sequence

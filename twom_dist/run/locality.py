@@ -1,4 +1,4 @@
-"""The order in which layers of workers take tiles along k, if inputs lie there already.
+"""The order in which layers of workers take tiles along k, if they hold inputs.
 
 Residues may be added in any order, so each layer takes what one of its workers holds.
 """

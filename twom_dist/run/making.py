@@ -1,8 +1,8 @@
 """The choice between inputs that are held and inputs that are made again.
 
-They are made again where tasks only read chunks of local files that are not compressed,
-and where products take far longer than reading. Whatever else a graph calls may take a
-second, or answer otherwise the next time.
+Inputs are made again if tasks only read uncompressed chunks of local files, and if
+products take far longer than reading. Any other function of a graph may be slow, or
+return other values the next time.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,10 +1,10 @@
-"""Products of NumPy and CuPy arrays, prepared once for all calls like the first.
+"""Products of NumPy and CuPy arrays, prepared once for all similar calls.
 
-The key is all that a call says, apart from the addresses of its arrays. Where the data
-decide about the moduli, similar matrices mostly take the same ones: the function that
-multiplies by the last ones is kept. Where the host waits for the few numbers that
-decide, it launches a small product by this function meanwhile, and by another one if
-other moduli come out: the bits are always those of the moduli that were decided.
+The key is the whole call, except the addresses of its arrays. If the data decide the
+moduli, similar matrices usually take the same moduli, so the function that multiplies
+with the last moduli is kept. If the host has to wait for the few numbers that decide,
+it launches a small product by this function meanwhile, and repeats the product if the
+numbers ask for other moduli: the bits are always those of the decided moduli.
 """
 
 from collections.abc import Callable, Hashable

@@ -1,7 +1,8 @@
 """Inputs of lazy products: held by the workers, or made again by every task.
 
-A task makes a chunk from its own part of a graph. Such a product holds a few chunks at
-a time, whatever the scheduler does: the task makes a chunk, multiplies it and drops it.
+If inputs are made again, each task has a part of the graph that makes a chunk,
+multiplies the chunk and drops it. So the product holds only a few chunks at a time,
+whatever the scheduler does.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Folders, and prefixes of object stores, in which zarr arrays lie."""
+"""Folders, and prefixes of object stores, that contain zarr arrays."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""An output on its way: a zarr array whose chunks are its finished tiles."""
+"""An unfinished output: a zarr array whose chunks are its finished tiles."""
 
 import json
 import math

@@ -1,9 +1,9 @@
 """The cells of a routine: one or two products of rows of tiles, and an epilogue.
 
 gemm, herk, syrk: ``C_ij = alpha X_i Y_j``, where ``Y = op(A)^H`` (or ^T) for updates.
-her2k, syr2k: ``C = S + S^H`` (or ^T) with ``S = alpha op(A) op(B)``, so that a cell
-(i, j) takes S_ij and S_ji. Each row of A and of B has its own scaling: the common one
-of [1]_ loses accuracy where the two differ in size.
+her2k, syr2k: ``C = S + S^H`` (or ^T) with ``S = alpha op(A) op(B)``, so that a cell (i,
+j) takes S_ij and S_ji. Each row of A and of B has its own scaling, because the common
+scaling of [1]_ loses accuracy if A and B differ in size.
 
 References
 ----------

@@ -1,8 +1,7 @@
-"""A diagonal between op(A) and op(B): A as an operand that is scaled where it is read.
+"""A diagonal between op(A) and op(B): A as an operand that is scaled when read.
 
-Its entries scale the columns of op(A). Tiles are scaled where they are taken, one at a
-time, so that no scaled copy of A exists. Each entry is rounded once, by itself,
-whatever the tiling.
+Its entries scale the columns of op(A). Tiles are scaled when they are read, one at a
+time, so no scaled copy of A exists. Each entry is rounded once, whatever the tiling.
 """
 
 from collections.abc import Callable, Mapping, Sequence

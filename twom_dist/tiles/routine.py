@@ -1,7 +1,7 @@
 """The routines: what each computes, as rows of one table.
 
-A result is made of *cells*, tiles of C. Those of gemm are a rectangle; those of an
-update are one triangle of a square, the other one being its mirror image.
+A result consists of *cells*, tiles of C. The cells of gemm form a rectangle. The cells
+of an update form one triangle of a square; the other triangle is its mirror image.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The small picklable record that every task of a product is given."""
+"""The small picklable record that every task of a product gets."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property

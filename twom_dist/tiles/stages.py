@@ -1,7 +1,7 @@
-"""The stages of `program` up to scales; those of the product are in `cells`.
+"""The stages of `program` up to scaling; `cells` has the stages of the product.
 
-They are functions of a spec, rows of tiles and earlier results, of arrays in memory and
-of tasks alike, and never write to inputs: dask may hold, send or use these again.
+Stages are functions of a spec, rows of tiles and earlier results, for arrays in memory
+and for tasks. They never write to inputs, which dask may hold, send or use again.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""Questions to the scheduler and the workers of a client; none is waited for for ever.
+"""Questions to the scheduler and workers of a client, with a limited wait.
 
 A scheduler that has stopped or gone never answers, nor does a worker whose event loop
-hangs, and dask waits for both. Only jobs wait for a scheduler that is not there now.
+hangs, and dask waits for both. Only jobs wait for a scheduler that is not running.
 """
 
 import asyncio

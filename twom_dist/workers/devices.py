@@ -1,4 +1,4 @@
-"""GPUs: those that dask-cuda finds here, and what the workers' have room for."""
+"""GPUs: those that dask-cuda finds here, and the memory of the workers' GPUs."""
 
 import os
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The memory of this machine, as far as this process may take it."""
+"""The memory of this machine that this process may use."""
 
 import os
 from collections.abc import Iterator

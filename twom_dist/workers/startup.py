@@ -1,4 +1,4 @@
-"""Start of workers that import nothing of others, serve no pages, and ignore Ctrl-C."""
+"""Start of workers that import no foreign code, serve no pages, and ignore Ctrl-C."""
 
 import os
 import signal

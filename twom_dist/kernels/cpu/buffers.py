@@ -1,6 +1,6 @@
 """Memory for planes and residues, used again by the next product.
 
-Fresh pages are faulted in and zeroed: 29 MB of them took 5 of the 29 ms of a 512^3
+New pages are faulted in and zeroed: 29 MB of new pages took 5 of the 29 ms of a 512^3
 product with 16 moduli (Zen 4, 2 threads, a virtual machine).
 """
 

@@ -1,7 +1,7 @@
-"""Eisenstein integers by pieces: to the nearest points, and back to two parts.
+"""Eisenstein integers by pieces: rounding to nearest points, and back to two parts.
 
-The steps of `Engine.encode` and `Engine.decode` where the system is hexagonal. Nothing
-may be fused but what is named `fused`.
+These are the steps of `Engine.encode` and `Engine.decode` for hexagonal systems. Only
+operations named `fused` may be fused.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Compilation of kernels: without Python's lock, and once for a machine."""
+"""Compilation of kernels that release Python's lock, once for each machine."""
 
 import logging
 from functools import cache, partial

@@ -1,4 +1,4 @@
-"""Layouts of matrices in memory, as the kernels take them."""
+"""Layouts of matrices in memory that the kernels take."""
 
 from math import prod
 from typing import Any

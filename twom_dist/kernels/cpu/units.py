@@ -1,4 +1,4 @@
-"""The units of this CPU: vectors, products of int8, AMX's permission to be used."""
+"""The units of this CPU: vectors, int8 products, and the permission to use AMX."""
 
 import ctypes
 import os

@@ -1,1 +1,1 @@
-"""CUDA kernels, one family a file, with the tables and launch shapes they expect."""
+"""CUDA kernels, one family per file, with the tables and launch shapes they expect."""

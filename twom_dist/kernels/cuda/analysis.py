@@ -1,7 +1,7 @@
-"""The few numbers that mostly decide about products: three kernels, and one wait.
+"""The few numbers that usually decide the moduli: three kernels, and one wait.
 
-Launches are written once, as a script: the host, not the device, was what an analysis
-of small matrices waited for (1.2 ms of Python at any n up to 1024, an H100).
+Launches are recorded once, as a script, because the host limited the analysis of small
+matrices (1.2 ms of Python at any n up to 1024, an H100).
 """
 
 from collections.abc import Callable, Hashable, Sequence

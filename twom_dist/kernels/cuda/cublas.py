@@ -1,8 +1,8 @@
-"""The integer products of cuBLAS, through CuPy: what a call takes, and their check.
+"""The integer products of cuBLAS, through CuPy: sizes of calls, and their check.
 
-Tensor cores want "TN": both operands K-major, which is how planes lie, leading
-dimensions in multiples of 16. Row-major sums (m x n) are, to cuBLAS, the
-column-major ``Y X^T``.
+Tensor cores need "TN": both operands K-major, as planes are stored, and leading
+dimensions in multiples of 16. Row-major sums (m x n) are, to cuBLAS, the column-major
+``Y X^T``.
 
 cuBLAS may refuse int8 on a new chip, and sums of float16 need not keep the 24 bits that
 they keep on Hopper: some chips align products before they add. And the release notes of

@@ -1,6 +1,6 @@
-"""Tiles: made of residues, where entries are not finite, and passed over when finished.
+"""Tiles: decoded from residues, filled where not finite, and finished.
 
-Non-finite rows and columns are marked on the device: nobody waits for marks.
+Non-finite rows and columns are marked on the device, so the host does not wait.
 """
 
 from dataclasses import dataclass, replace

@@ -1,7 +1,7 @@
-"""The CuPy calls of the CUDA engine, all but that of NVRTC in hopper.py.
+"""The CuPy calls of the CUDA engine, except the call of NVRTC in hopper.py.
 
-Everything runs on the current device and stream, but a table's first copy, and nothing
-here waits for them but `synchronize` and `fetch`.
+Everything except the first copy of a table runs on the current device and stream, and
+only `synchronize` and `fetch` wait for them.
 """
 
 from collections.abc import Callable, Sequence

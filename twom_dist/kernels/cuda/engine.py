@@ -1,7 +1,7 @@
 """The CUDA engine: launches the kernels and the int8 products of one tile.
 
-Nothing here waits for the device but `analyse`, what its findings fetch, and
-`fingerprint`; see `planes` for tasks.
+Only `analyse`, methods of its result, and `fingerprint` wait for the device; see
+`planes` for tasks.
 """
 
 from collections.abc import Callable

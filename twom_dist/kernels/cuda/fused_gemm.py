@@ -1,7 +1,7 @@
 """Products in four launches: scale and encode, multiply, decode, fill.
 
-Updates take three: what decodes one triangle fills it, and closes the other one. Of
-``X X^H`` in 2M half of the products are multiplied: these are read twice.
+Updates take three launches: one kernel decodes a triangle, fills it, and writes its
+mirror image. For ``X X^H`` in 2M half of the products are computed, and read twice.
 """
 
 from collections.abc import Sequence

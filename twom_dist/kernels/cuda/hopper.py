@@ -1,6 +1,6 @@
-"""Code for sm_90a, and maps of planes for its copies, which CuPy does not make.
+"""Code for sm_90a, and tensor maps of planes for TMA, which CuPy cannot create.
 
-Both are calls of NVRTC and of the driver.
+Both need direct calls of NVRTC and of the driver.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""Arguments of launches, and the grids of threads that lie on a matrix."""
+"""Arguments of launches, and grids of threads that cover a matrix."""
 
 from functools import lru_cache
 from math import prod

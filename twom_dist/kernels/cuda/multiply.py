@@ -1,6 +1,6 @@
-"""The residues of a tile: which products are multiplied, and by which kernels.
+"""The residues of a tile: which products are computed, and by which kernels.
 
-Where none of ours multiplies, by cuBLAS calls, each followed by a requantisation.
+If none of our kernels multiplies, cuBLAS does, and requantise.cu follows each call.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""Arguments of a launch in one run of bytes, and where each of them begins.
+"""Arguments of a launch in one block of bytes, and the offset of each argument.
 
-They lie as members of a C structure, of the types in the kernel's text. CuPy would make
-an object of each: 0.3 us, of 87 in a small product.
+Arguments are members of a C structure, of the types in the kernel's source. CuPy would
+make an object of each: 0.3 us, for 87 arguments of a small product.
 """
 
 import ctypes

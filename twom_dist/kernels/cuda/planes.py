@@ -1,10 +1,10 @@
 """The int8 planes of one operand on a device, and planes that threads share.
 
-Memory that is given back belongs to the stream that allocated it, at once: CuPy's pool
-does not know who reads it (cupy/cupy#8068). What a thread writes there next comes after
-what it has read itself, but not after what others read. So a thread that takes planes
-of another's waits on the device until they are made, and keeps them until it has waited
-on the host for what it has launched.
+Memory that is freed returns at once to the stream that allocated it: CuPy's pool does
+not know who reads it (cupy/cupy#8068). What a thread writes there next comes after its
+own reads, but not after reads by other threads. So a thread that takes planes of
+another thread waits on the device until they are made, and keeps them until the host
+has waited for its launches.
 """
 
 import threading

@@ -1,7 +1,7 @@
-"""The int8 products of a tile: sums reduced where they are made.
+"""The int8 products of a tile, by kernels that also reduce the sums.
 
 One launch takes as many squares of all products as fit `tuning.LAUNCH_OPERATIONS`. A
-launch has whole waves of them, so that no multiprocessor is idle at its end.
+launch has whole waves of squares, so that no multiprocessor is idle at its end.
 """
 
 from functools import cache

@@ -1,7 +1,7 @@
 """Products of tiles in quarters, seven for eight: see `twom_dist.kernels.winograd`.
 
-Sums of quarters of a few products' planes, their products by one launch,
-sums of those: then the next few, in the same memory.
+For a few products at a time: sums of quarters of planes, products of these sums by one
+launch, and sums of these products. The next few use the same memory.
 """
 
 from functools import cache

@@ -1,4 +1,4 @@
-"""Rows and columns of operands: launches that measure them, of one or of two.
+"""Rows and columns of one operand or of two: launches that measure them.
 
 See `kernels.analysis` for the stages of the engine.
 """

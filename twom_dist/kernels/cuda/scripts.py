@@ -1,7 +1,7 @@
 """Scripts: the launches of a product, written once and run with other addresses.
 
-All else in the arguments depends on shapes, strides and options alone. A script takes
-one allocation for all but the result, and no Python for each argument.
+All other arguments depend only on shapes, strides and options. A script needs one
+allocation besides the result, and no Python code for single arguments.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping

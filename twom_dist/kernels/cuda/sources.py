@@ -1,4 +1,4 @@
-"""The kernels' texts, each as one string that a compiler takes, and its macros."""
+"""The sources of kernels, each as one string for a compiler, and its macros."""
 
 import re
 from dataclasses import dataclass, replace

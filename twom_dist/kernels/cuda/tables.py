@@ -1,4 +1,4 @@
-"""A residue system as kernels read it: constants in their text, and tables.
+"""A residue system as kernels read it: constants in their source, and tables.
 
 The tables are NumPy arrays to be copied once. Each is built once and never written to.
 """

@@ -1,4 +1,4 @@
-"""Tuned numbers of the CUDA engine, and what each was chosen by."""
+"""Tuned numbers of the CUDA engine, and the reason for each."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,1 +1,1 @@
-"""Rows and columns before they are multiplied: how large, how spread, which moduli."""
+"""Analysis of rows and columns before a product: sizes, spreads, moduli."""

@@ -1,9 +1,9 @@
-"""Moduli from what is known of rho: the fewest that hold for every pair.
+"""Moduli from bounds of rho: the fewest that suffice for every pair.
 
-The angles of all rows and columns mostly suffice for the fewest moduli, or for one
-more. That one can be saved where rounding errors are smaller than they might be, which
-is measured. Where angles leave pairs open, the octaves of the entries of rows bound
-rho; and where that asks for many moduli, the largest term of each pair does.
+Usually the angles of all rows and columns show that the fewest moduli, or one more,
+suffice. This one more can be saved if measured rounding errors are small enough. If
+angles give no such bound, the octaves of the entries of rows bound rho; and if that
+bound asks for many moduli, the largest term of each pair does.
 """
 
 from math import sqrt

@@ -1,8 +1,8 @@
 """Equilibration along k: op(A) D^-1 times D op(B), D diagonal, of powers of two.
 
-Rows of op(A) and columns of op(B) are scaled as wholes, so that spread along k costs
-accuracy: the error is relative to ``||a_i|| ||b_j||``, which large columns of A make
-large even where they meet small rows of B. By Cauchy-Schwarz
+Rows of op(A) and columns of op(B) are each scaled by one factor, so that spread along k
+costs accuracy: the error is relative to ``||a_i|| ||b_j||``, which large columns of A
+make large even where they meet small rows of B. By Cauchy-Schwarz
 
     sum_l |a_l| |b_l| <= sqrt(sum_l |a_l|^2) sqrt(sum_l |b_l|^2)
 

@@ -1,8 +1,9 @@
 """The analysis of matrices in memory by the engine, and what it decides.
 
-All that mostly decides is found together and fetched by one wait, since waiting costs a
-device more than the stages do. Only matrices whose columns are shifted, or whose pairs
-stay open, take a second one. A matrix of a stack takes the moduli that it takes alone.
+The numbers that usually decide are found together and fetched with one wait, because a
+wait takes a device longer than the stages. Only matrices whose columns are shifted, or
+whose pairs stay open, need a second wait. A matrix of a stack takes the same moduli as
+alone.
 """
 
 from collections.abc import Callable, Sequence

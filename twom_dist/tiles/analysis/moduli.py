@@ -1,7 +1,7 @@
 """The part of the program that chooses moduli for every pair of rows and columns.
 
-Pairs are closed by sums and octaves of their rows, or by products of octaves, which
-tasks take and multiply only where those leave any open.
+Sums and octaves of rows bound rho for all pairs. Only if these bounds are too weak do
+tasks find octaves of entries and multiply them.
 """
 
 from bisect import bisect_right

@@ -1,6 +1,6 @@
 """The stages of `program` that choose moduli: by statistics of rows, else by pairs.
 
-They never write to their inputs, as those of `stages` do not.
+Like the functions of `stages`, they never write to their inputs.
 """
 
 from collections.abc import Iterator, Sequence

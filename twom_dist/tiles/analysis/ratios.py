@@ -1,7 +1,7 @@
 """Bounds of rho for all pairs of rows and columns, from octaves of their entries.
 
-The error of a product is relative to ``||a_i|| ||b_j||``. That of the native one is
-relative to ``(|A| |B|)_ij``, which may be much smaller: by a factor of
+The error of a product is relative to ``||a_i|| ||b_j||``. The error of the native
+product is relative to ``(|A| |B|)_ij``, which may be much smaller: by a factor of
 
     rho = max_ij ||a_i|| ||b_j|| / (|A| |B|)_ij
 

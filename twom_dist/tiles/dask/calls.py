@@ -1,4 +1,4 @@
-"""Functions that tasks call: stages, in the scope of their engine, on checked tiles."""
+"""Functions that tasks call: stages, inside the engine's scope, on checked tiles."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,1 +1,1 @@
-"""Arrays between workers of one host: past the connection, not through it."""
+"""Arrays between workers, not through dask's connection."""

@@ -1,6 +1,7 @@
-"""Accumulators on a device: how dask weighs, spills and sends them.
+"""Accumulators on a device: how dask measures, spills and sends them.
 
-Imported only after distributed, and by whoever receives one, which so can read it.
+This module is imported after distributed, and by each process that receives an
+accumulator, so that it can read the accumulator.
 """
 
 import sys

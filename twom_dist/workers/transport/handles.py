@@ -1,7 +1,7 @@
-"""Blocks on a device: by handles of CUDA's, or by pinned memory of the host.
+"""Blocks on a device: sent by CUDA handles, or through pinned memory of the host.
 
-The receiver copies a block out of the sender's memory while the sender holds it, and
-asks afterwards if it still did: memory that was used again cannot pass for the block.
+The receiver copies a block from the sender's memory while the sender holds it, and then
+checks that the sender still held it, so reused memory is never taken for the block.
 """
 
 import ctypes

@@ -1,8 +1,8 @@
-"""Large blocks go to another host once, and on from there to its other workers.
+"""Large blocks go to another host once, and from there to its other workers.
 
 Dask's workers prefer a holder on their own host, but all of them may ask before any has
-the block. The first one gets it. Once it has come, each of the others is told to seek
-it there and nowhere else, and is sent nothing.
+the block. The first one gets it. Once the block has arrived, each other worker gets an
+empty answer, and is told to fetch the block only from the first worker.
 """
 
 import asyncio

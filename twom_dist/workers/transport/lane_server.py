@@ -1,4 +1,4 @@
-"""The receiving end of lanes: blocks that arrive, until a message takes them."""
+"""The receiving end of lanes: blocks that arrive, until a message claims them."""
 
 import os
 import socket

@@ -1,8 +1,8 @@
 """Lanes: blocks for other workers, by separate threads and sockets.
 
-Over dask's connection, which carries messages, a receiver offers lanes, each with a
-port, a token and a fresh key for either direction. The sender pushes a block in chunks,
-sealed by AES-GCM where that is TLS; the receiver opens each in its place
+Over dask's connection for messages, a receiver offers lanes, each with a port, a token
+and a new key for either direction. The sender pushes a block in chunks, sealed by
+AES-GCM if dask uses TLS; the receiver opens each chunk in its place
 (docs/decisions/0050-lanes.md).
 """
 

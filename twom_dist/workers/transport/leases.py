@@ -1,9 +1,9 @@
-"""Files in memory that stand for blocks on a device, as long as their owner holds them.
+"""Files in memory that represent blocks on a device while their owner holds them.
 
-They have no name, unlike those in /dev/shm: the kernel frees one as soon as nobody has
-it open, so that nothing is left behind however a process ends. Others find one under
-/proc, where Linux lets in whoever may inspect its owner: the same user, in the same
-namespace of processes.
+These files have no name, unlike files in /dev/shm: the kernel frees a file as soon as
+no process has it open, so nothing is left behind however a process ends. Other
+processes find the file under /proc, where Linux admits whoever may inspect its owner:
+the same user, in the same namespace of processes.
 """
 
 import os

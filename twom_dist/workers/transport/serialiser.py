@@ -1,7 +1,7 @@
-"""The family of serialisers that carries arrays past a connection.
+"""The family of serialisers that sends arrays without dask's connection.
 
-What it writes is a pickle with tickets in the place of arrays, which are lent here and
-taken there. Whatever it does not know, or cannot carry now, is left to dask's families.
+The serialiser writes a pickle with tickets instead of arrays; the sender lends the
+arrays, and the receiver takes them. dask's families serialise everything else.
 """
 
 import io

@@ -1,10 +1,10 @@
-"""A worker plugin: blocks for other workers go past the connection.
+"""A worker plugin that sends blocks to other workers without dask's connection.
 
-Lanes bring them before the message, for which no event loop waits; between processes
-that share a device they go by its handles. Which do is tried, once for each connection:
-a sender asks the process at the other end to read a sample, so that no name of a host,
-user or container has to be compared. dask's handler holds what it sends until the
-receiver has answered, and so does ours.
+Lanes bring blocks before the message, so that no event loop waits for them; processes
+that can share a device send blocks by CUDA handles. Once for each connection, the
+sender finds out whether handles work: it asks the process at the other end to read a
+sample, so no names of hosts, users or containers are compared. dask's handler holds
+what it sends until the receiver has answered, and so does ours.
 """
 
 import asyncio

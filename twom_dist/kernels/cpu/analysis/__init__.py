@@ -1,1 +1,1 @@
-"""Exponents, norms and magnitudes: what decides about scales and moduli."""
+"""Exponents, norms and magnitudes, which decide scales and moduli."""

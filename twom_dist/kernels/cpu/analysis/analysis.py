@@ -1,4 +1,4 @@
-"""The few numbers that mostly decide about products, and sums of rounding errors."""
+"""The few numbers that usually decide the moduli, and sums of rounding errors."""
 
 from collections.abc import Sequence
 from typing import Any

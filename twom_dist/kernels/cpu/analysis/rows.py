@@ -1,7 +1,7 @@
 """Statistics of rows, by one kernel from entry to exponent.
 
-Tiles of a row combine between what is asked for, whole rows do not: a few of these stay
-in the caches meanwhile.
+If a row is cut into tiles, results are combined after each pass; a few whole rows stay
+in the caches for all passes.
 """
 
 from collections.abc import Collection, Sequence

@@ -1,1 +1,1 @@
-"""Reconstruct entries from residues, and finish the tile."""
+"""Reconstruct entries from residues, and finish tiles."""

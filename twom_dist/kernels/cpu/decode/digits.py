@@ -1,7 +1,7 @@
 """Digits of the reconstruction, by pieces of a row: steps 1 to 3 of `Engine.decode`.
 
-Both parts of a piece lie side by side, and what does not tell them apart takes them as
-one line. Where operations may be contracted every result is exact, fused or not.
+Both parts of a piece are adjacent, and code that treats them alike takes them as one
+line. Where operations may be contracted, every result is exact, fused or not.
 
 Kernels without `_nrt` count the references to their arrays, by atomic operations: about
 60 for each piece of a row, which took as long as half of the arithmetic.

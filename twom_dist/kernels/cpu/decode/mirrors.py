@@ -1,6 +1,6 @@
 """Products of ``X X^H`` that follow from others: transposed, and combined.
 
-In squares of 64 x 64, whose lines are read and written once, 16 rows in registers.
+Squares of 64 x 64 are read and written once, with 16 rows at a time in registers.
 """
 
 from functools import cache

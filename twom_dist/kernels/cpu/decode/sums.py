@@ -1,8 +1,8 @@
 """Digits of the weights times residues, summed: step 1 of `Engine.decode`, first half.
 
-In LLVM's own language through Numba. What the residues of each modulus give the parts
-is kept in lines side by side. Then the sums of 16 entries stay in registers while the
-moduli pass by: every sum is exact, fused or not.
+Written in LLVM IR through Numba. The contributions of each modulus to both parts are
+kept in adjacent lines. Then the sums of 16 entries stay in registers during a loop over
+the moduli; every sum is exact, fused or not.
 
 Products often lie a multiple of 4 KB apart, so that their lines displace each other
 from the caches. Sums of the residues themselves, 16 entries of all products at a time,

@@ -1,6 +1,6 @@
 """Triangles of updates: mirror images of tiles, and diagonal tiles.
 
-Rows may be longer than those of a tile, which is then a part of a larger array.
+Rows in memory may be longer than a tile's rows, if the tile is part of an array.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Quantise: entries -> the words of ``x' = rint(x 2^s)``, in the order of the planes.
 
-Every 16 rows by 4 columns are a line, as in `CpuEncoded`: of such an order a plane is
-made entry by entry, without another thought of rows.
+Every 16 rows by 4 columns form a line, as in `CpuEncoded`. In this order planes are
+computed entry by entry, regardless of rows.
 """
 
 import numpy as np

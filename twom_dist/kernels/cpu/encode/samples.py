@@ -1,6 +1,6 @@
-"""Planes of samples of 8 bits: their bytes, put in the order that products read.
+"""Planes of 8-bit samples: their bytes, in the order that products read.
 
-Nothing is scaled or reduced. Real and imaginary parts that alternate are taken apart.
+Nothing is scaled or reduced. Alternating real and imaginary parts are separated.
 """
 
 from math import prod

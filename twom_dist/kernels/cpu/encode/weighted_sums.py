@@ -1,7 +1,7 @@
 """Weighted sums of the bytes of words modulo p, 64 entries at a time.
 
-Sums of so few products are small enough to be reduced as they are, and the residues of
-four neighbours along k, which lie in four vectors, fill a line of a plane.
+Sums of so few products are small enough to be reduced directly. The residues of four
+neighbours along k, from four vectors, fill a line of a plane.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
-"""Lines of 64 entries in registers: scaled, rounded, cut into words, and turned.
+"""Lines of 64 entries in registers: scaled, rounded, cut into words, transposed.
 
-In LLVM's own language through Numba: as loops of pieces, each of these steps went
-through L1 once more. Its vectors fit any CPU.
+Written in LLVM IR through Numba, because as separate loops each of these steps went
+through L1 once more. LLVM fits the vectors to any CPU.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,1 +1,1 @@
-"""Products of int8 planes: by the microkernel, by AMX, or by a BLAS."""
+"""Products of int8 planes, by the microkernel or by AMX."""

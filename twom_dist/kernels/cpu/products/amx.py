@@ -1,8 +1,8 @@
 """Products by AMX: 32 x 32 sums of int8 products at a time, in tiles of 1 KiB.
 
-A tile is 16 rows of 64 bytes. That of the right operand is 16 words of a group, as it
-lies in `CpuEncoded`; that of the left one is the same KiB transposed, which a strip of
-rows is once for all that it multiplies.
+A tile is 16 rows of 64 bytes. A tile of the right operand is 16 words of a group, as
+stored in `CpuEncoded`. A tile of the left operand is the same KiB transposed; each
+strip of rows is transposed once for all its products.
 """
 
 from typing import Any

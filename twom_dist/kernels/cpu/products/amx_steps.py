@@ -1,9 +1,9 @@
-"""The instructions of AMX, as they are written, and the steps that are made of them.
+"""The instructions of AMX in assembly language, and the steps made of them.
 
-Neither Numba nor LLVM's vectors have a name for tiles: llvmlite assembles the text for
-any x86. Tiles 0 to 3 hold 32 x 32 sums, 4 and 5 rows of the left operand, 6 and 7
-columns of the right one. The sums stay from one of these functions to the next: LLVM
-does not use tiles itself, and no call in between changes them.
+Neither Numba nor LLVM IR can use tiles, so llvmlite assembles text for any x86. Tiles 0
+to 3 hold 32 x 32 sums, 4 and 5 rows of the left operand, 6 and 7 columns of the right
+one. The sums stay from one of these functions to the next: LLVM does not use tiles
+itself, and no call in between changes them.
 """
 
 from collections.abc import Sequence

@@ -1,11 +1,12 @@
 """Sums of int8 products that never leave the registers: 8 rows by 16, 32 or 48.
 
-Operands lie as `CpuEncoded` has them. A step loads 16 rows of the right operand, four
-neighbours along k of each, and multiplies them by four of a row of the left one, which
-fill a vector: 24 sums take 24 instructions, and 11 loads. Where AVX has half of such
-vectors, and half as many, 4 rows by 24 are summed at a time: 12 instructions, 7 loads.
-Arm's have a quarter, and are as many: 24 instructions, 7 loads. Those that multiply two
-rows by two columns, 8 neighbours of each, take two steps at a time.
+Operands are stored as in `CpuEncoded`. A step loads 16 rows of the right operand, four
+neighbours along k of each row, and multiplies them by four entries of a row of the left
+operand, repeated in a vector: 24 vectors of sums take 24 instructions, and 11 loads.
+AVX has half as many vectors of half the length, and sums 4 rows by 24 at a time: 12
+instructions, 7 loads. Arm has as many vectors of a quarter of the length: 24
+instructions, 7 loads. Instructions that multiply two rows by two columns, 8 neighbours
+of each, take two steps at a time.
 """
 
 from collections.abc import Iterator

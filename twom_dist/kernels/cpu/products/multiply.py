@@ -1,4 +1,4 @@
-"""Products of encoded tiles, the way that this machine does best."""
+"""Products of encoded tiles, by the fastest kernel of this machine."""
 
 from functools import cache
 

@@ -1,7 +1,7 @@
 """Products of planes in quarters, seven for eight: see `twom_dist.kernels.winograd`.
 
-A product of planes is computed as a whole, sums of quarters before it and after, so
-that all stays in the caches.
+Each product of planes is computed as a whole, with the sums of quarters before and
+after it, so that all stays in the caches.
 """
 
 from collections.abc import Sequence

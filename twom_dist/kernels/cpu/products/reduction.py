@@ -1,10 +1,11 @@
-"""Reduction modulo p: of a sum in int64, and of a small one by VNNI.
+"""Reduction modulo p: of a sum in int64, and of a small sum by VNNI.
 
-By VNNI a sum T of bytes times weights begins with the bits of 2^23 and more as float32,
-and so is a float32 in the end. The quotient T / p is rounded by one fused multiply-add
-with (1 + e) / p. For odd p that is right as long as |T e| < 1/2, since T / p is
-1 / (2 p) or more away from a tie; for p = 256 it is exact, and a tie gives +-128, whose
-low bytes are equal. Where |T e| is more, T is made one further from the residue.
+With VNNI a sum T of bytes times weights starts from the bits of a float32 of 2^23 or
+more, so the bits of the result are a float32 too. The quotient T / p is rounded by one
+fused multiply-add with (1 + e) / p. For odd p that is right as long as |T e| < 1/2,
+since T / p is 1 / (2 p) or more away from a tie; for p = 256 it is exact, and a tie
+gives +-128, whose low bytes are equal. Where |T e| is more, T is made one further from
+the residue.
 """
 
 from collections.abc import Sequence

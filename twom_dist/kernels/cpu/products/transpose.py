@@ -1,6 +1,6 @@
-"""Squares of 16 x 16 elements, turned in registers: in LLVM's own language by Numba.
+"""Squares of 16 x 16 elements, transposed in registers: LLVM IR through Numba.
 
-Its vectors fit any CPU; lanes of 16 bytes stay apart, as the instructions have it.
+LLVM fits the vectors to any CPU; as in the instructions, lanes of 16 bytes stay apart.
 """
 
 from functools import partial

@@ -1,9 +1,9 @@
-"""Instructions on vectors of this CPU, in LLVM's own language through Numba.
+"""Instructions on vectors of this CPU, in LLVM IR through Numba.
 
-Numba has no name for vectors of 512 bits, nor for VNNI's ``vpdpbusd``, which adds four
+Numba has no names for vectors of 512 bits and for VNNI's ``vpdpbusd``, which adds four
 products u8 x s8 to each of 16 sums. On Arm ``sdot`` adds four products s8 x s8 to each
-of four, and ``smmla`` eight. Elsewhere ``vpmaddwd`` adds two products of 16 bits each,
-or plain code does.
+of four, and ``smmla`` eight. Elsewhere ``vpmaddwd`` or plain code adds two products of
+16 bits.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -1,6 +1,7 @@
-"""The worker where each input tile begins, and where it is analysed.
+"""The worker that first gets each input tile, and analyses it.
 
-One that a product takes from a later graph is read there: see `choose_readers`.
+A tile that a product of a later graph needs is read on that product's worker: see
+`choose_readers`.
 """
 
 from collections import Counter, defaultdict

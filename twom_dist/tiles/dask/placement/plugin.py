@@ -1,9 +1,9 @@
 """A scheduler plugin that places product tasks so that workers move and hold little.
 
-Layer annotations vanish in array optimisation (dask/dask#7036), so the restrictions
-are set where the graph arrives. A worker that dies or pauses loses its tasks to the
-others, of those that the user allows. An exception here is logged by the scheduler and
-costs traffic, never a result.
+Layer annotations vanish in array optimisation (dask/dask#7036), so the restrictions are
+set when the graph arrives. If a worker dies or pauses, other workers that the user
+allows get its tasks. The scheduler logs exceptions in this plugin; they cost traffic,
+never a result.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Placement of the tiles of one triangle, such as that of A A^H: pure functions.
 
 Tile (i, j) needs rows i and j of A. On a cyclic grid a worker holds two sets of rows of
-A: one for the rows and one for the columns of its tiles. With a block design both are
-one block, and little more than half as much is held and moved.
+A: one for the rows and one for the columns of its tiles. With a block design both sets
+are one block, so workers hold and move little more than half as much.
 """
 
 from collections import Counter, defaultdict
