@@ -2,81 +2,65 @@
 
 python benchmarks/bench_host.py --on gpu --sides 64,512 --calls 2000
 
-All of this package runs, from the call to the last launch; the device allocates on the
-host and forgets launches. CuPy's allocations and the driver's launches come on top. On
+All of this package runs, from the call to the last launch. On a GPU (with CuPy, without
+a device) arrays and allocations are CuPy's, without memory, and the driver returns at
+once: "ours" leaves out what CuPy's allocations and stand-ins take, asked for again. On
 the CPU (``--on cpu --sides 8``) one thread computes matrices so small that Python takes
 most of the time. It is processor time: other work on the machine counts as far as it
 shares a core.
 """
 
 from argparse import Namespace
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
+from math import prod
 from time import process_time
 from typing import Any
 
 import numpy as np
 
 import twom_dist as td
-from benchmarks.clock import POOL, Clock, on_numpy
 from benchmarks.harness import Report, run
 from twom_dist.kernels.cpu.threads import limit_threads
-from twom_dist.kernels.cuda.engine import CudaEngine
 from twom_dist.testing import random_matrix
 
 
-class Idle(Clock):
-    """A device that takes no time."""
-
-    def launch(self, *given: Any) -> None:
-        """Do nothing; the arguments were packed anew."""
-
-    def launch_packed(self, *given: Any) -> None:
-        """Do nothing."""
-
-    def synchronize(self) -> None:
-        """Wait for nothing."""
-
-    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        return np.empty(shape, dtype)
-
-    def total_bytes(self) -> int:
-        return POOL
-
-    def send(self, x: Any) -> Any:
-        return x
-
-
-@contextmanager
-def idle_device() -> Iterator[None]:
-    """Let NumPy arrays be those of a device; launches are repeated by scripts."""
-    engine = CudaEngine(Idle())
-    engine.family = "numpy"
-    with on_numpy(engine):
-        yield
-    assert engine.scripts, "calls were timed that no device would make"
-
-
 def bench_host(report: Report, args: Namespace) -> None:
-    on = args.on
-    with idle_device() if on == "gpu" else limit_threads(1):
+    (_on_gpu if args.on == "gpu" else _on_cpu)(report, args)
+
+
+def _on_gpu(report: Report, args: Namespace) -> None:
+    from tests.support.cuda.idle import idle_device
+
+    for n in args.sides:
+        with idle_device() as device:
+            for stack in ((), (256,)) if n <= 256 else ((),):
+                A, B, out = (device.matrix(*stack, n, n) for _ in range(3))
+                for name, call in _cases(A, B, out).items():
+                    us, ours = device.shares(call, args.calls // 5)
+                    shown = {"us": round(us, 1), "ours": round(ours, 1)}
+                    report.add("host", routine=name, matrices=prod(stack), n=n, **shown)
+
+
+def _cases(A: Any, B: Any, out: Any) -> dict[str, Callable[[], Any]]:
+    return {
+        "gemm": partial(td.gemm, A, B, num_moduli=16),
+        "gemm into out": partial(td.gemm, A, B, num_moduli=16, out=out),
+        "herk": partial(td.herk, A, num_moduli=16),
+        "matmul": partial(td.matmul, A, B, num_moduli=16),
+    }
+
+
+def _on_cpu(report: Report, args: Namespace) -> None:
+    with limit_threads(1):
         for n in args.sides:
             A, B = (random_matrix(n, n, seed=seed) for seed in (1, 2))
-            out = np.empty((n, n), complex)
-            cases: dict[str, Callable[[], Any]] = {
-                "gemm": partial(td.gemm, A, B, num_moduli=16),
-                "gemm into out": partial(td.gemm, A, B, num_moduli=16, out=out),
-                "herk": partial(td.herk, A, num_moduli=16),
-                "matmul": partial(td.matmul, A, B, num_moduli=16),
-            }
-            if on != "gpu":
-                cases["gemm by default"] = partial(td.gemm, A, B)
-                cases["matmul by default"] = partial(td.matmul, A, B, method="2m")
+            cases = _cases(A, B, np.empty((n, n), complex))
+            cases["gemm by default"] = partial(td.gemm, A, B)
+            cases["matmul by default"] = partial(td.matmul, A, B, method="2m")
             for name, call in cases.items():
                 us = round(1e6 * least_seconds(call, args.calls // 5), 1)
-                benchmark = "host" if on == "gpu" else f"host-{on}"
-                report.add(benchmark, routine=name, n=n, us=us)
+                report.add(f"host-{args.on}", routine=name, n=n, us=us)
 
 
 def least_seconds(call: Callable[[], Any], count: int) -> float:

@@ -11,6 +11,7 @@ import cupy as cp
 from benchmarks.gpu_peers import version_name
 from benchmarks.harness import Calls, interleave
 from twom_dist.kernels.cuda.device import CudaDevice
+from twom_dist.kernels.cuda.driver import Program
 from twom_dist.kernels.cuda.engine import CudaEngine
 from twom_dist.tiles import spec as spec_module
 
@@ -36,6 +37,7 @@ class TimedDevice(CudaDevice):
     def __init__(self) -> None:
         super().__init__()
         self.events: list[tuple[str, Any, Any]] = []
+        self._names: dict[int, str] = {}  # of kernels, by their addresses
 
     def _timed(self, name: str, call: Callable[..., None], *args: Any) -> None:
         start, stop = cp.cuda.Event(), cp.cuda.Event()
@@ -44,8 +46,16 @@ class TimedDevice(CudaDevice):
         stop.record()
         self.events.append((name, start, stop))
 
-    def launch_packed(self, module: Any, name: str, *args: Any) -> None:
-        self._timed(name, super().launch_packed, module, name, *args)
+    def function(self, module: Any, name: str) -> int:
+        found = super().function(module, name)
+        self._names[found] = name
+        return found
+
+    def run(self, program: Program, bases: bytes) -> None:
+        """Launch kernels one by one, each between two events."""
+        for i, (kernel, *_) in enumerate(program.launches):
+            own = program._replace(launches=program.launches[i : i + 1])
+            self._timed(self._names[kernel], super().run, own, bases)
 
     def multiply(self, *args: Any) -> None:
         self._timed("multiply", super().multiply, *args)

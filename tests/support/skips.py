@@ -80,6 +80,7 @@ EXPECTED = (
     Skips("tests/nightly/architectures/test_compile.py", 1, _package("cuda.core")),
     Skips("tests/nightly/architectures/test_arm.py", 3, _has_no_arm),
     Skips("tests/run/cuda_on_host/test_products.py", 1, _package("cupy")),
+    Skips("tests/run/cuda_on_host/test_host_share.py", 1, _package("cupy")),
     Skips("tests/check/workers/test_transport.py", 100, _is_not_linux),
     Skips("tests/run/workers/test_transport_on_workers.py", 100, _is_not_linux),
     Skips("tests/check/kernels/test_cupy.py", 1, _package("cupy")),

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -33,15 +34,26 @@ def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:
     except MemoryError:  # of CuPy's pool, or of RMM's
         if xp.__name__ != "cupy":
             raise
+    size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    return _make_room(xp, lambda: xp.empty(shape, dtype), size)
+
+
+def allocate(cupy: Any, size: int) -> Any:
+    """Allocate as `empty` does, but memory without an array: a fifth of the time."""
+    with suppress(MemoryError):
+        return cupy.cuda.alloc(size)
+    return _make_room(cupy, lambda: cupy.cuda.alloc(size), size)
+
+
+def _make_room(cupy: Any, attempt: Callable[[], Any], wanted: int) -> Any:
     _give_up()
-    pool = _pool(xp)
-    if isinstance(pool, xp.cuda.MemoryPool):
+    pool = _pool(cupy)
+    if isinstance(pool, cupy.cuda.MemoryPool):
         pool.free_all_blocks()  # CuPy does not where the pool's limit is reached
     try:
-        return xp.empty(shape, dtype)
+        return attempt()
     except MemoryError:
-        wanted = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-        free, total = xp.cuda.runtime.memGetInfo()
+        free, total = cupy.cuda.runtime.memGetInfo()
         problem = (
             f"the device has no room for {wanted:,} more bytes: {free:,} of its "
             f"{total:,} are free outside CuPy's pool"

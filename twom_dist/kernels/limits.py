@@ -41,6 +41,7 @@ class FusedProduct(NamedTuple):
     # If one triangle determines a square product: as `symmetrise_diagonal_tile` has it.
     uplo: Uplo | None
     hermitian: bool  # whether its image is conjugated
+    turned: tuple[bool, bool] = (False, False)  # whether X^T, and Y^T, are given
 
 
 class FusedGemm(Protocol):
@@ -62,6 +63,8 @@ class FusedGemm(Protocol):
     ) -> Array:
         """Compute ``alpha X Y^T + beta c`` from (m, k) and (n, k) that hold all of k.
 
+        Or from their transposes, where `product` says so.
+
         Or of stacks with one axis in front, the same for all; no dimension is 0. `out`:
         where it is written, C-contiguous; overlaps none of the others. `shifts`:
         exponents of the columns of x and of y, see `Engine`; none for stacks. `known`:
@@ -79,6 +82,7 @@ class TileLimits:
     cache_bytes: int  # encoded tiles that may be kept for reuse
     gemm_fused: FusedGemm | None = None  # computes the product, one tile, by one call
     steady: bool = False  # whether they are the same whatever memory is free
+    together: int = 0  # matrices of a stack that `gemm_fused` takes, whatever is free
 
 
 def host_limits(

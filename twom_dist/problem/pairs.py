@@ -65,7 +65,7 @@ _OURS = np.ndarray, Header  # not as a union, which would be made anew for each 
 
 def is_stack(x: Any) -> bool:
     """Tell arrays with axes in front, those of files as well."""
-    if isinstance(x, _OURS) or is_dask(x) or family_of(x) == "cupy":
+    if isinstance(x, _OURS) or family_of(x) == "cupy" or is_dask(x):
         return len(x.shape) > 2
     try:
         return len(x.shape) > 2 and isinstance(x.dtype, np.dtype)

@@ -63,7 +63,7 @@ def _compute_words(problem: Problem, analysis: Analysis | None) -> Array:
     if limits.gemm_fused is None or spec.components > 1 or spec.exact:
         return _multiply(problem, rows, c, found, limits)
     # A product of one tile, by one call of the engine.
-    multiply = tasks.call_fused(limits.gemm_fused, spec)
+    multiply = tasks.call_fused(limits.gemm_fused, spec, stored=False)
     x, y = (row.view(0, spec) for row in rows)
     out, shifts = _contiguous(problem.out), shifts_of_both(rows, spec)
     known = None if found.measured is None else [*found.measured.values()]

@@ -96,14 +96,14 @@ class Prepared:
 
         `pose`: gives the problem of these, where it is computed in another way.
         """
+        if self._multiply is not None:
+            return self._multiply(a, b, c=c, out=out)
         turn_a, turn_b = self._turned
         x, y = a.T if turn_a else a, b.T if turn_b else b
-        if self._multiply is not None:
-            return self._multiply(x, y, c=c, out=out)
         (last, multiply), meanwhile = self._last, None
         found: list[Array] = []
         if self._guesses and multiply is not None:
-            meanwhile = partial(_guess, partial(multiply, x, y, c=c), found)
+            meanwhile = partial(_guess, partial(multiply, a, b, c=c), found)
         operands = (x, y)[: self._operands]
         analysis = self._analyse(operands, octaves=self._octaves, meanwhile=meanwhile)
         columns = analysis.columns
@@ -124,7 +124,7 @@ class Prepared:
         if found:
             return found[0]
         known = None if self._waits else analysis.statistics()
-        return multiply(x, y, c=c, out=out, known=known)
+        return multiply(a, b, c=c, out=out, known=known)
 
 
 def _guess(multiply: Callable[[], Array], found: list[Array]) -> None:
@@ -187,10 +187,10 @@ def find_key(call: Call) -> Hashable:
         return None
     outlines: list[Hashable] = []
     for x in (A, B, C, out):
-        if x is None:
+        if type(x) is kind:
+            outlines += x.shape, x.dtype
+        elif x is None:
             outlines.append(None)
-        elif type(x) is kind:
-            outlines.append((x.shape, x.dtype))
         else:
             return None
     where = None

@@ -88,6 +88,8 @@ def _are_small(shape: Shape, spec: Spec) -> bool:
 
 def _broadcast(x: Array, stack: tuple[int, ...]) -> Array:
     """View a stack with all the axes in front."""
+    if x.shape[:-2] == stack:
+        return x
     return namespace(x).broadcast_to(x, (*stack, *x.shape[-2:]))
 
 
@@ -104,6 +106,9 @@ class PreparedStack:
         self.adds, self.used = spec.beta != 0, 0
         gemm_fused: FusedGemm | None = None
         self._run: Callable[..., None] | None = None
+        # What computes all of a stack that no data decide about, by one call.
+        self._whole: Callable[..., Array] | None = None
+        self._together = 0
         if not spec.native:
             engine, system, sizes = load_engine(spec), spec.system, problem.shape
             self._run = partial(
@@ -112,7 +117,7 @@ class PreparedStack:
             limits = engine.tile_limits(system, sizes)
             kept = limits.cache_bytes if spec.same_operand else 0
             spec = replace(spec, cache_bytes=kept)
-            self.steady = limits.steady
+            self.steady, self._together = limits.steady, limits.together
             if not (spec.exact or (spec.routine.triangle and not spec.same_operand)):
                 gemm_fused = limits.gemm_fused
         self._spec, self._gemm_fused, self._turned = spec, gemm_fused, transposes(spec)
@@ -133,7 +138,13 @@ class PreparedStack:
             return None
         if not _are_small(problem.shape, spec):
             return None
-        found = cls(problem)
+        found, sizes = cls(problem), (*problem.stack, *problem.shape)
+        out, stack = problem.out, problem.stack
+        one = all(x is None or x.shape[:-2] == stack for x in given)
+        one = one and (out is None or out.flags.c_contiguous) and 0 not in sizes
+        one = one and len(stack) == 1 and stack[0] <= found._together
+        if one and found._gemm_fused is not None and not found._looks:
+            found._whole = call_fused(found._gemm_fused, found._spec)
         return found if found.steady else None
 
     def run(
@@ -150,6 +161,8 @@ class PreparedStack:
         `pose`: gives the problem of these, where some are computed one by one;
         `scaled`: makes of some matrices A, as stored, those that are multiplied.
         """
+        if self._whole is not None:
+            return self._whole(a, b, c=c, out=out)
         spec, count = self._spec, prod(self._stack)
         a, b = _broadcast(a, self._stack), _broadcast(b, self._stack)
         c = None if c is None else _broadcast(c, self._stack)
@@ -186,7 +199,10 @@ class PreparedStack:
             return []
         if self._analyse is None:
             return [*range(len(a))]
-        analysis = self._analyse(self._rows(a, b)[: self._operands])
+        turn_a, turn_b = self._turned
+        x = a.swapaxes(-1, -2) if turn_a else a
+        y = b.swapaxes(-1, -2) if turn_b else b
+        analysis = self._analyse((x, y)[: self._operands])
         known, found = analysis.statistics(), defaultdict[Any, list[int]](list)
         for place, system in enumerate(certain_systems(analysis, self._spec)):
             found[system].append(place)
@@ -216,16 +232,10 @@ class PreparedStack:
                 fused = call_fused(self._gemm_fused, spec)
 
                 def found(a: Any, b: Any, c: Any, out: Any, known: Any = None) -> None:
-                    fused(*self._rows(a, b), c=c, out=out, known=known)
+                    fused(a, b, c=c, out=out, known=known)
 
             self._ways[system] = found
         return found
-
-    def _rows(self, a: Array, b: Array) -> tuple[Array, Array]:
-        """View stacks as rows of op(A) and of op(B)^T."""
-        turn_a, turn_b = self._turned
-        x = a.swapaxes(-1, -2) if turn_a else a
-        return x, b.swapaxes(-1, -2) if turn_b else b
 
 
 def _multiply(

@@ -15,7 +15,7 @@ from .accumulator import Accumulator
 from .blocks import unlike_chunks
 from .cache import encoded_tiles
 from .rows import Row, Stream, share_tiles
-from .spec import Spec, is_straight, load_engine
+from .spec import Spec, is_straight, load_engine, transposes
 
 
 def _accumulator(values: Array, fill: Fill | None = None) -> Accumulator:
@@ -221,8 +221,13 @@ def decode_tile(
     return out
 
 
-def call_fused(multiply: FusedGemm, spec: Spec) -> Callable[..., Array]:
-    """Give a spec to what multiplies whole matrices; rows, c, out and shifts remain."""
+def call_fused(
+    multiply: FusedGemm, spec: Spec, stored: bool = True
+) -> Callable[..., Array]:
+    """Give a spec to what multiplies whole matrices; c, out and shifts remain.
+
+    `stored`: whether A and B come as they are, or as rows.
+    """
     rule, routine = scaling_rule(spec.system, spec.k), spec.routine
     assert rule is not None
     product = FusedProduct(
@@ -235,5 +240,6 @@ def call_fused(multiply: FusedGemm, spec: Spec) -> Callable[..., Array]:
         twin=spec.twin_order,
         uplo=spec.uplo if routine.triangle else None,
         hermitian=routine.hermitian,
+        turned=transposes(spec) if stored else (False, False),
     )
     return partial(multiply, product)

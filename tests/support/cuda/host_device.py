@@ -3,8 +3,10 @@
 It refuses what cuBLAS or a launch would refuse, or do slowly.
 """
 
+import ctypes
 import weakref
 from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
@@ -13,14 +15,20 @@ import pytest
 from tests.support.cases import NIGHTLY
 from tests.support.cuda.host import check_arguments
 from twom_dist.errors import MemoryLimitError
+from twom_dist.kernels.cuda import driver, scripts, tuning
 from twom_dist.kernels.cuda import engine as engine_module
-from twom_dist.kernels.cuda import scripts, tuning
 from twom_dist.kernels.cuda.engine import CudaEngine
 from twom_dist.kernels.cuda.hopper import TENSOR_MAP
 from twom_dist.kernels.cuda.launch import part_offsets
+from twom_dist.kernels.cuda.packing import packing_of
 from twom_dist.kernels.cuda.scripts import Recorder
 from twom_dist.kernels.cuda.sources import DYNAMIC_FAMILIES
 
+# cuLaunchKernel: function, grid, block, shared bytes, stream, parameters, extra.
+_LAUNCH = ctypes.CFUNCTYPE(
+    *(ctypes.c_int, ctypes.c_size_t, *[ctypes.c_uint] * 7),
+    *(ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p),
+)
 POISON = 0xA5
 # Bytes before and behind an allocation that nobody may write to.
 _GUARD = 256
@@ -80,6 +88,7 @@ class HostDevice:
         self.kernels, self._capability = kernels, capability
         self.launched, self.repeated, self.allocated = [], [], []
         self.guarded = {}
+        self._kernels, self._launcher = [], _LAUNCH(self._launch_by_pointers)
         self.total, self.room, self.free, self.asked = 8 << 30, 1 << 62, None, 0
 
     def empty(self, shape, dtype):
@@ -108,14 +117,17 @@ class HostDevice:
         np.asarray(out).reshape(-1).view(np.uint8)[...] = byte
         return out
 
-    def allocate(self, parts, fill=None):
-        size = (part_offsets(parts)[1],)
-        if fill is None:
-            return self.split(self.empty(size, np.uint8), parts)
-        return self.split(self.full(size, np.uint8, fill), parts)
+    def slab(self, size, fill=None):
+        given = (size,), np.uint8
+        whole = self.empty(*given) if fill is None else self.full(*given, fill)
+        return SimpleNamespace(ptr=whole.ctypes.data, whole=whole)
 
-    def split(self, whole, parts):
+    def allocate(self, parts, fill=None):
+        return self.split(self.slab(part_offsets(parts)[1], fill), parts)
+
+    def split(self, slab, parts):
         """View the arrays of one allocation; what lies between belongs to none."""
+        whole = slab.whole
         sizes = (int(np.prod(shape)) * np.dtype(t).itemsize for shape, t in parts)
         return [
             whole[start : start + size].view(dtype).reshape(shape)
@@ -154,7 +166,39 @@ class HostDevice:
         self.kernels.launch(module, name, grid, block, args, shared)
         self.check_guards()
 
-    def launch_packed(self, module, name, grid, block, data, offsets, shared=0):
+    def function(self, module, name):
+        """Number a kernel."""
+        self._kernels.append((module, name))
+        return len(self._kernels)
+
+    def run(self, program, bases):
+        """Launch a program by a function of the host, as the driver does."""
+        self._failure = None
+        launch = ctypes.cast(self._launcher, ctypes.c_void_p).value
+        driver.run(launch, 0, *program, np.frombuffer(bases, np.int64))
+        if self._failure is not None:
+            raise self._failure
+
+    def _launch_by_pointers(self, number, *given):
+        """Stand for cuLaunchKernel, which copies each parameter."""
+        try:
+            (*sizes, shared, stream, pointers, extra) = given
+            module, name = self._kernels[number - 1]
+            packing = packing_of(module.family, name)
+            count = len(packing.offsets)
+            found = (ctypes.c_void_p * count).from_address(pointers)
+            start = found[0] - packing.offsets[0]
+            assert [x - start for x in found] == [*packing.offsets]
+            assert (stream, extra) == (0, None)
+            data = ctypes.string_at(start, packing.packer.size)
+            given = tuple(sizes[:3]), tuple(sizes[3:]), data, packing.offsets, shared
+            self.launch_packed(module, name, *given)
+        except Exception as error:
+            self._failure = error
+            return 1
+        return 0
+
+    def launch_packed(self, module, name, grid, block, data, offsets, shared):
         self.launched.append(name)
         self.repeated.append(name)
         assert shared == 0 or module.family in DYNAMIC_FAMILIES
@@ -189,9 +233,10 @@ class HostDevice:
                 assert (right % 1 == 0).all()
             out[...] = left @ right
 
-    def address(self, x):
-        assert x.ctypes.data % x.itemsize == 0
-        return x.ctypes.data
+    def addresses(self, arrays, device):
+        own = [x for x in arrays if x is not None]
+        assert all(x.ctypes.data % x.itemsize == 0 for x in own)
+        return [0 if x is None else x.ctypes.data for x in arrays]
 
     def map_planes(self, address, shape):
         """Check what the driver would refuse, and write down what host_ring.h reads."""
@@ -220,7 +265,7 @@ class HostDevice:
     def number(self):
         return 0
 
-    def capability(self):
+    def capability(self, number=0):
         return self._capability
 
     def element(self):

@@ -16,7 +16,10 @@ from numba.extending import intrinsic
 
 _PACKAGE = Path(__file__).parents[2]
 # Modules whose functions and constants are compiled into kernels.
-SOURCES = ("kernels/cpu/**/*.py", "kernels/*.py", "moduli/*.py")
+SOURCES = (
+    *("kernels/cpu/**/*.py", "kernels/*.py", "moduli/*.py"),
+    "kernels/cuda/driver.py",
+)
 
 
 @cache

@@ -4,7 +4,7 @@ Launches are recorded once, as a script, because the host limited the analysis o
 matrices (1.2 ms of Python at any n up to 1024, an H100).
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from math import prod
@@ -19,7 +19,7 @@ from .device import CudaDevice
 from .launch import Parts, as_stack, remember
 from .rows import FILL, Side, find_errors, find_largest, find_statistics, pair
 from .scripts import Scripts
-from .tuning import tuning_for
+from .tuning import Tuning, tuning_for
 
 
 class _Arrays(NamedTuple):
@@ -87,10 +87,10 @@ class CudaAnalyses:
     scripts: Scripts
     waits = True
 
-    def variant(self) -> Hashable:
+    def variant(self) -> tuple[int, Tuning]:
         """Return the current device, and how it is tuned."""
-        device = self.device
-        return device.number(), tuning_for(device.capability())
+        number = self.device.number()
+        return number, tuning_for(self.device.capability(number))
 
     def analyse(
         self,
@@ -112,9 +112,9 @@ class CudaAnalyses:
             found = _Arrays.sort(recorder.allocate(parts, FILL), count, sides)
             _launch(recorder, found, (x, y), (e, f), norm_bits, rule)
 
-        key = "analyse", self.variant(), norm_bits, columns, rule
-        device = self.device
-        slab = self.scripts.run(device, key, {"x": x, "y": y, "e": e, "f": f}, write)
+        device, (number, tuned) = self.device, self.variant()
+        key, given = ("analyse", tuned, norm_bits, columns, rule), (x, y, e, f)
+        slab = self.scripts.run(device, number, key, given, write)
 
         def arrays() -> _Arrays:
             return _Arrays.sort(device.split(slab, parts), count, sides)

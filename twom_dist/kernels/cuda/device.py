@@ -4,7 +4,7 @@ Everything except the first copy of a table runs on the current device and strea
 only `synchronize` and `fetch` wait for them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -14,11 +14,12 @@ from ...errors import INSTALL_CUDA, EngineUnavailableError, KernelError
 from ...typing import Array
 from .. import device_memory
 from .cublas import choose_exact, multiply
+from .driver import Program, ProgramWriter, launcher, run
 from .hopper import cubin_of, map_planes
 from .launch import Parts, Triple, part_offsets
-from .packing import Arguments, pack
+from .packing import pack
 from .sources import DYNAMIC_FAMILIES, HOPPER_FAMILIES, Module, source_of
-from .streams import Streams, current_device
+from .streams import Streams
 from .tuning import Element, tuning_for
 
 # Enumerators of cuda.h: CU_FUNC_ATTRIBUTE_...
@@ -26,6 +27,7 @@ _SHARED_SIZE, _MAX_DYNAMIC_SHARED_SIZE = 1, 8
 
 OLDEST_CAPABILITY = 75  # the oldest with dp4a and int8 tensor cores (Turing)
 
+_WORD, _NO_BASES = np.dtype(np.int64), bytes(8)
 _INSTALL = f"Install it with {INSTALL_CUDA}"
 
 
@@ -58,24 +60,20 @@ def _function(module: Module, name: str, device: int) -> Any:
     return function
 
 
-def _address(x: Array, device: int) -> int:
-    """Return where an array lies, if that is on the device."""
-    # Either access would end the whole CUDA context.
+def _refusal(x: Array, device: int) -> KernelError:
+    """Return the error of an array that kernels on a device cannot read."""
     if x.data.device_id != device:
-        raise KernelError(
+        return KernelError(
             f"an array lies on device {x.data.device_id}, and this thread works on "
             f"device {device}",
             f"Copy it there, or work within cupy.cuda.Device({x.data.device_id})",
             "other-device",
         )
-    address = int(x.data.ptr)
-    if address % x.itemsize:
-        raise KernelError(
-            f"a {x.dtype} array does not start at a multiple of its {x.itemsize} bytes",
-            "Copy the array it is a view of, then take the view",
-            "alignment",
-        )
-    return address
+    return KernelError(
+        f"a {x.dtype} array does not start at a multiple of its {x.itemsize} bytes",
+        "Copy the array it is a view of, then take the view",
+        "alignment",
+    )
 
 
 @cache
@@ -95,7 +93,6 @@ class CudaDevice(Streams):
         super().__init__()
         self._constants: dict[tuple[int, int], tuple[Array, Array]] = {}
         self._elements: dict[tuple[int, Element], Element] = {}
-        self._arguments = Arguments()
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """Allocate from CuPy's current allocator, or say what would make room."""
@@ -107,21 +104,22 @@ class CudaDevice(Streams):
         out.data.memset_async(byte, out.nbytes)
         return out
 
+    def slab(self, size: int, fill: int | None = None) -> Any:
+        """Allocate memory without an array; `fill`: what every byte is."""
+        memory = device_memory.allocate(self._cupy, size)
+        if fill is not None:
+            memory.memset_async(fill, size)
+        return memory
+
     def allocate(self, parts: Parts, fill: int | None = None) -> list[Array]:
-        """Allocate several arrays at once, at multiples of 512 bytes.
+        """Allocate several arrays in one slab, at multiples of 512 bytes."""
+        return self.split(self.slab(part_offsets(parts)[1], fill), parts)
 
-        `fill`: what every byte is.
-        """
-        _, size = part_offsets(parts)
-        if fill is None:
-            return self.split(self.empty((size,), np.uint8), parts)
-        return self.split(self.full((size,), np.uint8, fill), parts)
-
-    def split(self, whole: Array, parts: Parts) -> list[Array]:
-        """View the arrays of one allocation, from its beginning on."""
+    def split(self, slab: Any, parts: Parts) -> list[Array]:
+        """View the arrays of a slab, from its beginning on."""
         offsets, _ = part_offsets(parts)
         return [
-            self._cupy.ndarray(shape, dtype, whole.data + offset)
+            self._cupy.ndarray(shape, dtype, slab + offset)
             for (shape, dtype), offset in zip(parts, offsets, strict=True)
         ]
 
@@ -156,7 +154,7 @@ class CudaDevice(Streams):
 
     def constant(self, table: Array) -> Array:
         """Copy a table of the host, once for each device; both stay."""
-        key = (current_device(), id(table))
+        key = (self.number(), id(table))
         if key not in self._constants:
             # Any stream may use it next, and the current one may be captured, which
             # refuses to be waited for.
@@ -179,35 +177,44 @@ class CudaDevice(Streams):
 
         `shared`: bytes of shared memory that a block takes besides its kernel's own.
         """
-        device = current_device()
-        packed = pack(module.family, name, args, lambda x, _: _address(x, device))
-        self.launch_packed(module, name, grid, block, *packed, shared)
+        device, writer = self.number(), ProgramWriter()
+        packed = pack(
+            module.family, name, args, lambda x, _: self.addresses([x], device)[0]
+        )
+        writer.add(self.function(module, name), (*grid, *block, shared), packed)
+        self.run(writer.program(), _NO_BASES)
 
-    def launch_packed(
-        self,
-        module: Module,
-        name: str,
-        grid: Triple,
-        block: Triple,
-        data: bytes | bytearray,
-        offsets: tuple[int, ...],
-        shared: int = 0,
-    ) -> None:
-        """Launch a kernel whose arguments are packed."""
-        from cupy.cuda import driver, get_current_stream
+    def function(self, module: Module, name: str) -> int:
+        """Return the address of a kernel that is loaded on the current device."""
+        return int(_function(module, name, self.number()).ptr)
 
-        function = _function(module, name, current_device())
-        stream = get_current_stream().ptr
-        pointers = self._arguments.set(data, offsets)
-        driver.launchKernel(function.ptr, *grid, *block, shared, stream, pointers, 0)
+    def run(self, program: Program, bases: bytes) -> None:
+        """Launch a program; `bases`: addresses and maps of planes, in words."""
+        stream, words = (
+            self._cupy.cuda.get_current_stream(),
+            np.frombuffer(bases, _WORD),
+        )
+        status = run(launcher(), stream.ptr, *program, words)
+        if status != 0:
+            self._cupy.cuda.driver.check_status(status)
 
-    def address(self, x: Array) -> int:
-        """Return where an array begins; refuse what a kernel could not read."""
-        return _address(x, current_device())
+    def addresses(self, arrays: Iterable[Array | None], device: int) -> list[int]:
+        """Return where arrays begin on a device, 0 of None."""
+        found = []
+        for x in arrays:
+            address = 0
+            if x is not None:
+                data = x.data
+                address = data.ptr
+                # Either access would end the whole CUDA context.
+                if data.device_id != device or address % x.itemsize:
+                    raise _refusal(x, device)
+            found.append(address)
+        return found
 
     def total_bytes(self) -> int:
         """Memory of the current device."""
-        return int(_properties(current_device())["totalGlobalMem"])
+        return int(_properties(self.number())["totalGlobalMem"])
 
     def free_bytes(self) -> int | None:
         """Count what CuPy's pool can still give, if it is the allocator."""
@@ -215,25 +222,21 @@ class CudaDevice(Streams):
 
     def shared_bytes(self) -> int:
         """Shared memory that a block of the current device can have."""
-        return int(_properties(current_device())["sharedMemPerBlockOptin"])
+        return int(_properties(self.number())["sharedMemPerBlockOptin"])
 
     def multiprocessors(self) -> int:
         """Count the multiprocessors of the current device."""
-        return int(_properties(current_device())["multiProcessorCount"])
+        return int(_properties(self.number())["multiProcessorCount"])
 
-    def number(self) -> int:
-        """Return the number of the current device."""
-        return current_device()
-
-    def capability(self) -> int:
-        """Compute capability of the current device."""
-        properties = _properties(current_device())
+    def capability(self, number: int | None = None) -> int:
+        """Compute capability of a device, or of the current one."""
+        properties = _properties(self.number() if number is None else number)
         return 10 * int(properties["major"]) + int(properties["minor"])
 
     def element(self) -> Element:
         """Choose what cuBLAS multiplies, which is checked once."""
         tuned = tuning_for(self.capability())
-        key = current_device(), tuned.element
+        key = self.number(), tuned.element
         if key not in self._elements:
             self._elements[key] = choose_exact(self, tuned.element)
         return self._elements[key]

@@ -5,6 +5,7 @@ Only `analyse`, methods of its result, and `fingerprint` wait for the device; se
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -85,9 +86,9 @@ class CudaEngine(
         self, system: ResidueSystem, shape: Shape, update: Update | None = None
     ) -> TileLimits:
         """Cut by the setting workspace-bytes."""
-        capability = self.device.capability()
-        fused = system.wraps or tuning.tuning_for(capability).fused
-        sums = 0 if fused else sums_bytes(capability)
+        number, tuned = self.variant()
+        fused = system.wraps or tuned.fused
+        sums = 0 if fused else sums_bytes(self.device.capability(number))
         element = "int8" if fused else self.device.element()
         two = update is not None and update.two
         if update is not None and fused and not two:
@@ -102,8 +103,10 @@ class CudaEngine(
         whole = whole and fits(self.device, system, limits.kb)
         if whole and not takes_quarters(self.device, system, shape):
             steady = needed <= unasked_bytes(self.device)
-            own = self.gemm_fused
-            return TileLimits(*tile, limits.cache_bytes, own, steady)
+            own = partial(self.gemm_fused, (number, tuned))
+            unasked = min(limit, unasked_bytes(self.device))
+            together = min(LARGEST_STACK, unasked // working_bytes(system, shape, 0))
+            return TileLimits(*tile, limits.cache_bytes, own, steady, together)
         return limits
 
     def fingerprint(self, x: Array) -> int:

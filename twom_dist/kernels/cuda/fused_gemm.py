@@ -5,6 +5,7 @@ mirror image. For ``X X^H`` in 2M half of the products are computed, and read tw
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,7 @@ class CudaFusedGemm:
 
     def gemm_fused(
         self,
+        where: tuple[int, tuning.Tuning],
         product: FusedProduct,
         x: Array,
         y: Array,
@@ -58,52 +60,64 @@ class CudaFusedGemm:
         shifts: Sequence[Array] | None = None,
         known: Sequence[RowStatistics] | None = None,
     ) -> Array:
-        """Compute ``alpha X Y^T + beta c``, by a script where one kernel multiplies."""
-        conjugate, system, rule, dtype, alpha, beta, twin, uplo, hermitian = product
-        tuned = tuning.tuning_for(self.device.capability())
+        """Compute ``alpha X Y^T + beta c``, by a script where one kernel multiplies.
 
-        def write(
-            device: Any, x: Array, y: Array, c: Any, out: Any, e: Any, f: Any
-        ) -> Array:
-            (*stack, m, k), n, matrices = x.shape, y.shape[-2], count_matrices(x)
-            # In 2M alone each modulus has two products, R and R^T, of ``X X^H``.
-            halved = hermitian and tuned.fused and {*system.kinds} == {"2m"}
-            products = system.own_products(halved)
-            # Residues, and planes and exponents of each side.
-            parts: list[Any] = [((len(products), *stack, m, align(n)), np.int8)]
-            for rows in (m, n) if twin is None else (m,):
-                padded = matrices * align(rows, ROW_GROUP), align(k, LINE)
-                parts.append(((len(system.planes), *padded), np.int8))
-                parts.append(((*stack, rows), np.int32))
-            residues, *own = device.allocate(tuple(parts))
-            rows, columns = own[1], own[-1]
-            sides = (x, e, conjugate[0]), (y, f, conjugate[1])
-            _scale_and_encode(device, sides, system, rule, own)
-            order = tuple(range(len(system.planes)))
-            left = CudaEncoded(m, k, own[0], order, tuple(stack))
-            right = CudaEncoded(n, k, own[-2], twin or order, tuple(stack))
-            planes = left, right, system, residues
-            if halved:
-                multiply_fused(device, *planes, products, None, "full")
-            else:
-                triangle = "lower" if uplo == "full" else uplo or "full"
-                multiply_planes(device, *planes, None, hermitian, triangle, False)
-            out = device.empty((*stack, m, n), dtype) if out is None else out
-            decoded = residues, rows, columns, system, out, alpha, beta, c
-            if uplo is None:
-                decode_residues(device, *decoded)
-                filled = x, y, rows, columns, conjugate, out, alpha, beta, c
-                fill_product(device, *filled)
-            else:
-                decode_and_close(device, x, y, conjugate, *decoded, uplo, hermitian)
-            return out
-
-        e, f = shifts or (None, None)
-        given = {"x": x, "y": y, "c": c, "out": out, "e": e, "f": f}
+        `where`: what `variant` returns.
+        """
+        number, tuned = where
+        given = x, y, c, out, *(shifts or (None, None))
         if not tuned.fused:
-            return write(self.device, **given)
-        key = self.device.number(), tuned, product
-        return self.scripts.run(self.device, key, given, write)
+            return _write(product, False, self.device, *given)
+        write, key = partial(_write, product, True), (tuned, product)
+        made = self.scripts.run(self.device, number, key, given, write)
+        return made if out is None else out
+
+
+def _write(
+    product: FusedProduct,
+    fused: bool,
+    device: Any,
+    x: Array,
+    y: Array,
+    c: Array | None,
+    out: Array | None,
+    *shifts: Array | None,
+) -> Array:
+    """Launch all of a product; `fused`: whether a kernel of ours multiplies."""
+    conjugate, system, rule, dtype, alpha, beta, twin, uplo, hermitian, turned = product
+    x = x.swapaxes(-1, -2) if turned[0] else x
+    y = y.swapaxes(-1, -2) if turned[1] else y
+    (*stack, m, k), n, matrices = x.shape, y.shape[-2], count_matrices(x)
+    # In 2M alone each modulus has two products, R and R^T, of ``X X^H``.
+    halved = hermitian and fused and {*system.kinds} == {"2m"}
+    products = system.own_products(halved)
+    # Residues, and planes and exponents of each side.
+    parts: list[Any] = [((len(products), *stack, m, align(n)), np.int8)]
+    for rows in (m, n) if twin is None else (m,):
+        padded = matrices * align(rows, ROW_GROUP), align(k, LINE)
+        parts.append(((len(system.planes), *padded), np.int8))
+        parts.append(((*stack, rows), np.int32))
+    residues, *own = device.allocate(tuple(parts))
+    rows, columns = own[1], own[-1]
+    sides = [*zip((x, y), shifts, conjugate, strict=True)]
+    _scale_and_encode(device, sides, system, rule, own)
+    order = tuple(range(len(system.planes)))
+    left = CudaEncoded(m, k, own[0], order, tuple(stack))
+    right = CudaEncoded(n, k, own[-2], twin or order, tuple(stack))
+    planes = left, right, system, residues
+    if halved:
+        multiply_fused(device, *planes, products, None, "full")
+    else:
+        triangle = "lower" if uplo == "full" else uplo or "full"
+        multiply_planes(device, *planes, None, hermitian, triangle, False)
+    out = device.empty((*stack, m, n), dtype) if out is None else out
+    decoded = residues, rows, columns, system, out, alpha, beta, c
+    if uplo is None:
+        decode_residues(device, *decoded)
+        fill_product(device, x, y, rows, columns, conjugate, out, alpha, beta, c)
+    else:
+        decode_and_close(device, x, y, conjugate, *decoded, uplo, hermitian)
+    return out
 
 
 def _scale_and_encode(

@@ -7,7 +7,7 @@ import ctypes
 import hashlib
 import os
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,6 +15,7 @@ from uuid import uuid4
 import numpy as np
 
 from ...errors import INSTALL_CUDA, KernelError
+from .driver import driver_function
 from .sources import Module, source_of
 
 TENSOR_MAP = np.dtype([("word", "<u8", (16,))])  # a CUtensorMap for products.cu
@@ -81,13 +82,6 @@ def _keep(path: Path, code: bytes) -> None:
         partial.unlink(missing_ok=True)
 
 
-@cache
-def _encode_tiled() -> Any:
-    function = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled
-    function.restype = ctypes.c_int
-    return function
-
-
 def _array(kind: Any, *values: int) -> Any:
     return (kind * len(values))(*values)
 
@@ -112,7 +106,7 @@ def map_planes(address: int, shape: tuple[int, int, int]) -> bytes:
     buffer = np.zeros(3 * TENSOR_MAP.itemsize // 2, np.uint8)
     start = -buffer.ctypes.data % 64
     out = buffer[start : start + TENSOR_MAP.itemsize].view(TENSOR_MAP)
-    status = _encode_tiled()(
+    status = driver_function("cuTensorMapEncodeTiled")(
         *(ctypes.c_void_p(out.ctypes.data), _UINT8, ctypes.c_uint32(5)),
         *(ctypes.c_void_p(address), lengths, distances, box, steps),
         *(_NO_INTERLEAVE, _SWIZZLE_128B, _PROMOTE_256B, _FILL_ZEROS),

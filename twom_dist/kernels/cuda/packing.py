@@ -4,8 +4,6 @@ Arguments are members of a C structure, of the types in the kernel's source. CuP
 make an object of each: 0.3 us, for 87 arguments of a small product.
 """
 
-import ctypes
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from struct import Struct
@@ -104,30 +102,3 @@ def pack(
             x = address(x, at)
         values.append(0 if x is None else x)
     return packing.packer.pack(*values), packing.offsets
-
-
-_MOST_BYTES = 4096  # the most that a launch takes
-
-
-class Arguments(threading.local):
-    """Memory of each thread from which the driver copies the arguments of a launch.
-
-    Each by its own pointer: given all at once (CU_LAUNCH_PARAM_BUFFER_POINTER),
-    those of products.cu came 48 bytes late, since its first one asks for multiples of
-    64 (an H200, driver 580.159.04; no error was told).
-    """
-
-    def __init__(self) -> None:
-        self._memory = (ctypes.c_char * _MOST_BYTES)()
-        self._view = memoryview(self._memory).cast("B")
-        self._pointers: dict[tuple[int, ...], Any] = {}
-
-    def set(self, data: bytes | bytearray, offsets: tuple[int, ...]) -> int:
-        """Take packed arguments; return the address of the pointers to each."""
-        self._view[: len(data)] = data
-        pointers = self._pointers.get(offsets)
-        if pointers is None:
-            base = ctypes.addressof(self._memory)
-            found = (ctypes.c_void_p * len(offsets))(*(base + x for x in offsets))
-            self._pointers[offsets] = pointers = ctypes.addressof(found), found
-        return int(pointers[0])

@@ -109,7 +109,8 @@ def launch_products(
     total = count * len(jobs) * count_squares(*shape, triangle, squares.side)
     given: tuple[Any, ...] = x, y, *rows, x.shape[2]
     if squares is _WGMMA:
-        planes = (device.map_planes(device.address(t), t.shape) for t in (x, y))
+        starts = device.addresses((x, y), device.number())
+        planes = map(device.map_planes, starts, (x.shape, y.shape))
         groups = (t // ROW_GROUP for t in rows)
         given = *planes, *groups, x.shape[2] // LINE
     args = (

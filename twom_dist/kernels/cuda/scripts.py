@@ -1,12 +1,12 @@
 """Scripts: the launches of a product, written once and run with other addresses.
 
 All other arguments depend only on shapes, strides and options. A script needs one
-allocation besides the result, and no Python code for single arguments.
+allocation besides the result, and one call for its launches.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
-from struct import pack_into
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from struct import Struct
 from threading import Lock
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -14,83 +14,52 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...typing import Array
+from .driver import Program, ProgramWriter
+from .hopper import TENSOR_MAP
 from .launch import Parts, Triple, part_offsets
 from .packing import pack
 from .sources import Module
 
-# Memory of the script's own, and the result, beside the names of operands.
-_SLAB, _OUT = "slab", "out"
+# Bases of a script: the memory of its own, the result, operands; then maps of planes.
+_SLAB, _OUT, _GIVEN = range(3)
 # Where the arrays that stand in for others begin, each so far from the next: nothing
 # that is real lies there.
 _APART = 1 << 56
-
-
-class Hole(NamedTuple):
-    """Where an address belongs: `beyond` bytes from that of `of`, at an offset.
-
-    Or the tensor map of planes there, where `planes` is their shape.
-    """
-
-    at: int
-    of: str
-    beyond: int
-    planes: tuple[int, int, int] | None = None
-
-
-@dataclass(frozen=True)
-class Launch:
-    """A kernel with its grid and its packed arguments, which have holes."""
-
-    module: Module
-    name: str
-    grid: Triple
-    block: Triple
-    data: bytes
-    offsets: tuple[int, ...]
-    holes: tuple[Hole, ...]
-    shared: int
-
-
-@dataclass
-class Script:
-    """Launches in their order, and what they allocate."""
-
-    launches: list[Launch] = field(default_factory=list)
-    slab_bytes: int = 0
-    fill: int | None = None  # what every byte of the slab is before, if that matters
-    made: tuple[tuple[int, ...], Any] | None = None
-
-    def run(self, device: Any, given: Mapping[str, Array | None]) -> Array:
-        """Launch it all, and return the result, or the slab if there is none."""
-        size = ((self.slab_bytes,), np.uint8)
-        slab = (
-            device.empty(*size) if self.fill is None else device.full(*size, self.fill)
-        )
-        out = given.get(_OUT)
-        if out is None and self.made is not None:
-            out = device.empty(*self.made)
-        arrays = {**given, _SLAB: slab, _OUT: out}
-        bases = {x: device.address(y) for x, y in arrays.items() if y is not None}
-        for launch in self.launches:
-            data = bytearray(launch.data)
-            for hole in launch.holes:
-                address = bases[hole.of] + hole.beyond
-                if hole.planes is None:
-                    pack_into("<Q", data, hole.at, address)
-                else:
-                    found = device.map_planes(address, hole.planes)
-                    data[hole.at : hole.at + len(found)] = found
-            of = launch.module, launch.name, launch.grid, launch.block
-            device.launch_packed(*of, data, launch.offsets, launch.shared)
-        return slab if out is None else out
+_MAP_WORDS = TENSOR_MAP.itemsize // 8
 
 
 @dataclass(frozen=True)
 class _Planes:
-    """A stand-in for a tensor map."""
+    """Planes so many bytes beyond a base: a stand-in for their map."""
 
-    address: int
+    base: int
+    beyond: int
     shape: tuple[int, int, int]
+
+
+class Script(NamedTuple):
+    """A program, and what it allocates."""
+
+    program: Program
+    bases: Struct  # packs all addresses
+    maps: tuple[_Planes, ...]
+    slab_bytes: int
+    fill: int | None  # what every byte of the slab is before, if that matters
+    made: tuple[tuple[int, ...], Any] | None  # shape and dtype of the result
+
+    def run(self, device: Any, number: int, given: Sequence[Array]) -> Any:
+        """Launch it on a device; return the result, or the slab if it makes none.
+
+        `given`: arrays that are not one.
+        """
+        slab = device.slab(self.slab_bytes, self.fill)
+        made = None if self.made is None else device.empty(*self.made)
+        starts = [slab.ptr, *device.addresses((made, *given), number)]
+        bases = self.bases.pack(*starts)
+        for x in self.maps:
+            bases += device.map_planes(starts[x.base] + x.beyond, x.shape)
+        device.run(self.program, bases)
+        return slab if made is None else made
 
 
 class Recorder:
@@ -99,34 +68,37 @@ class Recorder:
     So do NumPy arrays, which are never read, for those that a script is run with.
     """
 
-    def __init__(self, device: Any, given: Mapping[str, Array | None]) -> None:
-        self._device, self.script = device, Script()
-        self._names: list[str] = []
+    def __init__(self, device: Any, given: Sequence[Array | None]) -> None:
+        self._device, self._writer = device, ProgramWriter()
+        self._maps: dict[_Planes, int] = {}  # the first base of each
+        self._slab: tuple[int, int | None] | None = None
+        self._made: tuple[tuple[int, ...], Any] | None = None
         made: dict[int, Array] = {}
-        for name, x in given.items():
+        for x in given:
             # Arrays that are one, are one to the script.
             if x is not None and id(x) not in made:
-                made[id(x)] = self._stand_in(name, x.shape, x.dtype, x.strides)
-        self.given = {k: None if x is None else made[id(x)] for k, x in given.items()}
+                base = _GIVEN + len(made)
+                made[id(x)] = self._stand_in(base, x.shape, x.dtype, x.strides)
+        self.given = [None if x is None else made[id(x)] for x in given]
+        self._count = _GIVEN + len(made)
 
     def __getattr__(self, name: str) -> Any:
         """Ask the device what it is like."""
         return getattr(self._device, name)
 
     def _stand_in(
-        self, name: str, shape: tuple[int, ...], dtype: Any, strides: Any = None
+        self, base: int, shape: tuple[int, ...], dtype: Any, strides: Any = None
     ) -> Array:
-        self._names.append(name)
-        address, kind = len(self._names) * _APART, np.dtype(dtype).str
+        address, kind = (1 + base) * _APART, np.dtype(dtype).str
         header = {"shape": shape, "typestr": kind, "strides": strides, "version": 3}
         header["data"] = address, False
         return np.asarray(SimpleNamespace(__array_interface__=header))
 
     def allocate(self, parts: Parts, fill: int | None = None) -> list[Array]:
         """View the slab; a script has one."""
-        assert self.script.slab_bytes == 0
+        assert self._slab is None
         offsets, size = part_offsets(parts)
-        self.script.slab_bytes, self.script.fill = size, fill
+        self._slab = size, fill
         slab = self._stand_in(_SLAB, (size,), np.uint8)
         return [
             np.ndarray(shape, dtype, slab, offset)
@@ -135,18 +107,25 @@ class Recorder:
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """Name the result; a script makes nothing else."""
-        assert self.script.made is None
-        self.script.made = shape, dtype
+        assert self._made is None
+        self._made = shape, dtype
         return self._stand_in(_OUT, shape, dtype)
 
-    def address(self, x: Array) -> int:
-        """Return where an array begins: a constant is where it is."""
-        own = isinstance(x, np.ndarray) and x.ctypes.data >= _APART
-        return int(x.ctypes.data) if own else int(self._device.address(x))
+    def addresses(self, arrays: Iterable[Array], device: int) -> list[int]:
+        """Return where arrays begin: a constant is where it is."""
+        return [self._address(x, device) for x in arrays]
 
-    def map_planes(self, address: int, shape: tuple[int, int, int]) -> Any:
+    def _address(self, x: Array, device: int) -> int:
+        if isinstance(x, np.ndarray) and x.ctypes.data >= _APART:
+            return int(x.ctypes.data)
+        return int(self._device.addresses([x], device)[0])
+
+    def map_planes(self, address: int, shape: tuple[int, int, int]) -> _Planes:
         """Stand in for a map of planes of the slab."""
-        return _Planes(address, shape)
+        base, beyond = divmod(address, _APART)
+        planes = _Planes(base - 1, beyond, shape)
+        self._maps.setdefault(planes, self._count + _MAP_WORDS * len(self._maps))
+        return planes
 
     def launch(
         self,
@@ -158,19 +137,29 @@ class Recorder:
         shared: int = 0,
     ) -> None:
         """Write down a launch, and where addresses belong."""
-        holes = []
+        holes: list[tuple[int, int, int]] = []
+        number = self._device.number()
 
         def locate(x: Any, at: int) -> int | bytes:
-            planes = x.shape if isinstance(x, _Planes) else None
-            address: int = self.address(x) if planes is None else x.address
-            number, beyond = divmod(address, _APART)
-            if number > 0:
-                holes.append(Hole(at, self._names[number - 1], beyond, planes))
-            return address if planes is None else b""
+            if isinstance(x, _Planes):
+                first = self._maps[x]
+                holes.extend((at + 8 * i, first + i, 0) for i in range(_MAP_WORDS))
+                return b""
+            base, beyond = divmod(self._address(x, number), _APART)
+            if base > 0:
+                holes.append((at, base - 1, beyond))
+                return 0
+            return beyond
 
         packed = pack(module.family, name, args, locate)
-        launch = Launch(module, name, grid, block, *packed, tuple(holes), shared)
-        self.script.launches.append(launch)
+        function = self._device.function(module, name)
+        self._writer.add(function, (*grid, *block, shared), packed, holes)
+
+    def script(self) -> Script:
+        """Return what has been written."""
+        packer, program = Struct(f"<{self._count}Q"), self._writer.program()
+        slab = self._slab or (0, None)
+        return Script(program, packer, (*self._maps,), *slab, self._made)
 
 
 class Scripts:
@@ -185,26 +174,33 @@ class Scripts:
     def run(
         self,
         device: Any,
+        number: int,
         key: Hashable,
-        given: Mapping[str, Array | None],
+        given: Sequence[Array | None],
         write: Callable[..., object],
-    ) -> Array:
+    ) -> Any:
         """Run the script that `write` writes: it is given a `Recorder`, and arrays.
 
-        All scripts go when there are too many.
+        `number`: that of the device. All scripts go when there are too many.
         """
-        arrays = given.values()
-        like = tuple(x is not None and (x.shape, x.strides, x.dtype) for x in arrays)
-        # Which of them are one, too: A may be B, or C.
-        names = [*map(id, arrays)]
-        key = key, like, *map(names.index, names)
+        like: list[Hashable] = [number, key]
+        own: dict[int, Array] = {}
+        for x in given:
+            if x is None:
+                like.append(None)
+            elif id(x) in own:  # A may be B, or C
+                like.append([*own].index(id(x)))
+            else:
+                like += x.shape, x.strides, x.dtype
+                own[id(x)] = x
+        key = tuple(like)
         script = self._found.get(key)
         if script is None:
             recorder = Recorder(device, given)
-            write(recorder, **recorder.given)
-            script = recorder.script
+            write(recorder, *recorder.given)
+            script = recorder.script()
             with self._lock:
                 if len(self._found) >= self._MOST:
                     self._found.clear()
                 self._found[key] = script
-        return script.run(device, given)
+        return script.run(device, number, [*own.values()])

@@ -18,6 +18,10 @@ class Streams:
         self._cupy: Any = cupy
         self._own = _Own(defaultdict(list))
 
+    def number(self) -> int:
+        """Return the number of this thread's device."""
+        return int(self._cupy.cuda.runtime.getDevice())
+
     def stream(self) -> AbstractContextManager[Any]:
         """Enter a stream of this thread's own, where it uses the default one.
 
@@ -26,14 +30,14 @@ class Streams:
         """
         if self._cupy.cuda.get_current_stream() != self._cupy.cuda.Stream.null:
             return nullcontext()
-        return self._own.streams[current_device()]
+        return self._own.streams[self.number()]
 
     def stream_id(self) -> tuple[int, int, int]:
         """Name the stream that this thread launches on, and its device."""
         stream = int(self._cupy.cuda.get_current_stream().ptr)
         # One address stands for the default streams of all threads.
         shared = stream == self._cupy.cuda.runtime.streamPerThread
-        return current_device(), stream, self._own.number if shared else 0
+        return self.number(), stream, self._own.number if shared else 0
 
     def record(self) -> Any:
         """Record an event on the current stream."""
@@ -79,10 +83,3 @@ class _Streams(dict[int, AbstractContextManager[Any]]):
     def __del__(self) -> None:
         for device, stream in self.items():
             self._spare[device].append(stream)
-
-
-def current_device() -> int:
-    """Return the number of this thread's device."""
-    import cupy
-
-    return int(cupy.cuda.runtime.getDevice())

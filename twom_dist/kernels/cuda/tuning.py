@@ -7,7 +7,7 @@ Element = Literal["int8", "float16"]
 Products = Literal["wgmma", "mma"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tuning:
     """Choices that depend on the device."""
 

@@ -1,6 +1,7 @@
 """What a device asks of CuPy and cuBLAS, by a stand-in that reads it alike."""
 
 import ctypes
+import struct
 from threading import Thread
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ from tests.support.expect import raises
 from tests.support.modules import with_modules
 from twom_dist.errors import EngineUnavailableError, KernelError
 from twom_dist.kernels.cuda.device import CudaDevice, open_device
+from twom_dist.kernels.cuda.driver import ProgramWriter, run
 
 # Type of operands, type of sums, arithmetic: their C types, and the mode needed.
 KINDS = {(3, 10, 72): (np.int8, np.int32, 0), (2, 0, 68): (np.float16, np.float32, 16)}
@@ -126,10 +128,10 @@ def fail():
 
 def test_devices_and_arrays_that_cannot_be_used(cuda):
     x = np.zeros(4, complex)
-    assert open_device().address(OnDevice(x)) == x.ctypes.data
+    assert open_device().addresses([OnDevice(x), None], 0) == [x.ctypes.data, 0]
     for code, wrong in (("alignment", {"offset": 8}), ("other-device", {"device": 1})):
         with raises(KernelError, code):
-            CudaDevice().address(OnDevice(x, **wrong))
+            CudaDevice().addresses([OnDevice(x, **wrong)], 0)
     for code, owner, wrong in (
         ("no-cublas", cuda, {"cublas": None}),
         ("no-driver", cuda.runtime, {"getDeviceCount": fail}),
@@ -143,6 +145,32 @@ def test_devices_and_arrays_that_cannot_be_used(cuda):
         with raises(EngineUnavailableError, code):
             open_device()
         vars(owner).update(before)
+
+
+def test_a_program_fills_its_holes_and_stops_at_a_launch_that_fails():
+    found, statuses = [], iter((0, 700, 0))
+    kind = ctypes.CFUNCTYPE(
+        ctypes.c_int, *[ctypes.c_size_t] * 9, *[ctypes.c_void_p] * 2
+    )
+
+    @kind
+    def launch(function, *given):
+        (*sizes, stream, pointers, extra) = given
+        one, other = (ctypes.c_void_p * 2).from_address(pointers)
+        number = ctypes.c_double.from_address(other).value
+        address = ctypes.c_size_t.from_address(one).value
+        found.append((function, *sizes, stream, extra, address, number))
+        return next(statuses)
+
+    writer = ProgramWriter()
+    for i in range(3):
+        packed = struct.pack("<Qd", 5, i + 0.5), (0, 8)
+        writer.add(10 + i, (1, 2, 3, 4, 5, 6, 7), packed, [(0, 1, 40 + i)])
+    bases = np.array([1 << 50, 1 << 60])
+    at = ctypes.cast(launch, ctypes.c_void_p).value
+    assert run(at, 9, *writer.program(), bases) == 700
+    sizes = 1, 2, 3, 4, 5, 6, 7, 9, None
+    assert found == [(10 + i, *sizes, (1 << 60) + 40 + i, i + 0.5) for i in range(2)]
 
 
 def test_threads_tell_their_default_streams_apart(cuda):
