@@ -38,7 +38,8 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
     # DataArrays have dtypes of their own.
     of_result = labelled or not isinstance(call.terms.choice.target, Exact)
     if dtype is not None and of_result:
-        call = call._replace(terms=call.terms._replace(letter=letter_of(dtype)))
+        letter = letter_of(dtype, exact=isinstance(call.terms.choice.target, Exact))
+        call = call._replace(terms=call.terms._replace(letter=letter))
     named = {x: y for x, y in call.arrays().items() if y is not None}
     pairs = call.terms.choice.pairs
     given = {x: _open(y, x, reading, pairs) for x, y in named.items()}

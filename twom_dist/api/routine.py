@@ -15,7 +15,8 @@ from ..interop import data_arrays
 from ..interop.dlpack import adopt
 from ..problem.arguments import check_arguments, name_routine
 from ..problem.call import Call
-from ..problem.dtypes import DTYPES
+from ..problem.dtypes import DTYPES, INTEGERS
+from ..problem.integer_valued import as_integers, check_integers
 from ..problem.options import show_options
 from ..problem.pairs import check_told, is_stack
 from ..run.prepared import compute_arrays, find_key
@@ -50,13 +51,17 @@ def compute_call(call: Call) -> Any:
     """Compute a call, in whatever arrays it was given."""
     if call.names is not None:
         return data_arrays.apply(compute_call, call)
-    key = find_key(call)
-    if key is not None:
+    key, letter = find_key(call), call.terms.letter
+    whole = letter if letter in INTEGERS else None
+    if whole is not None:
+        check_integers(call)
+    elif key is not None:
         return compute_arrays(call, key)
     arrays = call.arrays()
     found, give_back = adopt(**arrays)
     call = call.with_arrays(dict(zip(arrays, found, strict=True)))
-    return give_back(compute_arrays(call, find_key(call)))
+    result = compute_arrays(call, find_key(call))
+    return give_back(result if whole is None else as_integers(result, whole))
 
 
 def _make_routine(ask: Callable[..., Call]) -> Any:

@@ -58,8 +58,9 @@ def gemm(
         pairs, and the other one floating-point numbers, the pairs become complex
         numbers.
     dtype : dtype, optional
-        Dtype to work in and to return, as in BLAS-typed names; complex64 or complex128
-        with pairs. Default: the promoted dtype, or complex128 with pairs.
+        Dtype to work in and to return, as in BLAS-typed names. With pairs complex64,
+        complex128, or int32 or int64, whose parts have that dimension again. Default:
+        the promoted dtype, or complex128 with pairs.
     alpha, beta, **options : optional
         As in `twom_dist.gemm`; an exact product takes method and engine only.
 
@@ -72,7 +73,6 @@ def gemm(
     --------
     herk, syrk, her2k, syr2k : Hermitian and symmetric results, for half the work.
     twom_dist.gemm : The same of arrays; says how accurate the product is.
-    twom_dist.integers.to_integers : Turn a product of pairs into integers.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def gemm(
     Dimensions without coordinates: row, column
     """
     A, B, pairs = join_parts(A, B, pairs)
-    letter = None if dtype is None else letter_of(dtype)
+    letter = letter_of(dtype, exact=pairs not in (None, False))
     turned = "" if conj is None else choose("conj", conj, ("A", "B"))
     # Those of the matrices that lie behind.
     ops: tuple[Op, ...] = tuple("C" if x == turned else "N" for x in "AB")
@@ -143,7 +143,7 @@ def _update(
     >>> td.xarray.{name}({given}, dim="k").values
     {example}
     """
-    letter = None if dtype is None else letter_of(dtype)
+    letter = letter_of(dtype, exact=pairs not in (None, False))
     terms = Terms(routine, _choose(pairs, options), (), uplo, alpha, beta, letter)
     return Call(terms, A, B, C, names=Names(dim, rows, pairs))
 

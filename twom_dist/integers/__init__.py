@@ -1,7 +1,6 @@
 """Exact products of integers, and of Gaussian integers as pairs."""
 
-from .floating import to_integers
 from .product import matmul
 from .routines import gemm, her2k, herk, syr2k, syrk
 
-__all__ = ["gemm", "her2k", "herk", "matmul", "syr2k", "syrk", "to_integers"]
+__all__ = ["gemm", "her2k", "herk", "matmul", "syr2k", "syrk"]

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ArgumentError, PlanError, portable_errors
+from ..errors import ArgumentError, PlanError, portable_errors, shown
 from ..interop.dlpack import adopt
-from ..kernels.family import Family, empty_block, family_of
+from ..kernels.family import Family, empty_block, family_of, namespace
 from ..problem.arguments import checked
 from ..problem.call import Call, Terms
 from ..problem.choice import Choice
@@ -21,7 +21,13 @@ from ..problem.exact import (
     find_samples,
     shortest_exact,
 )
-from ..problem.integer_valued import is_floating
+from ..problem.integer_valued import (
+    as_integers,
+    check_lazily,
+    find_largest,
+    is_floating,
+    largest_whole,
+)
 from ..problem.matrices import Header, as_matrix, common_family, dask_array, is_dask
 from ..problem.pairs import as_pairs, check_parts
 from ..problem.problem import Problem, of_headers
@@ -30,7 +36,6 @@ from ..tiles.integers import largest_magnitude, pair_dtype
 from ..tiles.routine import ROUTINES
 from ..typing import EngineName, as_flag
 from . import limbs
-from .floating import as_integer_dtype, convert, with_imaginary
 
 STAGE = "twom-integers"  # the prefix that dashboards group the tasks by
 
@@ -105,7 +110,7 @@ def matmul(
     >>> td.integers.matmul(A, A, dtype=object)[0, 0] == (2**40 + 1) ** 2 - 15
     True
     """
-    kind = as_integer_dtype(np.int64 if dtype is None else dtype, "iuO")
+    kind = _as_integer_dtype(np.int64 if dtype is None else dtype)
     (A, B), give_back = adopt(A=A, B=B)
     family = common_family(A=A, B=B)
     if kind.hasobject and family == "cupy":
@@ -154,7 +159,7 @@ def _take(pairs: bool, A: Any, B: Any) -> tuple[bool, _Integers, _Integers]:
     if "c" not in [x.dtype.kind for x in given]:
         return pairs, a, b
     a, b = (
-        y if x.dtype.kind == "c" else replace(y, x=with_imaginary(y.x))
+        y if x.dtype.kind == "c" else replace(y, x=_with_imaginary(y.x))
         for x, y in zip(given, (a, b), strict=True)
     )
     return True, a, b
@@ -162,7 +167,11 @@ def _take(pairs: bool, A: Any, B: Any) -> tuple[bool, _Integers, _Integers]:
 
 def _as_integers(x: Any, name: str) -> _Integers:
     if is_floating(x.dtype):
-        return _Integers(*convert(x, name))
+        limit = largest_whole(x.dtype)
+        if is_dask(x):
+            return _Integers(as_integers(check_lazily(x, name, limit), "int64"), limit)
+        largest = find_largest(x, name, limit)
+        return _Integers(as_integers(x, "int64"), largest)
     if not is_dask(x) and x.dtype.hasobject:
         x = _as_fixed(x)
     kinds = "biu" if is_dask(x) else "biuO"
@@ -174,6 +183,25 @@ def _as_integers(x: Any, name: str) -> _Integers:
     if x.size == 0:
         return _Integers(x.astype(np.int8), 0)
     return _Integers(x, max(int(x.max()), -int(x.min())))
+
+
+def _with_imaginary(x: Any) -> Any:
+    """Return integers as pairs whose imaginary parts are zeros."""
+    xp = dask_array() if is_dask(x) else namespace(x)
+    return xp.stack((x, xp.zeros_like(x)), axis=-1)
+
+
+def _as_integer_dtype(dtype: Any) -> np.dtype[Any]:
+    """Return a dtype of integers, or of Python's."""
+    try:
+        found: np.dtype[Any] = np.dtype(dtype)
+    except (TypeError, ValueError):
+        found = np.dtype(bool)
+    if found.kind not in "iuO":
+        problem = f"dtype={shown(dtype)} is not one of integers"
+        remedy = "Use one such as int64 or int32, or object"
+        raise ArgumentError(problem, remedy, "dtype")
+    return found.newbyteorder("=")
 
 
 def _as_fixed(x: Any) -> Any:

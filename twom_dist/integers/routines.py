@@ -47,7 +47,9 @@ def gemm(
         Factor of the exact product, such as one over the number of samples. Default: 1,
         which rounds nothing.
     dtype : dtype, optional
-        Dtype of the result; complex64 and float32 round its entries once.
+        Dtype of the result. int32 and int64 return integers, complex ones as pairs
+        (..., m, n, 2), without alpha and out; int32 is refused if the dtypes and k
+        allow larger sums. complex64 and float32 round entries once.
     out : (..., m, n) array, optional
         As in `twom_dist.gemm`.
     **options : optional
@@ -73,7 +75,6 @@ def gemm(
     --------
     herk, syrk, her2k, syr2k : Hermitian and symmetric results, for half the work.
     matmul : Products of integers of any size, as int64 or Python integers.
-    to_integers : Turn the result into integers, and complex numbers into pairs.
     twom_dist.gemm : Products of any floating-point numbers.
 
     Notes
@@ -94,8 +95,11 @@ def gemm(
     >>> td.integers.gemm(A, np.array([[3 - 1j], [2j]]))
     array([[300.-114.j],
            [  9.  -1.j]])
+    >>> td.integers.gemm(A, A, dtype="int64")
+    array([[9979, -707],
+           [ 303,  -20]])
     """
-    letter = None if dtype is None else letter_of(dtype)
+    letter = letter_of(dtype, exact=True)
     choice, routine = Choice.exact(**options), ROUTINES["gemm"]
     terms = Terms(routine, choice, (op_a, op_b), "full", alpha, None, letter)
     return Call(terms, A, B, None, out)
@@ -131,7 +135,6 @@ def _update(
     See Also
     --------
     gemm : Products of two matrices; says what is exact, and which integers fit.
-    to_integers : Turn the result into integers.
     twom_dist.{name} : Of matrices of any floating-point numbers.
 
     Examples
@@ -141,7 +144,7 @@ def _update(
     >>> td.integers.{name}({given})
     {example}
     """
-    letter = None if dtype is None else letter_of(dtype)
+    letter = letter_of(dtype, exact=True)
     choice = Choice.exact(**options)
     terms = Terms(routine, choice, (op,), uplo, alpha, None, letter)
     return Call(terms, A, B, None, out)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from ..errors import ArgumentError, PlanError
 from ..problem.call import Call, Names
+from ..problem.dtypes import INTEGERS
 from ..problem.matrices import dask_array, is_dask
 from ..problem.problem import check_matrices
 from ..problem.sizes import check_known
@@ -45,19 +46,26 @@ def apply(function: Callable[[Call], Any], call: Call) -> Any:
     right = given.get("B", call.A).sizes
     sizes = [*map(call.A.sizes.get, rows)]
     sizes += sizes if labels is not None else map(right.get, columns)
+    # Integers of a complex product have a last axis of parts.
+    names, parts = call.names, tuple[Hashable, ...]()
+    if names is not None and call.terms.letter in INTEGERS:
+        parts = (names.pairs,)
 
     def compute(*arrays: Any) -> Any:
         axes = arranged.axes
         plain = {x: _merge(y, axes[x]) for x, y in zip(given, arrays, strict=True)}
         found = function(call._replace(names=None, **plain))
         whole = len(rows) == len(columns) == 1
-        return found if whole else found.reshape((*found.shape[:-2], *sizes))
+        if whole:
+            return found
+        stack, tail = len(arranged.stack), (2,) * len(parts)
+        return found.reshape((*found.shape[:stack], *sizes, *tail))
 
     result = sys.modules["xarray"].apply_ufunc(
         compute,
         *given.values(),
         input_core_dims=[sum(x, ()) for x in arranged.axes.values()],
-        output_core_dims=[(*rows, *columns)],
+        output_core_dims=[(*rows, *columns, *parts)],
         join="exact",
         dask="allowed",
     )

@@ -16,6 +16,7 @@ from ..interop.dlpack import adopt
 from ..kernels.finish import mirror_tile
 from ..plan import Cluster, Layout, find_chunks, lay_out
 from ..problem.call import Call
+from ..problem.dtypes import INTEGERS
 from ..problem.matrices import as_array
 from ..problem.problem import Problem, check_matrices, of_headers
 from ..store import StoredMatrix, Unfinished, find_unfinished, open_matrix, read_vector
@@ -118,9 +119,12 @@ def open_job(
 def check_call(call: Call) -> None:
     """Refuse calls that no job makes, whatever its files are."""
     check_matrices(call.terms.routine, call.A, call.B)
-    choice = call.terms.choice
-    if choice.components > 1 or call.out is not None or call.names is not None:
-        text = "files are multiplied without out and dim, and to a single result"
+    single = call.terms.choice.components == 1 and call.terms.letter not in INTEGERS
+    if not single or call.out is not None or call.names is not None:
+        text = (
+            "files are multiplied without out and dim, and to a single result of "
+            "floating-point numbers"
+        )
         raise PlanError(text, "Give td.gemm, td.herk or the like", "routine")
 
 

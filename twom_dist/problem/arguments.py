@@ -27,7 +27,6 @@ _MEANT = {
 }
 # What exact products do not take, except those of DataArrays.
 _SUM = ("C", "beta")
-TO_INTEGERS = "For integers convert the result: td.integers.to_integers(C, dtype=...)"
 # What only plans and clusters take.
 _WORKERS = ("n_workers", "threads_per_worker", "memory_limit")
 _PLACED = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
@@ -80,8 +79,6 @@ def check_arguments(
                 text += f"; {caller.__name__} itself takes {', '.join(own)}"
             if option in _SUM and name.startswith("integers."):
                 text = f"Add C to the result, or call td.xarray.gemm with beta. {text}"
-            if option == "dtype" and name.startswith("integers."):
-                text = f"{TO_INTEGERS}. {text}"
             if option in _WORKERS:
                 start = f"td.local_cluster({option}=...)"
                 text = f"The workers are those of the client: start {start}. {text}"

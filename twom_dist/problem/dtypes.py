@@ -8,10 +8,11 @@ import numpy as np
 
 from ..errors import ArgumentError, PlanError, shown
 from ..tiles.routine import Routine
-from .arguments import TO_INTEGERS
 
 # By the letters of BLAS-typed names.
 DTYPES = {"s": "float32", "d": "float64", "c": "complex64", "z": "complex128"}
+# Exact products may have these, and complex results become pairs then.
+INTEGERS = "int32", "int64"
 # NaN equals nothing, so caches find it by its identity. A complex factor with a NaN in
 # one part makes both parts of the product NaN.
 _NAN, _BOTH_NAN = complex(nan), complex(nan, nan)
@@ -42,30 +43,36 @@ def result_dtype(letter: str | None, **matrices: Any) -> np.dtype[Any]:
     return dtype
 
 
-def product_dtype(dtype: Any) -> np.dtype[Any]:
-    """Return one of the four dtypes of products."""
+def product_dtype(dtype: Any, others: tuple[str, ...] = ()) -> np.dtype[Any]:
+    """Return one of the four dtypes of products, or one of others."""
     found: np.dtype[Any] | None
     try:
         found = np.dtype(dtype)
     except (TypeError, ValueError):
         found = None
-    if found is None or found.name not in DTYPES.values():
+    names = *DTYPES.values(), *others
+    if found is None or found.name not in names:
         problem = f"dtype {dtype!r} is not supported"
-        remedy = f"Use {', '.join(DTYPES.values())}"
+        remedy = f"Use {', '.join(names)}"
         if found is not None:
             problem = f"dtype {found} is not supported"
-            if found.kind in "iu":
-                remedy += f". {TO_INTEGERS}"
+            if found.kind in "iu" and not others:
+                remedy += "; td.integers also returns integers"
             elif found.itemsize > 16 or found.char == "g":
                 remedy += ", or td.twofold for twice the digits"
         raise ArgumentError(problem, remedy, "dtype")
     return found
 
 
-def letter_of(dtype: Any) -> str:
-    """Return the letter of the BLAS-typed names for a dtype of products."""
-    name = product_dtype(dtype).name
-    return next(letter for letter, of_letter in DTYPES.items() if of_letter == name)
+def letter_of(dtype: Any, exact: bool = False) -> str | None:
+    """Return the letter of the BLAS-typed names for a dtype of products, or of None.
+
+    Of exact products a dtype of integers has its name instead.
+    """
+    if dtype is None:
+        return None
+    name = product_dtype(dtype, INTEGERS if exact else ()).name
+    return next((letter for letter, x in DTYPES.items() if x == name), str(name))
 
 
 def as_number(value: Any, name: str) -> complex:

@@ -24,7 +24,7 @@ from ..moduli import (
 from ..tiles.integers import largest_magnitude, pair_dtype, working_dtype
 from ..tiles.routine import Routine
 from .choice import Choice, Exact
-from .dtypes import DTYPES
+from .dtypes import DTYPES, INTEGERS
 from .integer_valued import is_floating, largest_whole
 from .matrices import Header, outline
 
@@ -62,11 +62,13 @@ class Integers:
     def choose_letter(self, asked: str | None) -> str:
         """Return the letter of the result's dtype, by default one that rounds none."""
         own = "zc" if self.is_complex else "ds"
+        if asked in INTEGERS:
+            return own[0]
         if asked and asked not in own:
             parts = "complex" if self.is_complex else "real"
             problem = f"{DTYPES[asked]} was requested for a product of {parts} integers"
             one, other = (DTYPES[x] for x in own)
-            remedy = f"Request {one} or {other}, and convert the result"
+            remedy = f"Request {one}, {other} or one of {', '.join(INTEGERS)}"
             raise ArgumentError(problem, remedy, "exact-dtype")
         return asked or own[0]
 
@@ -86,21 +88,26 @@ class Integers:
         return (2 if self.is_complex else 1) * k * (2 if routine.sums else 1)
 
     def choose_system(
-        self, routine: Routine, method: str, k: int, engine: str
+        self, routine: Routine, method: str, k: int, asked: str | None
     ) -> ResidueSystem:
-        """Return the shortest residue system, or refuse what may not be exact."""
+        """Return the shortest residue system, or refuse what may not be exact.
+
+        `asked`: what `choose_letter` was asked for.
+        """
         magnitudes = self.find_magnitudes(routine, k)
         results = self._count_terms(routine, k) * magnitudes[0] * magnitudes[1]
-        if results > LARGEST_RESULT:
+        short = asked == "int32" and results > np.iinfo(np.int32).max
+        if short or results > LARGEST_RESULT:
             pairs = "pairs of " if self.pairs else ""
             left, right = (
                 str(x.dtype) if x.largest is None else f"parts up to {x.largest}"
                 for x in (self.a, self.b)
             )
-            problem = (
-                f"sums of k={k} products of {pairs}{left} and {right} may exceed "
-                "2^53, beyond which a double does not hold all integers"
-            )
+            problem = f"sums of k={k} products of {pairs}{left} and {right} may exceed "
+            if short:
+                problem += "2^31 - 1, the largest int32"
+                raise AccuracyError(problem, "Request int64", "exact-range")
+            problem += "2^53, beyond which a double does not hold all integers"
             remedy = (
                 "Call td.integers.matmul, with dask arrays of files; or, if they fit, "
                 "convert with astype to a dtype of fewer bits"

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import AccuracyError, PlanError, portable_errors
-from ..kernels.family import family_of, namespace
+from ..errors import AccuracyError, ArgumentError, PlanError, portable_errors
+from ..kernels.family import empty_block, family_of, namespace
+from .call import Call
 from .matrices import Header, is_dask
 
 # Entries whose copies stay in a cache, and those that keep a GPU busy.
@@ -84,6 +85,25 @@ def find_largest(
             raise _refusal(f"{where} has the part {part!r}", part, x.dtype, limit)
         found = max(found, int(largest))
     return found
+
+
+def check_integers(call: Call) -> None:
+    """Refuse integers of what is none, and a place for them."""
+    if call.terms.alpha != 1 or call.C is not None or call.out is not None:
+        problem = f"dtype={call.terms.letter!r} is for exact sums as they are"
+        remedy = "Leave alpha, C and out out, or request floating-point numbers"
+        raise ArgumentError(problem, remedy, "exact-dtype")
+
+
+def as_integers(x: Any, dtype: str) -> Any:
+    """Convert exact sums to integers, and complex ones to pairs of them."""
+    pairs = x.dtype.kind == "c"
+    if is_dask(x):
+        given: dict[str, Any] = {"meta": empty_block(family_of(x._meta), dtype)}
+        if pairs:
+            given |= {"new_axis": x.ndim, "chunks": (*x.chunks, (2,))}
+        return x.map_blocks(as_integers, dtype, token="twom-integers", **given)
+    return as_parts(x).reshape(*x.shape, *(2,) * pairs).astype(dtype)
 
 
 def as_parts(rows: Any) -> Any:

@@ -231,7 +231,7 @@ def _pose(terms: Terms, engine: str, A: Any, B: Any, C: Any, diag: Any) -> Probl
     if integers is None:
         system = _choose_system(choice, dtype, max(k, 1))
     else:
-        system = integers.choose_system(routine, choice.method, k, engine)
+        system = integers.choose_system(routine, choice.method, k, terms.letter)
     method = NATIVE_METHOD if system is None else system.method
     check_method(engine, method)
     empty = 0 in shape or alpha == 0

@@ -110,54 +110,41 @@ def test_files_are_looked_at_as_they_are_read(tmp_path):
     assert "A.npy[5, 6]" in caught.value.problem
 
 
-LEAST, MOST = -(2.0**31), 2.0**31
-# What is given, the dtype, and what becomes of it: None if it is beyond the range.
-RANGES = [
-    (MOST, "int64", 2**31),
-    (MOST, "int32", None),
-    (LEAST, "int32", -(2**31)),
-    (LEAST * (1 + 1j), "int32", [-(2**31)] * 2),
-    (LEAST - 1, "int32", None),
-    (LEAST - 1j * LEAST, "int32", None),
-    *((200.0, dtype, 200) for dtype in ("uint64", "uint8")),
-    *((x, dtype, None) for x in (-1.0, 5 - 1j) for dtype in ("uint64", "uint8")),
-    (256.0, "uint8", None),
-    (3.0, "int64", 3),
-    (3 - 4j, "int64", [3, -4]),
-]
-
-
 @cases("lazily", (False, True))
-@cases("shape", ((), (3,), (4, 4)))
-@cases(("value", "dtype", "expected"), RANGES)
-def test_results_become_integers_of_a_range(lazily, shape, value, dtype, expected):
-    x = np.full(shape, value)
-    x = da.from_array(x, chunks=3) if lazily else x
-    if expected is None:
-        with raises(AccuracyError, "exact-range"):
-            np.asarray(td.integers.to_integers(x, dtype=dtype))
-        return
-    lazy = td.integers.to_integers(x, dtype=dtype)
-    found = np.asarray(lazy)
-    assert lazy.dtype == found.dtype == dtype
-    assert (found == expected).all()
-    assert found.shape == (*shape, *(2,) * isinstance(expected, list))
-
-
-@cases("lazily", (False, True))
-def test_products_become_integers_and_others_none(lazily):
+@cases("dtype", ("int32", "int64"))
+def test_products_become_integers(lazily, dtype):
     def give(x):
-        return da.from_array(np.array(x), chunks=3) if lazily else x
+        return da.from_array(x, chunks=3) if lazily else x
 
-    whole = td.integers.to_integers(give(EXACT))
-    assert (np.asarray(whole) == td.integers.matmul(P, Q, pairs=True)).all()
-    for x in (0.5, [1.0, 0.5], [1j, 0.5j], np.nan, np.inf, 2.0**54):
-        with raises(PlanError, "not-integer"):
-            np.asarray(td.integers.to_integers(give(x)))
+    x, y = (random_integers(t, "int8", True, 1) for t in ((7, 5), (5, 6)))
+    for a, b in ((x, y), (x[..., 0], y[..., 0])):
+        given, pairs = (give(a), give(b)), a.ndim == 3
+        found = td.integers.gemm(*given, pairs=pairs, dtype=dtype)
+        assert found.dtype == np.asarray(found).dtype == dtype
+        assert (np.asarray(found) == td.integers.matmul(a, b, pairs=pairs)).all()
 
 
-def test_other_arrays_and_dtypes_are_refused():
-    for given, dtype in ((np.eye(2), "float32"), (np.eye(2), "no"), ([[1]], "int64")):
+def test_sums_beyond_int32_are_refused():
+    x = np.full((2, 1 << 16, 2), -128, np.int8)
+    with raises(AccuracyError, "exact-range"):
+        td.integers.herk(x, pairs=True, dtype="int32")
+    found = td.integers.herk(x, pairs=True, dtype=np.int64)
+    assert found.tolist() == [[[2**31, 0]] * 2] * 2
+    found = td.integers.herk(x[:, 1:], pairs=True, dtype="int32")
+    assert found.tolist() == [[[2**31 - 2**15, 0]] * 2] * 2
+
+
+def test_other_dtypes_and_places_are_refused(tmp_path):
+    A = np.eye(2, dtype=np.int8)
+    for dtype in ("uint64", "int8", "no"):
         with raises(ArgumentError, "dtype"):
-            td.integers.to_integers(given, dtype=dtype)
-    assert td.integers.to_integers(np.empty((0, 3), complex)).shape == (0, 3, 2)
+            td.integers.gemm(A, A, dtype=dtype)
+    for options in ({"alpha": 2}, {"out": np.eye(2)}):
+        with raises(ArgumentError, "exact-dtype"):
+            td.integers.syrk(A, dtype="int32", **options)
+    np.save(tmp_path / "A.npy", A)
+    with raises(PlanError, "routine"):
+        files = tmp_path / "A.npy", tmp_path / "C.npy"
+        td.rank_k_files(td.integers.syrk, *files, dtype="int32")
+    with raises(ArgumentError, "dtype"):
+        td.integers.matmul(A, A, dtype="float32")

@@ -176,10 +176,12 @@ def test_pairs_are_scaled_and_rounded_once(x):
     more = td.xarray.herk(x, found.T, beta=2, alpha=0.5, **BY_NAME)
     assert same_bits(more.values, exact / 2 + 2 * found.values)
     sums = td.xarray.herk(x, **BY_NAME)
-    sums, whole = td.integers.to_integers(sums, dtype="int32", pairs="parts"), sums
-    assert (sums.dims, sums.dtype) == ((*whole.dims, "parts"), "int32")
-    xr.testing.assert_equal(sums.isel(parts=1), whole.imag)
-    xr.testing.assert_equal(td.integers.to_integers(whole.real), whole.real)
+    whole = td.xarray.herk(x, dtype="int32", **BY_NAME)
+    assert (whole.dims, whole.dtype) == ((*sums.dims, "cplx"), "int32")
+    xr.testing.assert_equal(whole.isel(cplx=1), sums.imag)
+    named = {"dim": "time", "rows": ["antenna", "channel"], "pairs": "cplx"}
+    whole, sums = (td.xarray.herk(x, dtype=t, **named) for t in ("int64", None))
+    xr.testing.assert_equal(whole.isel(cplx=0), sums.real)
 
 
 def test_integers_without_parts():
@@ -252,7 +254,8 @@ REFUSALS = [
     (AccuracyError, "exact", of_pairs(num_moduli=4)),
     (AccuracyError, "method", of_pairs(method="auto")),
     (ArgumentError, "exact-dtype", of_pairs(dtype="float32")),
-    (ArgumentError, "dtype", of_pairs(dtype="int32")),
+    (ArgumentError, "exact-dtype", of_pairs(dtype="int32", alpha=2)),
+    (ArgumentError, "dtype", herk(REAL, dtype="int32")),
     (ArgumentError, "pairs-dtype", herk(ONE * 1.0, pairs="cplx")),
     (PlanError, "pairs-shape", gemm(ONE, REAL, pairs="cplx")),
     # Doubles would round it.
@@ -262,8 +265,6 @@ REFUSALS = [
         "dtype-unsafe",
         herk(ONE, SUMS[0], beta=1, dtype="c8", pairs="cplx"),
     ),
-    (ArgumentError, "pairs", partial(td.integers.to_integers, SUMS, pairs=None)),
-    (ArgumentError, "pairs", partial(td.integers.to_integers, SUMS, pairs="antenna")),
 ]
 
 
