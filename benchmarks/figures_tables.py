@@ -40,9 +40,9 @@ _DATA = {
     "D = 10^+-6": "columns of A times D, rows of B divided by D, D = 10^±6",
     "D = 10^+-100": "the same, D = 10^±100",
     "sparse": "sparse, 1 of 20 entries not zero",
-    "graded": "decaying over 12 decades",
-    "banded": "nine diagonals",
-    "mixed units": "three units along k",
+    "graded": "entries that decay over 12 decades",
+    "banded": "banded, nine diagonals",
+    "mixed units": "mixed units, three along k",
     "one large entry a row": "one large entry per row",
     "cancelling": "sums whose halves cancel to 1e-8",
 }
