@@ -148,6 +148,12 @@ PAIRS_OPTION = flag(
     "multiplied as by --exact.",
     default=None,
 )
+DTYPE_OPTION = option(
+    "--dtype",
+    str,
+    "Of the result of --exact or --pairs: complex64 or float32 halve its bytes.",
+    metavar="DTYPE",
+)
 CHUNKS_OPTION = option(
     "--chunks", COUNT, "Rows and columns of a tile [default: chosen]."
 )

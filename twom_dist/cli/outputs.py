@@ -10,9 +10,10 @@ from typing import Any
 import click
 from dask.utils import format_bytes
 
+from ..errors import StoreError
 from ..jobs.reports import find_status
 from ..plan.show import as_text, show_seconds
-from ..store import open_matrix
+from ..store import StoredMatrix, open_matrix
 from .failures import DONE, FAILED, escape, show
 from .options import COMMON_OPTIONS
 
@@ -43,7 +44,7 @@ def _spell(name: str, value: Any) -> str:
 
 
 def _describe_matrix(path: str) -> dict[str, Any]:
-    matrix = open_matrix(path)
+    matrix = _open(path)
     rows, columns = matrix.shape
     there, whole = matrix.count_chunks()
     provenance = matrix.provenance()
@@ -54,14 +55,25 @@ def _describe_matrix(path: str) -> dict[str, Any]:
         "path": matrix.path,
         "member": matrix.location.member,
         "format": matrix.location.format,
-        "shape": matrix.shape,
-        "dtype": matrix.dtype.name,
+        "shape": (rows, columns, 2)[: 2 + matrix.pairs],
+        "dtype": matrix.parts.name,
         "chunks": matrix.chunks,
         "bytes": rows * columns * matrix.dtype.itemsize,
         # They read as its fill value. HDF5 has both triangles of ours.
         "missing_chunks": max(0, whole - there),
         "provenance": provenance,
     }
+
+
+def _open(path: str) -> StoredMatrix:
+    """Open a matrix, or one of pairs."""
+    try:
+        return open_matrix(path)
+    except StoreError as error:
+        if error.code in ("matrix-shape", "no-matrix"):
+            with suppress(StoreError):
+                return open_matrix(path, True)
+        raise
 
 
 def _tell_origin(manifest: dict[str, Any]) -> str:

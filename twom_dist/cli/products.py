@@ -81,6 +81,7 @@ def _make_command(routine: Routine) -> click.Command:
         ops = opt.update_options(routine.transposed)
     more = [] if routine.sums else [opt.SCALING_OPTION]
     of_call = [*_SUM_OPTIONS, *ops, *opt.SHARED_OPTIONS, *more, opt.PAIRS_OPTION]
+    of_call.append(opt.DTYPE_OPTION)
 
     def run(
         a: str, output: str, exact: bool, b: str | None = None, **options: Any
@@ -98,7 +99,7 @@ def _make_command(routine: Routine) -> click.Command:
     groups = {
         "Output": [_OUTPUT, *_FILE_OPTIONS],
         "Product": [*_SUM_OPTIONS, *ops, *more],
-        "Accuracy": [*opt.SHARED_OPTIONS, opt.EXACT_OPTION, opt.PAIRS_OPTION],
+        "Accuracy": [*opt.SHARED_OPTIONS, opt.EXACT_OPTION, *of_call[-2:]],
         "Workers": [*_WORKER_OPTIONS, *opt.SCHEDULER_OPTIONS],
     }
     options = [x for own in groups.values() for x in own]

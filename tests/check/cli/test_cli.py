@@ -61,6 +61,10 @@ def test_integers_and_diagonals_are_files_as_well(call, a, b):
     np.save("V.npy", v := x.astype("i1").reshape(20, 15, 2))
     assert call("herk", "--pairs", "V.npy", "-oV.zarr", *HERE)[0] == 0
     assert same_bits(read("V.zarr"), td.integers.herk(v, pairs=True))
+    single = "--dtype", "complex64", "--alpha", "0.25"
+    assert call("herk", "--pairs", "V.npy", "-oS.zarr", *single, *HERE)[0] == 0
+    expected = td.integers.herk(v, pairs=True, dtype="complex64", alpha=0.25)
+    assert same_bits(read("S.zarr"), expected)
     np.save("w.npy", w := np.arange(K) - 3.0)
     product = ("gemm", "A.npy", "B.npy", "-o", "D.npy", "--diag", "w.npy")
     code, out, _ = call(*product, *HERE, "--json")
@@ -82,6 +86,8 @@ LINES = [
         {"shape": [3, 3, 4], "dtype": "complex128"},
     ),
     (("info", "A.npy"), {"shape": [M, K], "chunks": None, "missing_chunks": 0}),
+    (("info", "V.npy"), {"shape": [3, 4, 2], "dtype": "int8", "bytes": 24}),
+    (("info", "V.npz"), {"shape": [3, 4, 2], "member": "v"}),
     (("doctor",), {"ok": True}),
 ]
 
@@ -90,6 +96,7 @@ def test_every_command_prints_a_line_of_json(call, a, b):
     np.save("w.npy", np.ones(K))
     np.save("I.npy", np.ones((3, 4), "i2"))
     np.save("V.npy", np.ones((3, 4, 2), "i1"))
+    np.savez("V.npz", v=np.ones((3, 4, 2), "i1"))
     for command, fields in LINES:
         code, out, err = call(*command, "--json")
         assert (code, out.count("\n")) == (0, 1)
