@@ -38,14 +38,6 @@ Two = Callable[Concatenate[Any, Any, P], Call]
 Update = Callable[Concatenate[Routine, Any, P], Call]
 UpdateOfTwo = Callable[Concatenate[Routine, Any, Any, P], Call]
 
-# Functions of other libraries, and contractions, by name, and our routine that
-# multiplies the same.
-_SAME = {
-    **{x + name: f"td.{x}{name}" for name in ROUTINES for x in ("", *DTYPES)},
-    **dict.fromkeys(("dot", "einsum", "matmul", "tensordot", "vecdot"), "td.gemm"),
-    "integers.matmul": "td.integers.gemm",
-}
-
 
 def compute_call(call: Call) -> Any:
     """Compute a call, in whatever arrays it was given."""
@@ -223,7 +215,4 @@ def _refuse(routine: Any, caller: str) -> PlanError:
         "Give a function such as td.gemm, td.herk, td.zsyr2k, td.integers.gemm, "
         "td.twofold.herk or td.xarray.gemm"
     )
-    # SciPy's are told as "function zgemm". Jobs have functions of their own.
-    if caller in ("plan", "explain") and name.split()[-1] in _SAME:
-        remedy = f"Give {_SAME[name.split()[-1]]}, with the same matrices"
     return PlanError(f"{name} is not one of the routines", remedy, "routine")

@@ -13,18 +13,6 @@ OURS = {
     **{name: getattr(numpy, name) for name in ("dot", "vecdot")},
     **{f"linalg.{name}": getattr(linalg, name) for name in linalg.__all__},
 }
-_ALL_ENTRIES = "; call gemm with all entries of the matrix, both triangles"
-# Routines that this package lacks, or has elsewhere.
-_INSTEAD = {
-    "dot": "; it is td.numpy.dot",
-    "vecdot": "; it is td.numpy.vecdot",
-    "symm": _ALL_ENTRIES,
-    "hemm": _ALL_ENTRIES,
-    "trmm": "; call gemm with zeros in the other triangle",
-    "trsm": "; it solves no equations: call scipy.linalg.solve_triangular",
-    "gemmt": "; call herk, syrk, her2k or syr2k, if that is what C is, or gemm",
-    "gemv": "; call gemm with a matrix of one column, or matmul",
-}
 
 
 class OfArrays:
@@ -61,5 +49,4 @@ def __getattr__(name: str) -> Any:
             pass
         else:
             return _find(name)
-    remedy = _INSTEAD.get(name) or _INSTEAD.get(name[1:], "")
-    raise AttributeError(f"module 'twom_dist' has no attribute {name!r}{remedy}")
+    raise AttributeError(f"module 'twom_dist' has no attribute {name!r}")

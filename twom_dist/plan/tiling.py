@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from heapq import nsmallest
 from itertools import product
 from statistics import median_high
 from typing import Literal
@@ -34,7 +33,6 @@ SMALL_PRODUCT = 1024**3  # mnk up to which one tile is enough: some 0.2 s of wor
 # Smaller tiles are read again sooner than dask passes them on: those of 64 x 64 x 20000
 # in tiles of 64 took 0.7 s held and 0.3 s read again, .npy in memory, on two cores.
 HELD_BYTES = 2**22
-_TRIED = 50  # shapes of waves besides those that bisection finds; each takes some 8 ms
 
 
 @dataclass(frozen=True)
@@ -304,9 +302,9 @@ def _choose_wave(
 ) -> tuple[int, int]:
     """Choose rows and columns of waves that read little; (1, 1) if none fits.
 
-    A is read once for every column of waves, B once for every row of them. For each
-    number of rows, bisection finds the most columns that fit. Fitting is not monotonic:
-    a few larger waves that read less are tried as well, the whole result first.
+    A is read once for every column of waves, B once for every row of them. The whole
+    result is tried first. For each number of rows, bisection finds the most columns
+    that fit.
     """
     m, n, _ = shape
     rows, columns = (
@@ -320,11 +318,8 @@ def _choose_wave(
     def widest(height: int) -> int:
         return bisect_left(columns, True, key=lambda width: not fits(height, width))
 
-    # If the smallest wave does not fit, none does.
-    if not fits(1, 1):
-        return 1, 1
+    # Fitting is not monotonic; but if the smallest wave does not fit, none does.
+    if fits(mt, nt) or not fits(1, 1):
+        return (mt, nt) if fits(mt, nt) else (1, 1)
     counts = ((height, widest(height)) for height in rows)
-    found = min(((x, columns[count - 1]) for x, count in counts if count), key=reads)
-    better = [c for c in product(rows, columns) if reads(c) < reads(found)]
-    fewer = nsmallest(_TRIED, better, key=reads)
-    return next((c for c in fewer if fits(*c)), found)
+    return min(((x, columns[count - 1]) for x, count in counts if count), key=reads)

@@ -209,8 +209,6 @@ def check_out(
             f"{' x '.join(map(str, shape))} of {dtype}"
         )
         raise PlanError(problem, f"Give empty({shape}, {str(dtype)!r})", "out")
-    if out.size and _overlaps_itself(out):
-        raise PlanError("out has entries that share memory", "Copy it", "out")
     check_place(out, given)
 
 
@@ -263,13 +261,3 @@ class _Span:
             "data": (address_of(x), False),
             "version": 3,
         }
-
-
-def _overlaps_itself(x: Any) -> bool:
-    """Tell whether a step along an axis may end inside the span of shorter steps."""
-    taken, steps = x.dtype.itemsize, map(abs, x.strides)
-    for step, size in sorted(y for y in zip(steps, x.shape, strict=True) if y[1] > 1):
-        if step < taken:
-            return True
-        taken += step * (size - 1)
-    return False

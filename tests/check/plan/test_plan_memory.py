@@ -103,7 +103,7 @@ def test_a_plan_of_files_minds_their_chunks(call):
     assert code == 0
     workers = {"n_workers": 4, "memory_limit": 1600 * MIB}
     make = partial(td.plan, td.multiply_files)
-    same = make("A.zarr", zarr.open("A.zarr"), "C.zarr", **workers)
+    same = make("A.zarr", "A.zarr", "C.zarr", **workers)
     assert json.loads(same.to_json()) == json.loads(out)
     assert same.tile_shape[2] % 700 == 0
     assert same.waves > 1
