@@ -27,7 +27,7 @@ def draw(engine, shape, dtype, pairs, seed):
 
 @cases("layout", [*LAYOUTS])
 @cases(("left", "right"), [("int8", "int8"), ("uint8", "uint8"), ("int8", "uint8")])
-@cases("shape", [(1, 1, 1), (17, 40, 130), (50, 9, 77)])
+@cases("shape", [(1, 1, 1), (17, 40, 130), (50, 9, 77), (18, 5, 23)])
 @cases(("pairs", "stack"), [(True, ()), (True, (2,)), (False, ()), (False, (3, 1))])
 @cases("bound", [1, 1 << 40])
 def test_stages_are_those_of_the_reference(

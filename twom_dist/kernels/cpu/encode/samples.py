@@ -33,18 +33,25 @@ def _load_word(builder, address):
     return Writer(builder, GROUP).load(address, 0, _WORD)
 
 
-@instructions(given=(types.intp, types.intp, types.intp, types.uint32))
-def _split_pairs(builder, source, re, im, flips):
-    """Write 8 words of both parts of 32 pairs, each a line of 16 words further on."""
-    write, pairs = Writer(builder, GROUP), ir.VectorType(_PAIR, 32)
-    found = write.load(source, 0, pairs)
-    odd = builder.lshr(found, ir.Constant(pairs, [8] * 32))
-    for part, target in ((found, re), (odd, im)):
-        some = builder.trunc(part, ir.VectorType(ir.IntType(8), 32))
-        words = builder.bitcast(some, ir.VectorType(_WORD, _TOGETHER))
-        for i in range(_TOGETHER):
-            own = builder.extract_element(words, ir.Constant(_WORD, i))
-            write.store(builder.xor(own, flips), target, GROUP * DEPTH * i)
+def _splitter(count):
+    """Make a function that writes words of both parts of their pairs, line by line."""
+
+    @instructions(given=(types.intp, types.intp, types.intp, types.uint32))
+    def split(builder, source, re, im, flips):
+        write, pairs = Writer(builder, GROUP), ir.VectorType(_PAIR, DEPTH * count)
+        found = write.load(source, 0, pairs)
+        odd = builder.lshr(found, ir.Constant(pairs, [8] * pairs.count))
+        for part, target in ((found, re), (odd, im)):
+            some = builder.trunc(part, ir.VectorType(ir.IntType(8), pairs.count))
+            words = builder.bitcast(some, ir.VectorType(_WORD, count))
+            for i in range(count):
+                own = builder.extract_element(words, ir.Constant(_WORD, i))
+                write.store(builder.xor(own, flips), target, GROUP * DEPTH * i)
+
+    return split
+
+
+_split_pairs, _split_four = _splitter(_TOGETHER), _splitter(1)
 
 
 @inner
@@ -66,8 +73,7 @@ def _copy_rows(x, flip, out, lo, hi):
     matrices, rows, k = x.shape
     parts, groups, words = len(out), out.shape[1] // matrices, out.shape[2]
     flips, done = np.uint32(flip * 0x01010101), k // DEPTH
-    if parts == 2 and done < _TOGETHER:
-        done = 0
+    step = _TOGETHER if done >= _TOGETHER else 1
     for group in range(lo, hi):
         matrix, first = group // groups, group % groups * GROUP
         count = min(GROUP, rows - first)
@@ -77,11 +83,15 @@ def _copy_rows(x, flip, out, lo, hi):
             for r in range(count):
                 row = x[matrix, first + r].ctypes.data
                 if parts == 2:
-                    for place in range(start, end, _TOGETHER):
+                    for place in range(start, end, step):
                         # The last ones may be written twice.
-                        w = min(place, done - _TOGETHER)
-                        re, im = out[0, group, w, r:], out[1, group, w, r:]
-                        _split_pairs(row + 8 * w, re.ctypes.data, im.ctypes.data, flips)
+                        w = min(place, done - step)
+                        re = out[0, group, w, r:].ctypes.data
+                        im = out[1, group, w, r:].ctypes.data
+                        if step == 1:
+                            _split_four(row + 8 * w, re, im, flips)
+                        else:
+                            _split_pairs(row + 8 * w, re, im, flips)
                 else:
                     for w in range(start, end):
                         out[0, group, w, r] = _load_word(row + 4 * w) ^ flips
