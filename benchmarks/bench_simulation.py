@@ -119,8 +119,9 @@ class Simulation:
                 self.at(self.now + MESSAGE, self.begin, task, worker)
             self.scheduler.fetched.clear()
             self.scheduler.plugin.transition(task.key, "waiting", "processing")
-            for _, key in self.scheduler.fetched:
-                self.bring(self.scheduler.tasks[key], worker)
+            for place, key in self.scheduler.fetched:
+                there = self.scheduler.workers[place]
+                self.bring(self.scheduler.tasks[key], there)
 
     def bring(self, tile: Any, worker: Any) -> list[Any]:
         """Ask for a block, and return the list of tasks that wait for it."""
@@ -134,11 +135,17 @@ class Simulation:
         """Send a block, or have it wait until a neighbour has it from that sender."""
         near = [x for x in tile.who_has if x.host == worker.host]
         sender = self.drawn.choice(near or tile.who_has)
+        sought = self.scheduler.sought.get((worker.address, tile.key))
+        if sought and not near:
+            sender = self.scheduler.workers[sought]
         key = tile, sender, worker.host
         if not near and key in self.led:
             self.led[key].append(worker)
             return
         nbytes = size_of(tile, self.plan)
+        if not nbytes:
+            self.at(self.now, self.arrive, tile, worker, key)
+            return
         end = self.take(("to", worker), nbytes / self.link)
         if not near:
             self.led[key] = []
@@ -197,8 +204,8 @@ def seconds_of(task: Any, node: Any, plan: Plan) -> float:
     if stage == SWEEP:
         step = next(x for x in node.args if isinstance(x, SweepStep))
         triangle = plan.spec.routine.triangle
-        cells = sum(0.5 if triangle and i == j else 1.0 for i, j in step.cells)
-        along = len(range(*plan.grid.panels[0]))
+        cells = sum(0.5 if triangle and i == j else 1.0 for i, j in step.cells.values())
+        along = tiles // len({(plan.spec.side_of(x), i) for x, i in step.lines})
         operations = cells * along * each * 2 * area * plan.tile_shape[2]
         # Sums are read, added to and written from the second tile along k on.
         moved = (16 + len(system.planes)) * tiles + 2 * each * cells * along

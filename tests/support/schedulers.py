@@ -38,7 +38,7 @@ class FakeTask:
         self.worker_restrictions = set()
         self.host_restrictions = self.resource_restrictions = self.run_spec = None
         self.loose_restrictions = False
-        self.waiters = list[Any]()
+        self.waiters, self.nbytes = list[Any](), 1000
         self.processing_on, self.priority = None, (0, 1, 1)
         for needed in self.dependencies:
             needed.dependents.append(self)
@@ -66,7 +66,7 @@ class FakeScheduler:
         self.periodic_callbacks = dict[str, Any]()
         self.extensions, self.tasks = dict[str, Any](), dict[Any, Any]()
         self.removed, self.fetched = (list[tuple[str, Any]]() for _ in range(2))
-        self.handed_out = list[Any]()
+        self.handed_out, self.sought = list[Any](), dict[Any, str]()
         graph = dict(array.__dask_graph__())
         dependencies, _ = get_deps(graph)
         for key in toposort(graph):
@@ -111,8 +111,10 @@ class FakeScheduler:
     def request_remove_replicas(self, worker, keys, **_):
         self.removed += [(worker, key) for key in keys]
 
-    def request_acquire_replicas(self, worker, keys, **_):
-        self.fetched += [(worker, key) for key in keys]
+    def worker_send(self, worker, message):
+        assert message["op"] == "acquire-replicas"
+        self.fetched += [(worker, key) for key in message["who_has"]]
+        self.sought |= {(worker, key): x for key, (x,) in message["who_has"].items()}
 
     def homes(self, name):
         """List the worker of each placed task of a name, by the rest of its key."""

@@ -232,6 +232,9 @@ def _predict_passing(grid: Grid, spec: Spec, placement: Placement, sweep: Sweep)
     matrices = spec.routine.matrices if spec.routine.triangle else 1
     lines = matrices * grid.mt + (0 if spec.routine.triangle else grid.nt)
     own = -(-lines * grid.kt // workers)
+    if len(grid.strips) == 1:
+        # A worker that analyses a row has all of its tiles.
+        own = max(own, grid.kt)
     panel = max(hi - lo for lo, hi in grid.panels)
     tiles = own + PANELS_THERE * sweep.edges * panel
     cells = grid.shape[0] * grid.shape[1] * spec.itemsize if spec.beta != 0 else 0

@@ -1,15 +1,14 @@
 """Planning: a plan from tiles and workers, refused if it does not fit."""
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from functools import partial
-from math import inf
-from typing import NamedTuple
+from itertools import product
 
 from dask.utils import format_bytes
 
-from ..config import bytes_setting, setting
+from ..config import setting
 from ..errors import MemoryLimitError
 from ..tiles.dask.placement.grids import LITTLE
 from ..tiles.dask.placement.triangle import TriangleMap
@@ -17,21 +16,20 @@ from ..tiles.grid import Chunks, Grid, cut_inner, cut_strips
 from ..tiles.spec import Spec
 from .chunks import SMALLEST_TILE
 from .cluster import Cluster
-from .footprint import Placement, WorkerMemory, predict_memory
+from .fitting import fit_memory, fit_streamed, fit_sweep
+from .footprint import Placement, predict_memory
 from .record import Plan
 from .show import name_count
 from .split import Split, choose_splits, needed_rows
-from .sweeps import Sweeps, cut_sweeps, list_sweeps, planes_bytes, tiles_of_panel
+from .sweeps import cut_sweeps, tiles_of_panel
 
 # Encoded tiles that a CPU worker of limited memory keeps, as a share of its inputs and
 # results. 3072^3 in tiles of 512 took 1.2 times the memory of ``@`` on two workers, and
 # 1.4 times with 0.6, for as many tiles encoded; with 0.25 nearly twice as many are
 # (docs/decisions/0028-inputs-are-made-again.md).
 KEPT_SHARE = 0.45
-# Sweeps that a thread takes in turn if tasks make their inputs: some threads may be
-# slower. And what these may take, as a share of what tile by tile takes: the sums of a
-# sweep take twice its tiles of C with 16 moduli.
-SWEEPS_EACH, STREAMED_SHARE = 2, 1.5
+# Workers whose tiles of a row one of them may analyse: those of a host.
+GATHERED = 8
 
 
 def make_plan(
@@ -50,11 +48,16 @@ def make_plan(
     """
     plans, fit = list[Plan](), list[Plan]()
     splits = choose_splits(spec, chunks, cluster, streams=streams)
-    for split in splits:
+    last, on_device = None, spec.engine == "cuda" and not streams
+    # Rows are analysed whole, if there is room for their tiles.
+    for split, whole in product(splits, (True, False) if on_device else (False,)):
         work = LITTLE * splits[0].work
         if fit and (split.layers > fit[0].layers or split.work > work):
             continue
         grid = _cut(spec, chunks, split, cluster, streams)
+        if split is last or (whole and not _is_analysed_whole(grid, spec, cluster)):
+            continue
+        grid = replace(grid, strips=((0, grid.kt),)) if whole else grid
         # The panels of a part follow one another.
         chains = max(map(len, grid.layers)) * spec.routine.count_cells(grid.mt, grid.nt)
         threads = min(cluster.threads, chains)
@@ -67,15 +70,17 @@ def make_plan(
         sweeps = grid.sweeps
         if streams and not job:
             share = grid, spec, split.placement, cluster, leaving
-            fitted, sweeps = _fit_streamed(predict, *share, threads)
-        elif spec.engine == "cuda" and not streams and len(grid.panels) > 1:
-            fitted = _fit_sweep(predict, grid, spec, split.placement, cluster, leaving)
+            fitted, sweeps = fit_streamed(predict, *share, threads)
+        elif on_device and len(grid.panels) > 1:
+            fitted, grid = fit_sweep(
+                grid, spec, split.placement, cluster, leaving, threads, job
+            )
         else:
             most = 0 if streams else cluster.memory.cache_bytes
             if not job and cluster.memory.kind == "product" and cluster.memory.limit:
                 held = predict(0)
                 most = min(most, int(KEPT_SHARE * (held.inputs + held.outputs)))
-            fitted = _fit_memory(predict, cluster, most, leaving)
+            fitted = fit_memory(predict, cluster, most, leaving)
         if any(fitted.sweep):
             sweeps = cut_sweeps(grid, spec, split.placement, fitted.sweep)
             block = fitted.sweep if spec.data_driven else grid.pair_block
@@ -100,12 +105,13 @@ def make_plan(
             plans.append(plan)
         elif plan.grid.sweeps and not streams:
             fit.append(plan)
+            last = split
         elif not fit:
             return plan
     if not fit:
         return min(plans, key=lambda plan: plan.memory.total)
     # Fewer layers of workers may have room for larger sweeps.
-    return min(fit, key=lambda x: x.panels * sum(map(len, x.grid.sweeps)))
+    return min(fit, key=lambda x: x.num_tasks)
 
 
 def _cut(
@@ -125,6 +131,18 @@ def _cut(
     layers = cut_inner(len(k), split.layers, split.parts, most)
     placement = None if streams else split.placement
     return share_look(Grid(m, n, k, layers), spec, cluster, placement)
+
+
+def _is_analysed_whole(grid: Grid, spec: Spec, cluster: Cluster) -> bool:
+    """Tell whether a worker may analyse rows of tiles along all of k.
+
+    Their largest exponents are no task's own then, and no strips have to be added; but
+    the worker receives tiles of others, on its host as far as possible.
+    """
+    lines = grid.nt if spec.same_operand else grid.mt + grid.nt
+    few = cluster.workers <= GATHERED * lines
+    few = few and len(grid.layers) == 1 < len(grid.strips)
+    return few and len(grid.panels) > 1 and not (spec.native or spec.exact)
 
 
 def share_look(
@@ -194,94 +212,6 @@ def _share(
         return workers - layers * used, (placement.pr, placement.pc, layers), None
     held, n = needed_rows(placement, grid.n), grid.shape[1]
     return workers - layers * len(held), None, max(held) / n if n else 0.0
-
-
-class _Fitted(NamedTuple):
-    """Memory of a plan, bytes of encoded tiles that are kept, and wanted, and a sweep.
-
-    `kept`: None if not even what has to be held fits.
-    """
-
-    memory: WorkerMemory
-    kept: int | None
-    wanted: int
-    sweep: tuple[int, int] = (0, 0)
-
-
-def _fit_sweep(
-    predict: Callable[..., WorkerMemory],
-    grid: Grid,
-    spec: Spec,
-    placement: Placement,
-    cluster: Cluster,
-    leaving: bool,
-) -> _Fitted:
-    """Choose the largest sweep whose sums and encoded tiles fit, or the smallest."""
-    for sweep in list_sweeps(grid, spec, placement):
-        # The next panel's are made while some of the last one's are in use.
-        most = planes_bytes(grid, spec, sweep.edges + 2, grid.panels)
-        most = bytes_setting("cache-bytes", most)
-        own = partial(predict, sweep=sweep)
-        fitted = _fit_memory(own, cluster, most, leaving)
-        if fitted.kept == most:
-            break
-    return fitted._replace(sweep=(sweep.rows, sweep.columns))
-
-
-def _fit_streamed(
-    predict: Callable[..., WorkerMemory],
-    grid: Grid,
-    spec: Spec,
-    placement: Placement,
-    cluster: Cluster,
-    leaving: bool,
-    threads: int,
-) -> tuple[_Fitted, Sweeps]:
-    """Choose the largest sweep that fits, leaves threads enough, and is little more.
-
-    A task makes, and encodes, each tile once for all tiles of C of its sweep.
-    """
-    alone, usable = _fit_memory(predict, cluster, 0, leaving), cluster.memory.tile_bytes
-    most = inf if usable is None else usable
-    if not leaving:
-        most = min(most, STREAMED_SHARE * alone.memory.total)
-    steps = [(step, step + 1) for step in range(grid.kt)]
-    for sweep in list_sweeps(grid, spec, placement):
-        size = sweep.rows, sweep.columns
-        found = cut_sweeps(grid, spec, placement, size, streams=True)
-        memory = predict(0, sweep=sweep)
-        need = memory.least if leaving else memory.total
-        if max(map(len, found), default=0) < SWEEPS_EACH * threads or need > most:
-            continue
-        # Planes go with their tile; those of small ones are padded to twice the bytes.
-        edges = 2 * threads * sweep.held(spec.routine.triangle)
-        kept = planes_bytes(grid, spec, edges, steps)
-        own = tuple((x,) for worker in found for x in worker)
-        return _Fitted(memory, kept, kept), own
-    return alone, ()
-
-
-def _fit_memory(
-    predict: Callable[[int], WorkerMemory], cluster: Cluster, most: int, leaving: bool
-) -> _Fitted:
-    """Predict the bytes on the fullest worker, and those of encoded tiles it keeps.
-
-    Encoded tiles, which can be made again, take at most `most` of what is free then.
-    """
-    usable, memory = cluster.memory.tile_bytes, predict(most)
-
-    def need(memory: WorkerMemory) -> int:
-        return memory.least if leaving else memory.total
-
-    if usable is None or need(memory) <= usable:
-        return _Fitted(memory, most, most)
-    least = predict(0)
-    room = usable - need(least)
-    if room < 0:
-        return _Fitted(least, None, most)
-    # Tiles of C that leave wait for their turn.
-    room = min(most, room // 2 if leaving else room)
-    return _Fitted(predict(room), room, most)
 
 
 def check_fit(plan: Plan, *, leaving: bool = False) -> Plan:

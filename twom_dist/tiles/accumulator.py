@@ -23,9 +23,9 @@ class Accumulator:
 
 @dataclass(frozen=True)
 class SweepStep:
-    """One panel of a sweep: its cells, and the rows of tiles that they take."""
+    """One panel of cells of a sweep, and the rows of tiles that they take."""
 
-    cells: tuple[Cell, ...]
+    cells: dict[int, Cell]  # by their places among the sums of the sweep
     lines: tuple[tuple[Side, int], ...]  # rows of op(A), and of op(B)^T
     done: int  # panels before this one
 

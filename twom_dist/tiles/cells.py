@@ -63,20 +63,20 @@ def multiply_sweep(
 ) -> SweepSums:
     """Multiply one panel of all cells of a sweep, and decode them after the last one.
 
-    `operands`: rows, each before its exponents; `c`: tiles of C if cells are decoded.
-    Of rows that are made here all cells take one tile along k after the other, each of
-    which is made, and encoded, once.
+    `operands`: rows, each before its exponents; `c`: tiles of C, if cells are decoded.
+    All cells take one tile along k after the other, each of which is encoded, and made
+    if rows are made here, once.
     """
     # What the first step takes is of the worker's sweep before, which it waits for.
     sums: SweepSums = before if step.done else [(None, 0)] * len(step.cells)
     rows = share_streams(operands[::2])
-    given = [step.operands(spec, cell, operands) for cell in step.cells]
-    last = {id(x.tiles): n for n, own in enumerate(given) for x in own[::2]}
+    given = {n: step.operands(spec, cell, operands) for n, cell in step.cells.items()}
+    last = {id(x.tiles): n for n, own in given.items() for x in own[::2]}
     alone, begun = c is not None and not step.done, dict[int, Any]()
-    for steps in (each := rows[0].steps_at_once()):
+    for steps in (each := rows[0].steps_at_once(len(given))):
         for row in rows:
             row.steps = steps
-        for n, (i, j) in enumerate(step.cells):
+        for n, (i, j) in step.cells.items():
             if sums[n][1] > step.done:
                 continue
             own, diagonal = begun.pop(n, sums[n][0]), spec.routine.triangle and i == j

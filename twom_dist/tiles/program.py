@@ -10,7 +10,7 @@ from ..typing import Cell, Side
 from . import cells, stages
 from .accumulator import SweepStep
 from .analysis.moduli import choose_moduli
-from .grid import Grid, Panel, Partial, add_up
+from .grid import Panel, Partial, add_up
 from .interpreter import (
     Analyser,
     Findings,
@@ -109,7 +109,7 @@ def multiply(ex: Interpreter, spec: Spec, found: Findings) -> None:
             sums = multiply_sweep(ex, spec, found, sweep, exponents, ended)
             for n, cell in enumerate(sweep):
                 tile = finish(ex, spec, found, cell, sums[n], exponents)
-                ended[home(ex.grid, sweep, n)] = tile
+                ended[ex.grid.home(sweep, n)] = tile
                 ex.emit(cell, tile)
                 if spec.routine.triangle and cell[0] != cell[1]:
                     ex.emit(cell[::-1], mirror(ex, spec, cell, tile))
@@ -137,28 +137,33 @@ def multiply_sweep(
     `ended`: what the sweep before has ended with, in each layer of workers. This one
     waits for it, since the sums of both would take twice the memory.
     """
-    grid = ex.grid
+    grid, settled, every = ex.grid, found.spec, range(len(sweep))
     if spec.empty or (len(grid.panels) == 1 and not grid.sweeps):
-        return [[(None, n)] for n in range(len(sweep))]
-    needed = list_scales(spec, sweep, exponents)
+        return [[(None, n)] for n in every]
     alone, sums = len(grid.parts) == 1, list[list[Partial]]()
+    stage, run = "sweep" if grid.sweeps else "panel", cells.multiply_sweep
     tiles = [ex.c_tile(x) for x in sweep] if alone and grid.sweeps else None
     for layer, parts in enumerate(grid.layers):
         sums.append([])
         for part in parts:
-            before = ended.get(layer)
+            before, made = ended.get(layer), dict.fromkeys(every)
             # The last panel of a single part is multiplied where it is decoded: by the
             # product, or by the last step of a sweep.
             for done, panel in enumerate(part if tiles else part[: len(part) - alone]):
-                c = tiles if panel is part[-1] else None
-                step = SweepStep(tuple(sweep), tuple(needed), done)
-                where, run = (*sweep[0], layer, panel[0]), cells.multiply_sweep
-                stage = "sweep" if grid.sweeps else "panel"
-                rows = operands(ex, found, needed, panel)
-                before = ex.call(stage, where, run, found.spec, step, before, c, *rows)
-            sums[-1].append(Partial(layer, part[0][0], 1, before))
-        ended[layer] = sums[-1][-1].sums
-    return gather(ex, found.spec, sweep, sums)
+                last = panel is part[-1]
+                c = tiles if last else None
+                shares = grid.halve(sweep, layer) if last and done else [every]
+                for n, own in enumerate(shares):
+                    some = {x: sweep[x] for x in own}
+                    needed = list_scales(spec, some.values(), exponents)
+                    step = SweepStep(some, tuple(needed), done)
+                    where = *sweep[0], layer, panel[0], *range(n, len(shares) - 1)
+                    rows = operands(ex, found, needed, panel)
+                    before = ex.call(stage, where, run, settled, step, before, c, *rows)
+                    made |= dict.fromkeys(own, before)
+            sums[-1].append(Partial(layer, part[0][0], 1, made))
+        ended[layer] = before
+    return gather(ex, settled, sweep, sums)
 
 
 def gather(
@@ -170,7 +175,7 @@ def gather(
     pair by pair, where they lie, except the last two.
     """
     layers, every = len(sums), [x for own in sums for x in own]
-    homes = [home(ex.grid, sweep, n) for n in range(len(sweep))]
+    homes = [ex.grid.home(sweep, n) for n in range(len(sweep))]
     sent: dict[tuple[int, int], Value] = {}
 
     def add(place: tuple[int, ...], *both: Value) -> Value:
@@ -179,23 +184,19 @@ def gather(
 
     def find(x: Partial, n: int) -> tuple[Value, int]:
         if x.layer == homes[n]:
-            return x.sums, n
+            return x.sums[n], n
         key, own = (x.first, homes[n]), slice(n, None, layers)
         if key not in sent:
             where = (*sweep[0], x.layer, *key)
-            sent[key] = ex.call("part", where, cells.take_cells, spec, x.sums, own)
+            sent[key] = ex.call("part", where, cells.take_cells, spec, x.sums[n], own)
         return sent[key], n // layers
 
     if len(sweep) > 1 or len(every) == 1:
         return [[find(x, n) for x in every] for n in range(len(sweep))]
-    own = every if layers == 1 else [add_up(x, add) for x in sums]
+    each = [[x._replace(sums=x.sums[0]) for x in own] for own in sums]
+    own = each[0] if layers == 1 else [add_up(x, add) for x in each]
     own, half = own[homes[0] :] + own[: homes[0]], len(own) // 2
     return [[(add_up(x, add).sums, 0) for x in (own[:half], own[half:])]]
-
-
-def home(grid: Grid, sweep: Sequence[Cell], n: int) -> int:
-    """Return the layer of workers that decodes a cell of a sweep: each in its turn."""
-    return (sum(sweep[0]) + n) % len(grid.layers)
 
 
 def finish(

@@ -91,9 +91,12 @@ class Row:
         self._views: dict[int, Array] = {}
         self._exponents: dict[int, Array] = {}
 
-    def steps_at_once(self) -> list[range]:
-        """List the steps that several products take side by side: of a stream one."""
-        if isinstance(self.tiles, Stream):
+    def steps_at_once(self, products: int) -> list[range]:
+        """List the steps that products take side by side: one of several, or a stream.
+
+        So many tiles are encoded at once as those of one step.
+        """
+        if products > 1 or isinstance(self.tiles, Stream):
             return [range(step, step + 1) for step in self.steps]
         return [self.steps]
 

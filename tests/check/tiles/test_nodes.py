@@ -137,3 +137,14 @@ def test_threads_are_slots_of_their_host():
         for host in ("ace", "bdf")
     )
     assert len(rows) + len(columns) == len(other[0]) + len(other[1]) == 12
+
+
+def test_few_rows_are_shared_by_the_workers_of_a_host():
+    # Planned for one worker, which analyses all rows of a matrix together.
+    a, b = da.ones((4, 4), chunks=1), da.zeros((4, 4), chunks=1)
+    scheduler = FakeScheduler(td.gemm(a, b), 8, hosts=2)
+    scheduler.place()
+    homes = scheduler.homes(a.name), scheduler.homes(b.name)
+    assert [{*Counter(x.values()).values()} for x in homes] == [{4}, {4}]
+    first, second = ({scheduler.workers[w].host for w in x.values()} for x in homes)
+    assert len(first) == len(second) == len(first ^ second) - 1 == 1

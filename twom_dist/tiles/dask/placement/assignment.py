@@ -3,7 +3,7 @@
 Tiles of a rectangle go to a grid of workers, those of a triangle as `triangle` says.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -78,24 +78,32 @@ def place_product(states: list[Any], workers: list[str], node: int = 0) -> Place
         for tile, slots in assignment.needs.items()
     }
     scaling = {
-        task: [x for x in task.dependencies if x in needed_by]
+        task: sorted((x for x in task.dependencies if x in needed_by), key=_place_of)
         for task in _list_scaling(needed)
     }
     held = {tile: [ws.address for ws in tile.who_has or ()] for tile in needed_by}
     groups = [*scaling.values(), *([tile] for tile in needed_by)]
-    homes = choose_homes(groups, needed_by, held)
+    nodes = {w: n // node for n, w in enumerate(workers)} if node else {}
+    homes = choose_homes(groups, needed_by, held, nodes, len({*workers}))
+    for task, tiles in scaling.items():
+        if tiles:
+            shares = Counter(homes[tile] for tile in tiles)
+            placed[task] = max(sorted(shares), key=shares.__getitem__)
     received = {
         ts: [
             tile
             for tile in ts.dependencies
             if tile in needed_by and placed[ts] not in (held[tile] or [homes[tile]])
         ]
-        for ts in states
+        for ts in (*states, *(task for task in scaling if task in placed))
     }
     fresh = (x for x in homes.items() if stage_and_token(x[0].key)[0] not in RESULTS)
     placed |= with_ancestors([*fresh])
-    placed |= {task: homes[tiles[0]] for task, tiles in scaling.items() if tiles}
     return Placed(placed, received)
+
+
+def _place_of(tile: Any) -> Any:
+    return tile.key[1:]
 
 
 def is_restricted(ts: Any) -> bool:
@@ -121,7 +129,7 @@ def _place(ts: Any, heads: Mapping[Cell, Cell], layers: int) -> Place:
     """Return the first cell of a task's sweep, and its layer of workers along k."""
     i, j, *rest = ts.key[1:]
     if not rest:
-        # A tile of C is decoded where the sums of its sweep are: as `program.home` has
+        # A tile of C is decoded where the sums of its sweep are: as `Grid.home` has
         # it, those of a cell alone are in each layer.
         own = {x.key[3] for x in ts.dependencies if stage_and_token(x.key)[0] == SWEEP}
         rest = [*own] if len(own) == 1 else [(i + j) % layers]

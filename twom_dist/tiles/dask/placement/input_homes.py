@@ -24,27 +24,35 @@ def choose_homes(
     groups: Iterable[Collection[T]],
     needed_by: Mapping[T, Collection[str]],
     held: Mapping[T, Collection[str]],
+    nodes: Mapping[str, int] | None = None,
+    workers: int = 0,
 ) -> dict[T, str]:
     """Choose for the tiles of each group the least loaded of the workers that need all.
 
     A group is analysed by one task; a tile that comes again stays where it is. `held`:
-    the workers that have a tile already decide between equally loaded ones.
+    the workers that have a tile already decide between equally loaded ones. Groups that
+    are fewer than so many `workers` are shared, each by those of a node.
     """
     shares: list[_Share[T]] = []
-    known: set[T] = set()
     load: Counter[str] = Counter()
-    for tiles in _take_turns(groups, needed_by):
-        new = [tile for tile in tiles if tile not in known]
-        if not new:
-            continue
-        known.update(new)
-        there = Counter(worker for tile in new for worker in held[tile])
-        wanted = Counter(worker for tile in new for worker in needed_by[tile])
+    of_nodes: Counter[int | None] = Counter()
+    nodes, own = nodes or {}, [*_list_new(_take_turns(groups, needed_by))]
+    parts = -(-workers // max(1, sum(len(tiles) > 1 for tiles in own)))
+    for group in own:
+        there = Counter(worker for tile in group for worker in held[tile])
+        wanted = Counter(worker for tile in group for worker in needed_by[tile])
         most = max(wanted.values())
         able = sorted(worker for worker, count in wanted.items() if count == most)
-        home = min(able, key=lambda worker: (load[worker], -there[worker]))
-        load[home] += len(new)
-        shares.append(_Share(new, able, home))
+        if parts > 1:
+            node = min({nodes.get(w) for w in able}, key=lambda x: (of_nodes[x], x))
+            able = [worker for worker in able if nodes.get(worker) == node]
+            of_nodes[node] += len(group)
+        size = -(-len(group) // max(1, parts))
+        for lo in range(0, len(group), size):
+            tiles = group[lo : lo + size]
+            home = min(able, key=lambda worker: (load[worker], -there[worker]))
+            load[home] += len(tiles)
+            shares.append(_Share(tiles, able, home))
     while _pass_on(shares, load):
         pass
     return {tile: share.home for share in shares for tile in share.tiles}
@@ -85,6 +93,15 @@ def _pass_on(shares: list[_Share[T]], load: Counter[str]) -> bool:
             load[chain[0][2]] += size
             return True
     return False
+
+
+def _list_new(groups: Iterable[Collection[T]]) -> Iterator[list[T]]:
+    """List what of each group is in none before it."""
+    known: set[T] = set()
+    for tiles in groups:
+        if new := [tile for tile in tiles if tile not in known]:
+            known.update(new)
+            yield new
 
 
 def _take_turns(

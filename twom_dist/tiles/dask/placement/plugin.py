@@ -15,16 +15,15 @@ from typing import Any, NamedTuple
 from distributed.diagnostics.plugin import SchedulerPlugin
 from tornado.ioloop import PeriodicCallback
 
-from ..graph import PANEL, PART, PRODUCT, PRODUCT_STAGES, SCALING_STAGES, SWEEP
+from ..graph import PANEL, PRODUCT, PRODUCT_STAGES, SCALING_STAGES, SWEEP
 from .assignment import SUMS, is_restricted, place_product, stage_and_token
+from .copies import Copies
 from .grids import node_size
 from .input_homes import READER
 
 PLUGIN_NAME = "twom-placement"
 # States of tasks of an earlier graph that is computed again.
 _BEGUN = ("processing", "memory")
-# What the logs of workers say of tiles that come before their task, and are dropped.
-COPIES = "twom-copies"
 # How often workers that run short are looked for, and the tasks of each of its threads
 # that a worker keeps: one that runs and one that follows.
 REBALANCE_SECONDS = 0.1
@@ -68,8 +67,7 @@ class PlacementPlugin(SchedulerPlugin):
         self.scheduler = scheduler
         # By a task: where its user lets it run.
         self.placed: dict[Any, Limits] = {}
-        # By a task: its worker, and the tiles that have to come there.
-        self.received: dict[Any, tuple[str, list[Any]]] = {}
+        self.copies = Copies(scheduler)
         if (stealing := scheduler.extensions.get("stealing")) is not None:
             self._put = stealing.put_key_in_stealable
             stealing.put_key_in_stealable = self._offer
@@ -136,18 +134,11 @@ class PlacementPlugin(SchedulerPlugin):
         slots = [ws for ws in running for _ in range(max(1, round(ws.nthreads / unit)))]
         node = node_size(ws.host for ws in slots)
         placed = place_product(states, [ws.address for ws in slots], node)
-        copies = defaultdict[str, set[Any]](set)
-        for worker, tiles in self.received.values():
-            copies[worker].update(tiles)
         for task, worker in placed.workers.items():
             self._restrict(task, worker)
-        for task, tiles in placed.received.items():
-            if task.state not in _BEGUN:
-                worker = placed.workers[task]
-                # A copy fetched for another product is not owned by this worker either.
-                known = copies[worker]
-                own = {*tiles, *(x for x in task.dependencies if x.key in known)}
-                self.received[task.key] = worker, [tile.key for tile in own]
+        received = placed.received.items()
+        waiting = {x: tiles for x, tiles in received if x.state not in _BEGUN}
+        self.copies.expect(waiting, placed.workers)
 
     def _place_look(self, states: list[Any]) -> None:
         """Keep tasks that analyse tiles of one worker there: tiles are large."""
@@ -183,6 +174,8 @@ class PlacementPlugin(SchedulerPlugin):
         self, key: Any, start: str, finish: str, *args: Any, **kwargs: Any
     ) -> None:
         """Fetch tiles for tasks that begin, and drop those of tasks that have ended."""
+        if finish == "processing":
+            self.copies.fetch_first(*stage_and_token(key))
         if finish == "waiting" or key not in self.placed:
             return
         task = self.scheduler.tasks[key]
@@ -190,15 +183,9 @@ class PlacementPlugin(SchedulerPlugin):
             # Not within this event.
             asyncio.get_running_loop().call_soon(self._lift, task)
         if finish == "processing":
-            self._fetch_ahead(task)
+            self.copies.fetch_ahead(task)
         if finish in ("memory", "forgotten"):
-            worker, tiles = self.received.pop(key, ("", []))
-            # A worker may still run a task that is forgotten: the memory manager drops
-            # what it has received.
-            if tiles and finish == "memory":
-                # After the messages of this event, which may hand out a task with them.
-                loop = asyncio.get_running_loop()
-                loop.call_soon(self._drop_copies, worker, tiles)
+            self.copies.end(key, finish)
         if finish == "forgotten":
             del self.placed[key]
 
@@ -206,48 +193,6 @@ class PlacementPlugin(SchedulerPlugin):
         """Let other workers steal a task that is not placed."""
         if task.key not in self.placed:
             self._put(task)
-
-    def _fetch_ahead(self, task: Any) -> None:
-        """Have a worker fetch tiles for the next step of sweeps as it begins one.
-
-        dask would fetch them once that step is done, and have the worker wait for them.
-        """
-        if stage_and_token(task.key)[0] != SWEEP:
-            return
-        state, after = task.processing_on, [*task.dependents]
-        # The next sweep waits for a tile, or the sums of one, of this one.
-        cells = (x for x in after if stage_and_token(x.key)[0] in (PRODUCT, PART))
-        after += [y for x in cells for y in x.dependents]
-        for step in after:
-            worker, tiles = self.received.get(step.key, ("", []))
-            if worker != state.address or step.key[0] != task.key[0]:
-                continue
-            found = [self.scheduler.tasks.get(tile) for tile in tiles]
-            keys = [x.key for x in found if x and x.who_has and state not in x.who_has]
-            if keys:
-                fetch = self.scheduler.request_acquire_replicas
-                fetch(worker, keys, stimulus_id=COPIES)
-
-    def _drop_copies(self, worker: str, tiles: list[Any]) -> None:
-        """Have a worker drop tiles that a product no longer needs there.
-
-        Those that another task there needs stay: the worker would stop without them.
-        """
-        state = self.scheduler.workers.get(worker)
-        found = (self.scheduler.tasks.get(tile) for tile in tiles)
-        keys = [
-            task.key
-            for task in found
-            if task is not None
-            and state in (task.who_has or ())
-            and len(task.who_has) > 1
-            and not any(
-                waiter.processing_on is state or waiter.worker_restrictions == {worker}
-                for waiter in task.waiters or ()
-            )
-        ]
-        if keys:
-            self.scheduler.request_remove_replicas(worker, keys, stimulus_id=COPIES)
 
     def rebalance(self) -> None:
         """Give workers that run short the last tasks of those with most for a thread.
