@@ -5,6 +5,7 @@ from collections.abc import Callable
 from statistics import median
 from time import perf_counter
 from typing import Any
+from unittest import mock
 
 import cupy as cp
 
@@ -13,7 +14,8 @@ from benchmarks.harness import Calls, interleave
 from twom_dist.kernels.cuda.device import CudaDevice
 from twom_dist.kernels.cuda.driver import Program
 from twom_dist.kernels.cuda.engine import CudaEngine
-from twom_dist.tiles import spec as spec_module
+from twom_dist.run import prepared
+from twom_dist.tiles import spec
 
 STAGES = {
     "norms": ("largest_exponents", "choose_exponents"),
@@ -140,17 +142,22 @@ def random_pair(n: int) -> tuple[Any, Any]:
 def measure_phases(call: Callable[[], Any], repeats: int = 3) -> dict[str, float]:
     """Measure the median milliseconds of each stage by the device's clock."""
     device = TimedDevice()
-    engine, load = CudaEngine(device), spec_module.get_engine
-    spec_module.get_engine = lambda name: engine if name == "cuda" else load(name)
-    try:
+    engine, load = CudaEngine(device), spec.get_engine
+
+    def get_engine(name: str = "cpu") -> Any:
+        return engine if name == "cuda" else load(name)
+
+    runs = []
+    # Prepared products, too, belong to an engine.
+    with (
+        mock.patch.object(spec, "get_engine", get_engine),
+        mock.patch.object(prepared, "get_engine", get_engine),
+    ):
         call()
         device.milliseconds()
-        runs = []
         for _ in range(repeats):
             call()
             runs.append(device.milliseconds())
-    finally:
-        spec_module.get_engine = load
     return {stage: median(run.get(stage, 0.0) for run in runs) for stage in STAGES}
 
 

@@ -60,6 +60,7 @@ class FusedGemm(Protocol):
         out: Array | None = None,
         shifts: Sequence[Array] | None = None,
         known: Sequence[RowStatistics] | None = None,
+        places: Sequence[int] | None = None,
     ) -> Array:
         """Compute ``alpha X Y^T + beta c`` from (m, k) and (n, k) that hold all of k.
 
@@ -68,7 +69,8 @@ class FusedGemm(Protocol):
         Or of stacks with one axis in front, the same for all; no dimension is 0. `out`:
         where it is written, C-contiguous; overlaps none of the others. `shifts`:
         exponents of the columns of x and of y, see `Engine`; none for stacks. `known`:
-        of x, and of y, if the caller has them; otherwise recomputed.
+        of x, and of y, if the caller has them; otherwise recomputed. `places`: the
+        matrices of stacks to multiply, the others are left, if the engine takes them.
         """
 
 

@@ -53,6 +53,8 @@ class Defaults(Protocol):
     waits: bool = False
     # Whether `out` may be a part of a larger array, whose rows lie apart.
     writes_parts: bool = True
+    # Whether `gemm_fused` takes the places of matrices in stacks.
+    takes_places: bool = False
 
     def task(self) -> AbstractContextManager[Any]:
         """Scope of one dask task: its share of threads; device work done on exit."""

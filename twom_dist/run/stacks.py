@@ -121,6 +121,8 @@ class PreparedStack:
             if not (spec.exact or (spec.routine.triangle and not spec.same_operand)):
                 gemm_fused = limits.gemm_fused
         self._spec, self._gemm_fused, self._turned = spec, gemm_fused, transposes(spec)
+        # Whether those of a stack that take the same moduli are found where they lie.
+        self._in_place = gemm_fused is not None and load_engine(spec).takes_places
         self._operands = len(spec.sides)
         # The data decide about moduli, or about shifts, which each matrix has alone.
         self._looks = spec.looks and not (spec.native or spec.empty or spec.exact)
@@ -211,6 +213,9 @@ class PreparedStack:
             if len(places) == len(a):
                 self._by(system)(a, b, c, out, known)
                 continue
+            if self._in_place:
+                self._by(system)(a, b, c, out, places=places)
+                continue
             left = a[places]
             right = left if self._spec.same_operand else b[places]
             added = None if c is None else c[places]
@@ -231,8 +236,10 @@ class PreparedStack:
             if self._gemm_fused is not None and not spec.empty:
                 fused = call_fused(self._gemm_fused, spec)
 
-                def found(a: Any, b: Any, c: Any, out: Any, known: Any = None) -> None:
-                    fused(a, b, c=c, out=out, known=known)
+                def found(
+                    a: Any, b: Any, c: Any, out: Any, known: Any = None, **places: Any
+                ) -> None:
+                    fused(a, b, c=c, out=out, known=known, **places)
 
             self._ways[system] = found
         return found

@@ -10,7 +10,7 @@ from tests.support.cases import cases
 from tests.support.cuda.cupy_arrays import DeviceArray, cupy_device
 from tests.support.expect import same_bits
 from tests.support.integers import random_integers
-from tests.support.stacks import random_stack
+from tests.support.stacks import assert_each_is_as_alone, random_stack
 from tests.support.strategies import random_matrix
 
 
@@ -69,6 +69,31 @@ def test_the_default_looks_at_all_matrices_by_kernels(device, name):
     given = (x, y)[: 2 - (name == "syrk")]
     launched = multiply(device, name, *given, alike=False)
     assert launched["fetch"] <= 1 + 1 + 2
+
+
+@cases("name", ["gemm", "herk", "syrk"])
+def test_matrices_of_other_moduli_are_multiplied_where_they_lie(device, name):
+    """Nothing is gathered: the host sends a list of places for each residue system."""
+    rng = np.random.default_rng(0)
+    stacks = rng.random((3, 5, 40, 40)) + 1j * rng.random((3, 5, 40, 40))
+    for x in stacks[:2]:
+        # Wide ranges, by which rows are decided at once.
+        x[1::2, :20, 20:] *= 2.0**-6
+        x[1::2, 20:, :20] *= 2.0**-6
+    stacks[0, 3, 5, 7], stacks[0, 2, 4] = np.inf, 0
+    a, b, c = stacks
+    given = (a, b) if name == "gemm" else (a,)
+    routine = getattr(td, name)
+    taken = [
+        td.explain(routine, *(x[i] for x in given)).num_moduli for i in range(len(a))
+    ]
+    systems = len({*taken})
+    assert systems > 1
+    launched = multiply(device, name, *given, c, alpha=-2, beta=0.5)
+    assert launched["scale_and_encode"] == launched["send"] == systems
+    assert_each_is_as_alone(
+        routine(*given, c, alpha=-2, beta=0.5), name, a, b, c, alpha=-2, beta=0.5
+    )
 
 
 @cases("kind", ["float64", "complex128"])

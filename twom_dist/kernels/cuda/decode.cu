@@ -9,15 +9,17 @@
 // out has rows of out_stride elements, m of them for each matrix of a stack, and all of
 // these for each word.
 // Blocks of 32 x 8: x over groups of ELEMENTS along n, y over rows, any number of blocks
-// in y; z over the matrices. Threads without an element of the triangle write nothing.
+// in y; z over the matrices, whose places in c and out may be given. Threads without an element of the triangle write nothing.
 extern "C" __global__ void __launch_bounds__(256, 2)
 decode(const int8* residues, int64 row_stride, int64 product_stride, int64 m, int64 n,
        const int32* rows, const int32* columns, Scalar alpha, Scalar beta, Matrix c,
-       REAL* out, int64 out_stride, int32 triangle) {
+       REAL* out, int64 out_stride, int32 triangle, const int32* places) {
+  uint32 place = find_place(places);
+  c = move(c, place);
   residues += blockIdx.z * m * row_stride;
   rows += blockIdx.z * m;
   columns += blockIdx.z * n;
-  out += PARTS * (blockIdx.z * m * out_stride);
+  out += PARTS * (place * m * out_stride);
   int64 first = ELEMENTS * ((int64)blockIdx.x * blockDim.x + threadIdx.x);
   if (first >= n) return;
   int32 count = n - first < ELEMENTS ? (int32)(n - first) : ELEMENTS;

@@ -182,16 +182,19 @@ def decode_residues(
     beta: complex,
     c: Array | None,
     triangle: Uplo = "full",
+    places: Array | None = None,
 ) -> None:
     """Write ``alpha X Y^T + beta c``, or a triangle of it; out has one word or two.
 
     Of residues (products, m, n or more), or (products, matrices, m, n or more).
+    `places`: those of the matrices in c and out, if these are others.
     """
     (_, *stack, m, _), n = residues.shape, out.shape[-1]
     components = 1 if out.ndim < residues.ndim else len(out)
     args = (
         *(residues, residues.strides[-2], residues.strides[0], m, n, rows, columns),
         *(scalar(alpha), scalar(beta), matrix(c), out, n, triangle_arg(triangle)),
+        places,
     )
     integer = tuning_for(device.capability()).integer_sums
     module = module_for("decode", out.dtype, system, components, integer=integer)
@@ -214,6 +217,7 @@ def decode_and_close(
     c: Array | None,
     uplo: Uplo,
     hermitian: bool,
+    places: Array | None,
 ) -> None:
     """Write a triangle of ``alpha X Y^T + beta c``, filled; close it as `uplo` says.
 
@@ -225,12 +229,12 @@ def decode_and_close(
     args = (
         *(*pair(x, y, conjugate, rows, columns), k, residues, residues.strides[-2]),
         *(residues.strides[0], scalar(alpha), scalar(beta), matrix(c)),
-        *(out, mirrored, hermitian, uplo == "upper", uplo == "full"),
+        *(out, mirrored, hermitian, uplo == "upper", uplo == "full", places),
     )
     integer = tuning_for(device.capability()).integer_sums
     module = module_for("decode_and_close", out.dtype, system, integer=integer)
     squares = -(-n // _SIDE)
-    grid = squares, squares, count_matrices(out)
+    grid = squares, squares, count_matrices(residues[0])
     shared = 4 * _SIDE * _PITCH * system.num_moduli if mirrored else 0
     device.launch(module, "decode_and_close", grid, BLOCK, args, shared)
 
@@ -246,12 +250,13 @@ def fill_product(
     alpha: complex,
     beta: complex,
     c: Array | None,
+    places: Array | None,
 ) -> None:
     """Mark and overwrite at once, for operands that hold all of k."""
     (m, k), n = x.shape[-2:], y.shape[-2]
     sides = pair(x, y, conjugate, rows, columns)
-    args = *sides, k, scalar(alpha), scalar(beta), matrix(c), out
-    grid = fill_grid(m, n, count_matrices(x))
+    args = *sides, k, scalar(alpha), scalar(beta), matrix(c), out, places
+    grid = fill_grid(m, n, rows.size // m)
     device.launch(module_for("fill", x.dtype), "fill_product", *grid, args)
 
 

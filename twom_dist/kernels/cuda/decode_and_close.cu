@@ -71,19 +71,22 @@ __device__ __forceinline__ void turn_residues(const int8* residues, int64 row_st
 extern "C" __global__ void __launch_bounds__(256, 2)
 decode_and_close(Side x, Side y, int64 k, const int8* residues, int64 row_stride,
                  int64 product_stride, Scalar alpha, Scalar beta, Matrix c, REAL* out,
-                 int32 mirrored, int32 conjugate, int32 upper, int32 full) {
+                 int32 mirrored, int32 conjugate, int32 upper, int32 full,
+                 const int32* places) {
   extern __shared__ uint32 turned[];  // MODULI SIDE PITCH, if mirrored
   __shared__ uint8 marks[SIDE][SIDE];
   int32 triangle = upper ? UPPER : LOWER, thread = 32 * threadIdx.y + threadIdx.x;
   Square square = {SIDE * (int64)blockIdx.y, SIDE * (int64)blockIdx.x, thread / SIDE,
                    thread % SIDE};
   if (!is_wanted(triangle, square.row, SIDE, square.column, SIDE)) return;
-  x = take_matrix(x);
-  y = take_matrix(y);
+  uint32 place = find_place(places);
+  x = take_matrix(x, place);
+  y = take_matrix(y, place);
+  c = move(c, place);
   int64 n = x.rows;
   const int32 *rows = x.exponents, *columns = y.exponents;
   residues += blockIdx.z * n * row_stride;
-  out += PARTS * (blockIdx.z * n * n);
+  out += PARTS * (place * n * n);
   if (mirrored) {
     turn_residues(residues, row_stride, product_stride, n, square.row, square.column,
                   turned);

@@ -144,6 +144,11 @@ struct Operand {
   int64 stack_stride;
 };
 
+// The place in its stack of this block's matrix: the next one, where no places are given.
+__device__ __forceinline__ uint32 find_place(const int32* places) {
+  return places == nullptr ? blockIdx.z : (uint32)__ldg(places + blockIdx.z);
+}
+
 // This block's matrix of a stack.
 __device__ __forceinline__ Operand take_matrix(Operand own) {
   own.x += PARTS * (blockIdx.z * own.stack_stride);

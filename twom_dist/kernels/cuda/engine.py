@@ -63,6 +63,7 @@ class CudaEngine(
     name = "cuda"
     family: Family = "cupy"
     writes_parts = False
+    takes_places = True
 
     def __init__(self, device: CudaDevice) -> None:
         self.device = device

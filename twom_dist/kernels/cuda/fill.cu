@@ -22,7 +22,7 @@ mark_nonfinite(Side x, Side y, int64 k, uint8* out) {
   int64 n = y.rows;
   out += blockIdx.z * x.rows * n;
   Square square = locate_square(n);
-  mark_square(take_matrix(x), take_matrix(y), k, square, marks);
+  mark_square(take_matrix(x, blockIdx.z), take_matrix(y, blockIdx.z), k, square, marks);
   int64 j = square.column + square.own_column;
   for (int32 own = square.own_row; own < SIDE; own += 256 / SIDE) {
     uint32 mark = marks[own][square.own_column];
@@ -65,12 +65,15 @@ fill_nonfinite(const uint8* marks, int64 m, int64 n, const int32* rows,
 // Both at once, of a product whose operands hold all of k: out is contiguous. Grid as for
 // mark_nonfinite. Bounded, it takes 48 registers on any device.
 extern "C" __global__ void __launch_bounds__(256, 5)
-fill_product(Side x, Side y, int64 k, Scalar alpha, Scalar beta, Matrix c, REAL* out) {
+fill_product(Side x, Side y, int64 k, Scalar alpha, Scalar beta, Matrix c, REAL* out,
+             const int32* places) {
   __shared__ uint8 marks[SIDE][SIDE];
   int64 n = y.rows;
-  out += PARTS * (blockIdx.z * x.rows * n);
+  uint32 place = find_place(places);
+  c = move(c, place);
+  out += PARTS * (place * x.rows * n);
   Square square = locate_square(n);
-  mark_square(take_matrix(x), take_matrix(y), k, square, marks);
+  mark_square(take_matrix(x, place), take_matrix(y, place), k, square, marks);
   int64 j = square.column + square.own_column;
   for (int32 own = square.own_row; own < SIDE; own += 256 / SIDE) {
     uint32 mark = marks[own][square.own_column];

@@ -25,9 +25,9 @@ struct Side {
   int64 stack_stride;
 };
 
-// This block's matrix of a stack.
-__device__ __forceinline__ Side take_matrix(Side own) {
-  own.x += PARTS * (blockIdx.z * own.stack_stride);
+// This block's matrix of a stack, at a place; exponents follow one another.
+__device__ __forceinline__ Side take_matrix(Side own, uint32 place) {
+  own.x += PARTS * (place * own.stack_stride);
   own.exponents += blockIdx.z * own.rows;
   return own;
 }

@@ -6,6 +6,7 @@ mirror image. For ``X X^H`` in 2M half of the products are computed, and read tw
 
 from collections.abc import Sequence
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,6 @@ from .device import CudaDevice
 from .hopper import LINE, ROW_GROUP
 from .launch import (
     LINE_BLOCK,
-    count_matrices,
     lies_across,
     remember,
     stack_stride,
@@ -59,13 +59,16 @@ class CudaFusedGemm:
         out: Array | None = None,
         shifts: Sequence[Array] | None = None,
         known: Sequence[RowStatistics] | None = None,
+        places: Sequence[int] | None = None,
     ) -> Array:
         """Compute ``alpha X Y^T + beta c``, by a script where one kernel multiplies.
 
         `where`: what `variant` returns.
         """
         number, tuned = where
-        given = x, y, c, out, *(shifts or (None, None))
+        # One copy from the host of so few numbers, where all operands would be copied.
+        own = None if places is None else self.device.send(np.array(places, np.int32))
+        given = x, y, c, out, own, *(shifts or (None, None))
         if not tuned.fused:
             return _write(product, False, self.device, *given)
         write, key = partial(_write, product, True), (tuned, product)
@@ -81,13 +84,16 @@ def _write(
     y: Array,
     c: Array | None,
     out: Array | None,
+    places: Array | None,
     *shifts: Array | None,
 ) -> Array:
     """Launch all of a product; `fused`: whether a kernel of ours multiplies."""
     conjugate, system, rule, dtype, alpha, beta, twin, uplo, hermitian, turned = product
     x = x.swapaxes(-1, -2) if turned[0] else x
     y = y.swapaxes(-1, -2) if turned[1] else y
-    (*stack, m, k), n, matrices = x.shape, y.shape[-2], count_matrices(x)
+    (*stack, m, k), n = x.shape, y.shape[-2]
+    stack = stack if places is None else [*places.shape]
+    matrices = prod(stack)
     # In 2M alone each modulus has two products, R and R^T, of ``X X^H``.
     halved = hermitian and fused and {*system.kinds} == {"2m"}
     products = system.own_products(halved)
@@ -100,7 +106,7 @@ def _write(
     residues, *own = device.allocate(tuple(parts))
     rows, columns = own[1], own[-1]
     sides = [*zip((x, y), shifts, conjugate, strict=True)]
-    _scale_and_encode(device, sides, system, rule, own)
+    _scale_and_encode(device, sides, system, rule, own, places)
     order = tuple(range(len(system.planes)))
     left = CudaEncoded(m, k, own[0], order, tuple(stack))
     right = CudaEncoded(n, k, own[-2], twin or order, tuple(stack))
@@ -113,10 +119,12 @@ def _write(
     out = device.empty((*stack, m, n), dtype) if out is None else out
     decoded = residues, rows, columns, system, out, alpha, beta, c
     if uplo is None:
-        decode_residues(device, *decoded)
-        fill_product(device, x, y, rows, columns, conjugate, out, alpha, beta, c)
+        decode_residues(device, *decoded, "full", places)
+        fill_product(
+            device, x, y, rows, columns, conjugate, out, alpha, beta, c, places
+        )
     else:
-        decode_and_close(device, x, y, conjugate, *decoded, uplo, hermitian)
+        decode_and_close(device, x, y, conjugate, *decoded, uplo, hermitian, places)
     return out
 
 
@@ -126,6 +134,7 @@ def _scale_and_encode(
     system: ResidueSystem,
     rule: ScalingRule,
     own: list[Array],
+    places: Array | None,
 ) -> None:
     """Fill the planes and exponents of `own`, of both operands or of x alone."""
     (x, shifts, _), k_padded = sides[0], own[0].shape[2]
@@ -140,10 +149,10 @@ def _scale_and_encode(
         blocks.append(align(t.shape[-2], ROW_GROUP) // rows)
         shared = max(shared, kept)
     both = [*described, _NO_ROWS][:2]
-    args = *both, blocks[0], x.shape[-1], k_padded, rule_args(rule)
+    args = *both, blocks[0], x.shape[-1], k_padded, rule_args(rule), places
     shifted = shifts is not None
     module = module_for("scale_and_encode", x.dtype, system, shifted=shifted)
-    grid = sum(blocks), 1, count_matrices(x)
+    grid = sum(blocks), 1, own[1].size // x.shape[-2]
     device.launch(module, "scale_and_encode", grid, LINE_BLOCK, args, shared)
 
 

@@ -21,6 +21,12 @@ __device__ __forceinline__ const REAL* locate(const Matrix& own, int64 i, int64 
   return own.x + PARTS * (blockIdx.z * own.stack_stride + place);
 }
 
+// A stack of which `locate` finds elements of the matrix at a place.
+__device__ __forceinline__ Matrix move(Matrix own, uint32 place) {
+  own.x += PARTS * (((int64)place - blockIdx.z) * own.stack_stride);
+  return own;
+}
+
 // v = factor v without fused operations; by parts where the factor is real.
 __device__ __forceinline__ void multiply_scalar(double (&v)[PARTS], const Scalar& factor) {
   if (factor.mode == COMPLEX_SCALAR) {

@@ -100,9 +100,11 @@ __device__ __forceinline__ void encode_rows(const Rows& given, uint32 block, int
 
 // Exponents and planes of x by the first x_blocks blocks, and of y by the others. Blocks
 // of 256 on rows_of_block whole rows, the padded ones included, in the order of `Group`;
-// z over the matrices of stacks, whose planes and exponents follow one another.
+// z over the matrices of stacks, whose planes and exponents follow one another; the places
+// of the matrices may be given.
 extern "C" __global__ void __launch_bounds__(256, BLOCKS)
-scale_and_encode(Rows x, Rows y, uint32 x_blocks, int64 k, int64 k_padded, Rule rule) {
+scale_and_encode(Rows x, Rows y, uint32 x_blocks, int64 k, int64 k_padded, Rule rule,
+                 const int32* places) {
   __shared__ uint64 magnitudes[256], squares[256];
   Rows rows = x;
   uint32 block = blockIdx.x, blocks = x_blocks;
@@ -111,7 +113,7 @@ scale_and_encode(Rows x, Rows y, uint32 x_blocks, int64 k, int64 k_padded, Rule 
     block -= x_blocks;
     blocks = gridDim.x - x_blocks;
   }
-  rows.x += PARTS * (blockIdx.z * rows.stack_stride);
+  rows.x += PARTS * (find_place(places) * rows.stack_stride);
   rows.out += blockIdx.z * ((int64)blocks * rows.rows_of_block * k_padded);
   rows.exponents += blockIdx.z * rows.rows;
   encode_rows(rows, block, k, k_padded, rule, magnitudes, squares);
