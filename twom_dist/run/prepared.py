@@ -143,7 +143,7 @@ def compute_arrays(call: Call, key: Hashable = None) -> Any:
 
     `key`: that of `find_key`, None where nothing is prepared.
     """
-    terms, A, B, C, out, *_ = call
+    terms, A, B, C, out, _ = call
     adds = C is not None and out is not None and terms.beta is not None
     if adds and as_number(terms.beta, "beta") != 0:
         C = set_apart(C, out)

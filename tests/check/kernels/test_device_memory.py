@@ -1,6 +1,7 @@
 """Memory of a device that others use as well: what a product takes of it."""
 
 from types import SimpleNamespace
+from unittest import mock
 
 import dask
 
@@ -22,6 +23,13 @@ def test_a_workspace_is_of_what_is_free_and_tiles_fit_it():
         with dask.config.set({"twom-dist.workspace-bytes": setting}):
             found = workspace.available_bytes(SimpleNamespace(**given), needed)
         assert found == expected, (setting, needed, free)
+    given["free_bytes"] = lambda: None
+    state = SimpleNamespace(nthreads=4)
+    with mock.patch(
+        "distributed.get_worker", return_value=SimpleNamespace(state=state)
+    ):
+        # Threads of a worker share what nobody can ask for.
+        assert workspace.available_bytes(SimpleNamespace(**given), 5000) == 1600 // 4
     system, shape = residue_system("2m", 16), (4096, 4096, 4096)
     for limit in range(1 << 27, 1 << 32, 1 << 27):
         tiles = workspace.fit_tiles(system, shape, limit, 0)

@@ -1,6 +1,7 @@
 """What a device asks of CuPy and cuBLAS, by a stand-in that reads it alike."""
 
 import ctypes
+import gc
 import struct
 from threading import Thread
 from types import SimpleNamespace
@@ -145,6 +146,31 @@ def test_devices_and_arrays_that_cannot_be_used(cuda):
         with raises(EngineUnavailableError, code):
             open_device()
         vars(owner).update(before)
+
+
+def test_memory_that_is_copied_to_is_kept_until_it_is_copied(cuda):
+    """Where what runs meanwhile fails, too: the pool would give it to others."""
+    done = []
+
+    class Pinned:
+        ptr = 0
+
+        def __del__(self):
+            done.append("given back")
+
+    def fail():
+        done.append("failed")
+        raise KeyError
+
+    event = SimpleNamespace(synchronize=lambda: done.append("copied"))
+    cuda.alloc_pinned_memory = lambda size: Pinned()
+    cuda.Event = lambda **given: event
+    cuda.get_current_stream = lambda: SimpleNamespace(record=lambda event: event)
+    data = SimpleNamespace(ptr=64, copy_to_host_async=lambda at, size: None)
+    with pytest.raises(KeyError):
+        CudaDevice().fetch([SimpleNamespace(data=data, nbytes=8)], fail)
+    gc.collect()
+    assert done == ["failed", "copied", "given back"]
 
 
 def test_a_program_fills_its_holes_and_stops_at_a_launch_that_fails():
