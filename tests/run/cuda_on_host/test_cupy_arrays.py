@@ -23,7 +23,7 @@ def device(host_kernels, request):
 def multiply(device, name, *given, alike=True, **options):
     """Compare stacks of the device's arrays with the CPU's; count the launches.
 
-    Matrices that are not alike take other moduli, and are put together by those.
+    Some of the matrices that are not alike are computed alone.
     """
     routine, own = getattr(td, name), [x.view(DeviceArray) for x in given]
     device.launched.clear()
