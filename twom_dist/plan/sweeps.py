@@ -21,8 +21,8 @@ from ..typing import Cell
 # mnk of a panel: 15 ms at the 146 TFLOP/s that tiles of 8192 reach on an H100
 # (benchmarks/results/gpu.jsonl), besides 1 ms that dask spends on a task.
 PANEL_VOLUME = 2**38
-# Steps of a sweep that longer panels leave: the first waits for all of its tiles. By a
-# simulation 4 steps of 131072 on 64 GPUs take 0.98 of the time of 8 (simulation.jsonl).
+# Steps of a sweep that longer panels leave: the first waits for all of its tiles. So
+# 131072 on 64 GPUs takes 0.98 of the time with 8 (`benchmarks/bench_simulation.py`).
 STEPS = 4
 
 

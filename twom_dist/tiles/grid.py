@@ -72,17 +72,6 @@ class Grid:
         """Return the layer of workers that decodes a cell of a sweep, each in turn."""
         return (sum(sweep[0]) + n) % len(self.layers)
 
-    def halve(self, sweep: Sequence[Cell], layer: int) -> list[Sequence[int]]:
-        """Share the cells of a sweep: those that are wanted first after the last panel.
-
-        They are those that other layers decode, or half: they go on their way, and the
-        scheduler handles their tiles, while the others are multiplied.
-        """
-        every = range(len(sweep))
-        first = [n for n in every if self.home(sweep, n) != layer]
-        first = first or [*every[: len(sweep) // 2]]
-        return [x for x in (first, [n for n in every if n not in first]) if x]
-
     @property
     def shape(self) -> tuple[int, int, int]:
         """(m, n, k)."""

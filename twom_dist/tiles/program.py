@@ -150,14 +150,14 @@ def multiply_sweep(
             # The last panel of a single part is multiplied where it is decoded: by the
             # product, or by the last step of a sweep.
             for done, panel in enumerate(part if tiles else part[: len(part) - alone]):
-                last = panel is part[-1]
-                c = tiles if last else None
-                shares = grid.halve(sweep, layer) if last and done else [every]
-                for n, own in enumerate(shares):
+                c = tiles if panel is part[-1] else None
+                # Half of the tiles leave while the others are multiplied.
+                half = len(sweep) // 2 if c and done else 0
+                for own in filter(None, (every[:half], every[half:])):
                     some = {x: sweep[x] for x in own}
                     needed = list_scales(spec, some.values(), exponents)
                     step = SweepStep(some, tuple(needed), done)
-                    where = *sweep[0], layer, panel[0], *range(n, len(shares) - 1)
+                    where = *sweep[0], layer, panel[0], *range(own.stop < len(sweep))
                     rows = operands(ex, found, needed, panel)
                     before = ex.call(stage, where, run, settled, step, before, c, *rows)
                     made |= dict.fromkeys(own, before)
