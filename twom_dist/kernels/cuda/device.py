@@ -40,7 +40,6 @@ def _module(module: Module) -> Any:
     return cupy.RawModule(code=source_of(module), options=options)
 
 
-@cache
 def _function(module: Module, name: str, device: int) -> Any:
     from cupy.cuda import driver
     from cupy.cuda.function import Module as Loaded
@@ -93,6 +92,7 @@ class CudaDevice(Streams):
         super().__init__()
         self._constants: dict[tuple[int, int], tuple[Array, Array]] = {}
         self._elements: dict[tuple[int, Element], Element] = {}
+        self._functions: dict[tuple[Module, str, int], Any] = {}
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """Allocate from CuPy's current allocator, or say what would make room."""
@@ -186,7 +186,11 @@ class CudaDevice(Streams):
 
     def function(self, module: Module, name: str) -> int:
         """Return the address of a kernel that is loaded on the current device."""
-        return int(_function(module, name, self.number()).ptr)
+        key = module, name, self.number()
+        if key not in self._functions:
+            # If threads load it at once, one stays, because scripts keep its address.
+            self._functions.setdefault(key, _function(*key))
+        return int(self._functions[key].ptr)
 
     def run(self, program: Program, bases: bytes) -> None:
         """Launch a program; `bases`: addresses and maps of planes, in words."""

@@ -3,8 +3,11 @@
 import ctypes
 import gc
 import struct
-from threading import Thread
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from threading import Barrier, Thread
 from types import SimpleNamespace
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pytest
@@ -15,6 +18,7 @@ from tests.support.modules import with_modules
 from twom_dist.errors import EngineUnavailableError, KernelError
 from twom_dist.kernels.cuda.device import CudaDevice, open_device
 from twom_dist.kernels.cuda.driver import ProgramWriter, run
+from twom_dist.kernels.cuda.sources import Module
 
 # Type of operands, type of sums, arithmetic: their C types, and the mode needed.
 KINDS = {(3, 10, 72): (np.int8, np.int32, 0), (2, 0, 68): (np.float16, np.float32, 16)}
@@ -197,6 +201,28 @@ def test_a_program_fills_its_holes_and_stops_at_a_launch_that_fails():
     assert run(at, 9, *writer.program(), bases) == 700
     sizes = 1, 2, 3, 4, 5, 6, 7, 9, None
     assert found == [(10 + i, *sizes, (1 << 60) + 40 + i, i + 0.5) for i in range(2)]
+
+
+def test_kernels_stay_loaded_whose_addresses_scripts_keep(cuda):
+    """Two threads may load one at once, and CuPy unloads what nobody holds."""
+    import cupy
+
+    device, both, number = CudaDevice(), Barrier(2), count()
+    loaded = WeakValueDictionary()
+
+    def load(name):
+        both.wait(10)
+        kernel = OnDevice(np.zeros(1))
+        kernel.ptr = next(number)
+        loaded[kernel.ptr] = kernel
+        return SimpleNamespace(kernel=kernel)
+
+    cupy.RawModule = lambda **_: SimpleNamespace(get_function=load)
+    module, cuda.driver = Module("requantise", (("ONLY", "here"),)), None
+    loader = with_modules(**{"cupy.cuda.function": {"Module": None}})
+    with loader, ThreadPoolExecutor(2) as pool:
+        found = {*pool.map(device.function, [module] * 2, ["name"] * 2)}
+    assert found == {*loaded}
 
 
 def test_threads_tell_their_default_streams_apart(cuda):
