@@ -21,9 +21,9 @@ from benchmarks.sampler import Sampler
 from twom_dist.moduli import available_moduli
 from twom_dist.testing import random_matrix
 
-METHODS = ("2m", "3m", "hybrid", "eisenstein", "real")
+METHODS = ("2m", "3m", "hybrid", "real")
 # Numbers of moduli as exact as double precision: their product has some 117 bits.
-AS_DOUBLE = {"2m": 16, "3m": 15, "hybrid": 16, "eisenstein": 16, "real": 15}
+AS_DOUBLE = {"2m": 16, "3m": 15, "hybrid": 16, "real": 15}
 COUNTS = (6, 8, 10, 12, 14, 15, 16, 18, 20)
 PHIS = (0.0, 1.0, 4.0)
 ROUNDS = 5

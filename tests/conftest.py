@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.cases import is_refused
 from tests.support.command import CommandLine, K, M, N, make, save_operands
 from tests.support.skips import find_unexpected
 from tests.support.strategies import ENGINE_NAMES
@@ -55,12 +54,8 @@ WAITING = ("nightly/batch", "run/commands/test_scripts.py", "nightly", "run")
 
 
 def pytest_collection_modifyitems(items):
-    """Put first what waits; what starts processes may lose connections.
-
-    What is about a method that an engine refuses, goes.
-    """
+    """Put first what waits; what starts processes may lose connections."""
     here = Path(__file__).parent
-    items[:] = [x for x in items if not is_about_refused(x, here)]
 
     def place(item):
         path = item.path
@@ -71,13 +66,6 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if place(item) < len(WAITING):
             item.add_marker(pytest.mark.filterwarnings(UNRAISABLE))
-
-
-def is_about_refused(item, here):
-    """Tell whether a test of the contract asks the CUDA engine for what it refuses."""
-    params = getattr(getattr(item, "callspec", None), "params", {})
-    cuda = any(item.path.is_relative_to(here / x) for x in ("gpu", "run/cuda_on_host"))
-    return cuda and is_refused("cuda", params)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -6,8 +6,6 @@ from functools import wraps
 import pytest
 
 NIGHTLY = pytest.mark.nightly
-# Methods that engines refuse.
-REFUSED = {"cuda": "eisenstein"}
 
 
 def cases(names, values):
@@ -24,8 +22,6 @@ def cases(names, values):
         @wraps(test)
         def run(*args, **fixtures):
             for row in rows:
-                if is_refused(getattr(fixtures.get("engine"), "name", ""), row):
-                    continue
                 try:
                     test(*args, **fixtures, **row)
                 except BaseException as error:
@@ -40,11 +36,6 @@ def cases(names, values):
         return run
 
     return decorate
-
-
-def is_refused(engine, values):
-    """Tell whether a case is about a method that an engine does not have."""
-    return engine in REFUSED and repr(REFUSED[engine]) in repr(values)
 
 
 def sample(names, values, kept):

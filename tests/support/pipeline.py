@@ -16,12 +16,11 @@ SYSTEMS = (
     *(("3m", n) for n in (1, 15, 16, 30, 49)),
     *(("4m", n) for n in (11, 20, 30, 49)),
     *(("hybrid", n) for n in (22, 30, 49)),
-    *(("eisenstein", n) for n in (1, 2, 8, 16, 17, 23)),
     *(("real", n) for n in (1, 8, 15, 16, 30, 49)),
 )
 USUAL = (
     *(("2m", 1), ("2m", 16), ("2m", 22), ("3m", 15), ("3m", 49), ("4m", 20)),
-    *(("4m", 30), ("hybrid", 49), ("eisenstein", 16), ("eisenstein", 23)),
+    *(("4m", 30), ("hybrid", 49)),
     *(("real", 1), ("real", 8), ("real", 15), ("real", 49)),
 )
 

@@ -6,15 +6,10 @@ References
    Numerische Mathematik 18 (1971).
 """
 
-from fractions import Fraction
-from math import isqrt
-
 import numpy as np
 
 from ..typing import Array
 from .family import namespace
-
-_ROOT_BITS = 300
 
 
 def add_pairs(x: Array, y: Array) -> Array:
@@ -36,17 +31,3 @@ def add_pairs(x: Array, y: Array) -> Array:
     high = xp.where(xp.isfinite(total), high, infinite)
     pair = xp.stack([high, xp.where(finite, low, 0)])
     return (pair + 0.0).view(dtype)
-
-
-def _root(numerator: int, denominator: int) -> tuple[float, float]:
-    """Round ``sqrt(numerator / denominator)``, and what that leaves: 2^-106 is lost."""
-    whole = isqrt((numerator << 2 * _ROOT_BITS) // denominator)
-    root = Fraction(whole, 1 << _ROOT_BITS)
-    leading = float(root)
-    return leading, float(root - Fraction(leading))
-
-
-# 1/sqrt(3), which encoding Eisenstein integers multiplies by, and sqrt(3)/2, which
-# decoding them does.
-INVERSE_ROOT = _root(1, 3)
-HALF_ROOT = _root(3, 4)

@@ -141,19 +141,7 @@ class Engine(Analyses, Defaults, Protocol):
 
         Rows with exponent `NONFINITE_ROW` or `NAN_ROW` become zero.
 
-        Where ``system.hexagonal``, the parts are g and h of the Eisenstein integer
-        ``(g + h sqrt(-3)) / 2`` nearest to ``x 2^s``. In float64, with ``k1 + k2`` the
-        two components of 1/sqrt(3), and x and y the magnitudes of the parts times 2^s:
-
-        1. ``w1 = y k1``, ``w2 = fma(y, k1, -w1) + y k2``;
-        2. ``m = rint(x)``, ``u = x - m``; ``n = rint(w1)``, ``f = (w1 - n) + w2``,
-           ``r = rint(f)``, ``v = f - r``: ``|u|, |v| <= 1/2``, and ``|r| <= 2^27`` for
-           y < 2^80, since w1 is off by 2^26 at most, and ``y k2`` smaller;
-        3. ``(g, h) = (2 m, 2 (n + r))``, the nearest point with even parts; where
-           ``|u| + 3 |v| > 1``, that with odd ones is nearer: each moves by 1 to the
-           side of u or v, upwards from 0;
-        4. g and h take the signs of the parts, those of zeros included: so conjugation
-           and negation commute with this, also half-way between two points.
+        Hexagonal systems are the reference engine's alone: `reference.rounding`.
         """
 
     def multiply(
@@ -273,7 +261,7 @@ class Engine(Analyses, Defaults, Protocol):
            magnitude, negated, so that decoding is odd: they differ only where a
            digit is ``-2^(b-1)``. With 2 components each sum ``v' = x + v``, x the
            digit's term, leaves ``v - (v' - x)``, exactly. What all leave is summed from
-           the first on, to the low component l. If hexagonal, see below;
+           the first on, to the low component l;
         4. ``(v 2^e1) 2^e2`` with ``e1 = clamp(e, -1000, 600)`` and
            ``e2 = max(e - e1, -1022)`` for ``e = -(rows[i] + columns[j])``,
            those of rows that are not finite 0: only the second product may round.
@@ -285,13 +273,4 @@ class Engine(Analyses, Defaults, Protocol):
            ``beta c``, formed likewise (c is not read where beta is 0);
         6. rounded to the precision of `dtype`, zeros made positive and every NaN made
            `numpy.nan`.
-
-        Where ``system.hexagonal``, d_g and d_h are the balanced digits of the parts.
-        If ``d_g[0] + d_h[0]`` is odd, they are off the lattice. Of the points beside,
-        with u and v their sums of step 1, ``d_h -= sign(v) M`` gives the nearest to 0
-        if ``3 |v| - |u| > 1``, else ``d_g -= sign(u) M``; step 2 follows once more.
-        The real part is half of what step 3 makes of g. With v and l the components of
-        h, and ``r1 + r2`` those of sqrt(3)/2, the imaginary part is ``p + r``, where
-        ``p = v r1`` and ``r = fma(v, r1, -p) + (v r2 + l r1)``; what this sum leaves,
-        ``r - ((p + r) - p)``, is its l.
         """

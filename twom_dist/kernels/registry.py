@@ -4,7 +4,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from ..errors import AccuracyError, EngineUnavailableError, PlanError
+from ..errors import EngineUnavailableError, PlanError
 from .family import Family
 from .protocol import Engine
 
@@ -30,14 +30,6 @@ def load_engine(name: str) -> Any:
         problem = f"engine {name!r} has no folder to keep what Numba compiles"
         remedy = "Set the environment variable NUMBA_CACHE_DIR to a writable folder"
         raise EngineUnavailableError(problem, remedy, "numba-cache") from error
-
-
-def check_method(engine: str, method: str) -> None:
-    """Refuse a method that an engine does not have."""
-    if engine == "cuda" and method == "eisenstein":
-        problem = "method='eisenstein' does not multiply cupy arrays"
-        remedy = "Use method='2m', or move the arrays with cupy.asnumpy"
-        raise AccuracyError(problem, remedy, "method")
 
 
 def engine_of(name: str, family: Family = "numpy") -> str:

@@ -17,7 +17,6 @@ from .system import (
     ResidueSystem,
     available_moduli,
     combined_weights,
-    form_of,
     make_system,
     residue_system,
     samples_system,

@@ -274,11 +274,6 @@ def first_system(method: str, bits: float) -> ResidueSystem | None:
 _FORMS = {"2m": (2, (0, 1)), "3m": (3, (0, 2)), "4m": (4, (0, 2)), "real": (1, (0,))}
 
 
-def form_of(kind: str) -> str:
-    """Name the kind whose planes and products have the same form."""
-    return "2m" if kind == "eisenstein" else kind
-
-
 @cache
 def combined_weights(system: ResidueSystem) -> tuple[tuple[int, ...], ...]:
     """Find weights[modulus][part], each of a sum or difference of residues.
@@ -287,7 +282,7 @@ def combined_weights(system: ResidueSystem) -> tuple[tuple[int, ...], ...]:
     but one: a weight times an integer of at most 3 * 128 in magnitude.
     """
     first, found = 0, []
-    for count, pivots in (_FORMS[form_of(kind)] for kind in system.kinds):
+    for count, pivots in (_FORMS[kind] for kind in system.kinds):
         rows = zip(system.weights, pivots, strict=True)
         found.append(tuple(row[first + q] for row, q in rows))
         first += count

@@ -235,10 +235,17 @@ def _parse(components: Any, **options: Unpack[OptionsDict]) -> Choice:
     equilibrate = None if equilibrate is None else as_flag("equilibrate", equilibrate)
     if given.method == NATIVE_METHOD:
         _check_native(given, equilibrate, components)
+    engine = choose("engine", given.engine, ENGINES)
+    if given.method == "eisenstein":
+        if engine not in ("auto", "reference"):
+            problem = f"engine={engine!r} does not have method='eisenstein'"
+            remedy = "Use engine='reference', which is slow, or method='2m'"
+            raise AccuracyError(problem, remedy, "method")
+        engine = "reference"
     return Choice(
         parse_target(given.accuracy, given.num_moduli),
         cast(Method, given.method),
-        choose("engine", given.engine, ENGINES),
+        engine,
         equilibrate,
         components,
         given.accuracy is not None,

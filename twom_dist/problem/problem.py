@@ -21,7 +21,7 @@ from ..errors import (
     warn_caller,
 )
 from ..kernels.family import Family, family_of
-from ..kernels.registry import check_method, engine_of
+from ..kernels.registry import engine_of
 from ..moduli import ResidueSystem
 from ..moduli.accuracy import AUTO_METHOD, NATIVE_METHOD, choose_system, counted_system
 from ..tiles.diagonal import Scaled, check_diagonal, scaled_row, scaling_by
@@ -232,8 +232,6 @@ def _pose(terms: Terms, engine: str, A: Any, B: Any, C: Any, diag: Any) -> Probl
         system = _choose_system(choice, dtype, max(k, 1))
     else:
         system = integers.choose_system(routine, choice.method, k, terms.letter)
-    method = NATIVE_METHOD if system is None else system.method
-    check_method(engine, method)
     empty = 0 in shape or alpha == 0
     equilibrate = choice.equilibrate
     if equilibrate and routine.matrices == 1 and diag is None:
@@ -247,7 +245,7 @@ def _pose(terms: Terms, engine: str, A: Any, B: Any, C: Any, diag: Any) -> Probl
         routine,
         dtype=dtype.str,
         k=k,
-        method=method,
+        method=NATIVE_METHOD if system is None else system.method,
         moduli=() if system is None else system.choice,
         op_a=op_a,
         op_b=op_b,

@@ -51,7 +51,7 @@ def test_groups_of_rows_and_pieces_of_a_stack(dtype, uplo, sizes):
 
 
 @cases("n", [193, 300])
-@cases("method", ["2m", "3m", "4m", "eisenstein"])
+@cases("method", ["2m", "3m", "4m"])
 @cases("uplo", ["full", "lower", "upper"])
 def test_bands_of_an_update_are_closed_in_any_order(n, method, uplo):
     """Each mirrors its rows into those of others, which may be decoded later."""

@@ -23,7 +23,7 @@ from twom_dist.moduli import (
 
 EVERY = [
     (method, count)
-    for method in ("2m", "3m", "hybrid", "eisenstein", "real")
+    for method in ("2m", "3m", "hybrid", "real")
     for count in range(1, len(available_moduli(method)) + 1)
 ]
 
@@ -47,7 +47,7 @@ def test_planes_of_every_system(engine, choice):
         x = random_matrix(rows, k, dtype_for(choice[0], single), 3.0, k)
         x[rows // 2, ::2] = 0
         # Nearly all the bits that there are.
-        most = np.int32(system.part_bits - 2 - system.hexagonal)
+        most = np.int32(system.part_bits - 2)
         exponents = most - REFERENCE.measure(x, 20).largest
         shifts = rng.integers(-3, 4, k).astype(np.int32)
         assert_planes_agree(engine, x, exponents - 3, system, shifts=shifts)
@@ -103,8 +103,6 @@ def test_shifts_are_exact_in_every_stage(engine, dtype):
     x, shifts = make_shifted(dtype)
     real = np.dtype(dtype).kind == "f"
     methods = [("real", 9)] if real else [("2m", 8), ("3m", 5)]
-    if not real and engine.name != "cuda":
-        methods.append(("eisenstein", 8))
     with np.errstate(over="ignore"):
         scaled = shift_columns(x, shifts)
     expected = find_stages(REFERENCE, scaled, None, methods)
@@ -185,7 +183,6 @@ def test_planes_of_every_layout_and_at_the_ends_of_the_format(engine, dtype):
             assert_planes_agree(engine, own, shifts, system)
     x = extreme_matrix(dtype)
     kinds = ["2m", "3m", "4m", "hybrid"] if is_complex else ["real"]
-    kinds += ["eisenstein"] * (is_complex and engine.name != "cuda")
     for kind, count in product(kinds, (8, 16, 20)):
         system = residue_system(kind, count)
         rule = scaling_rule(system, x.shape[1])

@@ -28,7 +28,6 @@ from tests.support.strategies import (
 )
 from twom_dist.errors import AccuracyError, AccuracyWarning
 
-METHODS = ("2m", "2m", "3m", "4m", "hybrid")
 CALLS, SIZES = 3, (1, 2, 5, 17, 33, 40, 66)
 TARGETS = ({}, {}, {"accuracy": "normwise"}, {"num_moduli": 3}, {"num_moduli": 8})
 NATIVE = [x for x in LAYOUTS if x != "big-endian"]
@@ -67,7 +66,7 @@ def calls(draw):
     m, n, k = (pick(draw, *SIZES) for _ in "mnk")
     if draw(st.booleans()):
         n = k = m
-    options = draw_options(draw, name, dtype, TARGETS, METHODS)
+    options = draw_options(draw, name, dtype, TARGETS)
     shapes = shapes_of(name, options, m, n if name == "gemm" else m, k)
     if not name.endswith("2k") and pick(draw, False, False, False, True):
         options["diag"] = diagonal_for(name, dtype, k)

@@ -25,12 +25,11 @@ from twom_dist.moduli import NAN_ROW, NONFINITE_ROW, residue_system
 SYSTEMS = (
     *(("2m", 1), ("2m", 2), ("2m", 16), ("2m", 22), ("3m", 1), ("3m", 15), ("3m", 49)),
     *(("4m", 1), ("4m", 11), ("hybrid", 21), ("hybrid", 24), ("hybrid", 42)),
-    *(("eisenstein", 1), ("eisenstein", 2), ("eisenstein", 16), ("eisenstein", 23)),
     *(("real", 1), ("real", 8), ("real", 15), ("real", 49)),
 )
 # Tiles are cut into blocks of C, rows into shorter pieces.
 BEYOND = [(1027, 2, 3), (2, 1027, 3), (2, 3, 1027)]
-BEYOND_ONE_BLOCK = ("2m", 3), ("3m", 2), ("eisenstein", 3), ("real", 9)
+BEYOND_ONE_BLOCK = ("2m", 3), ("3m", 2), ("real", 9)
 
 
 def assert_stages_agree(engine, x, y, system, **options):
@@ -85,7 +84,7 @@ STACKED = {
 
 
 @cases("layout", STACKED)
-@cases("choice", [("2m", 3), ("3m", 2), ("hybrid", 21), ("real", 3), ("eisenstein", 2)])
+@cases("choice", [("2m", 3), ("3m", 2), ("hybrid", 21), ("real", 3)])
 def test_every_stage_of_a_stack(engine, choice, layout):
     (kind, count), lay = choice, STACKED[layout]
     system, dtype = residue_system(kind, count), dtype_for(kind)
@@ -168,7 +167,7 @@ def assert_levels_agree(engine, level, panels, system, wanted, **options):
 @cases(
     ("choice", "level", "shape"),
     [(("2m", 1), *x) for x in (*BY_LEVEL, LARGER)]
-    + [((kind, 1), *x) for kind in ("3m", "eisenstein", "real") for x in BY_LEVEL],
+    + [((kind, 1), *x) for kind in ("3m", "real") for x in BY_LEVEL],
 )
 def test_every_level_gives_the_same_residues(engine, choice, level, shape):
     system, (m, n, k) = residue_system(*choice), shape

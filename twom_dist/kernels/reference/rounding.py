@@ -1,13 +1,14 @@
 """Numbers times powers of two, exactly or rounded once; Eisenstein integers."""
 
 from fractions import Fraction
-from math import copysign
+from math import copysign, isqrt
 
 import numpy as np
 
 from ...moduli import NONFINITE_ROW, ResidueSystem, symmetric_residue
 from ...typing import Array
-from ..double_double import HALF_ROOT, INVERSE_ROOT
+
+_ROOT_BITS = 300
 
 
 def shift_columns(x: Array, shifts: Array | None) -> Array:
@@ -51,8 +52,26 @@ def _fma(x: float, y: float, z: float) -> float:
     return float(Fraction(x) * Fraction(y) + Fraction(z))
 
 
+def _root(numerator: int, denominator: int) -> tuple[float, float]:
+    """Round ``sqrt(numerator / denominator)``, and what that leaves: 2^-106 is lost."""
+    whole = isqrt((numerator << 2 * _ROOT_BITS) // denominator)
+    root = Fraction(whole, 1 << _ROOT_BITS)
+    leading = float(root)
+    return leading, float(root - Fraction(leading))
+
+
+# What encoding Eisenstein integers multiplies by, and decoding them.
+INVERSE_ROOT = _root(1, 3)
+HALF_ROOT = _root(3, 4)
+
+
 def nearest_point(re: float, im: float, exponent: int) -> tuple[int, int]:
-    """Find g and h of the point nearest to ``(re + i im) 2^exponent``."""
+    """Find g and h of the point nearest to ``(re + i im) 2^exponent``.
+
+    Of those with even parts, or with odd ones, which are nearer where
+    ``|u| + 3 |v| > 1``. Signs are those of the parts, zeros included: so conjugation
+    and negation commute with this, also half-way between two points.
+    """
     if exponent >= NONFINITE_ROW:
         return 0, 0
     scale = Fraction(2) ** int(exponent)

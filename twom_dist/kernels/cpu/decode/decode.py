@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ....moduli import ResidueSystem, combined_weights, form_of
+from ....moduli import ResidueSystem, combined_weights
 from ....typing import Array
 from ..buffers import empty_lines
-from ..hexagonal import count_off_lattice, lift_to_cell, times_half_root
 from ..jit import inner, kernel
 from ..layout import REAL, flat_parts, flat_rows, read_only, tall
 from ..threads import num_threads, ranges, run_each
@@ -66,7 +65,7 @@ def decode_tables(system: ResidueSystem) -> DecodeTables:
         weights[:, modulus] = [digits(weight) for weight in row]
     m = system.modulus_product
     return DecodeTables(
-        np.array([FORMS.index(form_of(kind)) for kind in system.kinds]),
+        np.array([FORMS.index(kind) for kind in system.kinds]),
         weights,
         np.array(digits(m), dtype=np.float64),
         np.array([(1 << (t * b)) / m for t in (count - 1, count - 2)]),
@@ -75,23 +74,16 @@ def decode_tables(system: ResidueSystem) -> DecodeTables:
 
 
 @inner(_nrt=False)
-def _reconstruct(d, digits, modulus, quotient, unit, hexagonal, count, v, components):
-    """Make v[component, part, piece] of the sums d[digit, part, piece]: steps 1 to 3.
+def _reconstruct(d, digits, modulus, quotient, unit, count, components):
+    """Make components[component, part * piece] of d[digit, part, piece]: steps 1 to 3.
 
-    digits and components: d and v with both parts as one line.
+    digits: d with both parts as one line.
     """
     halves = balance_digits(d, modulus, quotient, unit, count)
-    if hexagonal and count_off_lattice(d, count) > 0:
-        halves += lift_to_cell(d, modulus, quotient, unit, count)
     add_digits(digits, unit, components)
     if halves > 0:
         mirror_digits(digits, unit, components)
         add_digits(digits, unit, components)
-    if hexagonal:
-        for component in range(len(v)):
-            for c in range(count):
-                v[component, 0, c] *= 0.5
-        times_half_root(v, count)
 
 
 @inner(_nrt=False)
@@ -129,7 +121,7 @@ def decode_rows(
     on. Short rows are decoded together. residues[product, matrices * m * length];
     columns[matrices * n].
     """
-    forms, weights, modulus, quotient, digit_bits, hexagonal = tables
+    forms, weights, modulus, quotient, digit_bits = tables
     small, d, v = scratch
     components, matrices = out.shape[0], columns.size // n
     columns = columns.reshape(matrices, n)
@@ -145,8 +137,7 @@ def decode_rows(
         combine_residues(residues, i * length + start, count, forms, small)
         result = out.ctypes.data + i * out.strides[1] + start * parts * out.itemsize
         sum_residues(small, count, weights, d, result, out.itemsize)
-        sums = d, digits, modulus, quotient, unit, hexagonal, count
-        _reconstruct(*sums, v, both_parts)
+        _reconstruct(d, digits, modulus, quotient, unit, count, both_parts)
         end, largest = min(n, start + count), np.int64(0)
         first, last = start * parts, end * parts
         for r in range(own_rows):
@@ -277,7 +268,7 @@ def _plan_tile(
     it adds where nothing is added, and ranges.
     """
     width, tables = piece_width(n, length, side), decode_tables(system)
-    held, real = 2 if system.hexagonal else components, REAL[dtype.char]
+    real = REAL[dtype.char]
     own = tables.forms, tables.weights, tables.modulus, tables.quotient
     each, least = band * n * system.num_products // 4, -(-8 // band)
     bands = ranges(-(-m // band), smallest=least, each=each, threads=threads)
@@ -287,9 +278,9 @@ def _plan_tile(
     # The longest rows of a triangle first: no thread waits for the last of them.
     order = -1 if side < 0 else 1
     return (
-        (system.num_moduli, tables.modulus.size, held, (system.parts, width)),
+        (system.num_moduli, tables.modulus.size, components, (system.parts, width)),
         width,
-        (*own, tables.digit_bits, system.hexagonal),
+        (*own, tables.digit_bits),
         (components, m, n * dtype.itemsize // real.itemsize),
         real,
         read_only(np.empty((0, 0), real)),

@@ -46,9 +46,9 @@ _NO_COLUMNS = column_factors(None)
 class EncodeTables:
     """The residue system as the kernels read it."""
 
-    # two of (float, int, bool): the sign of imaginary parts, words of a part, and
-    # whether the system is hexagonal; of entries, and of their conjugates.
-    forms: tuple[tuple[float, int, bool], tuple[float, int, bool]]
+    # two of (float, int): the sign of imaginary parts, and words of a part; of entries,
+    # and of their conjugates.
+    forms: tuple[tuple[float, int], tuple[float, int]]
     # (groups of planes, words, 16, 4) int8: of bytes of words, as a left operand lies
     weights: Array
     # (2, planes, 4) int32: what sums of one part, and of all, are reduced by, of planes
@@ -61,8 +61,7 @@ def encode_tables(system: ResidueSystem) -> EncodeTables:
     """Tabulate the weights of every word in every plane."""
     # The last word has what is left.
     words = max(1, -(-(system.part_bits - 1) // WORD_BITS))
-    largest = isqrt(system.capacity) << system.hexagonal
-    assert (largest >> WORD_BITS * (words - 1)) + 1 < 1 << 31
+    assert (isqrt(system.capacity) >> WORD_BITS * (words - 1)) + 1 < 1 << 31
     moduli = [plane.p for plane in system.planes]
     # What has but one part leaves out the words of the other.
     count = 2 * words
@@ -80,9 +79,8 @@ def encode_tables(system: ResidueSystem) -> EncodeTables:
         constant = -int(own[:, 0].sum()) << 31
         entry = reduction_entry(moduli[row], constant, own.ravel().tolist())
         reduction[part, row] = 0, *entry
-    form = words, system.hexagonal
     return EncodeTables(
-        ((1.0, *form), (-1.0, *form)),
+        ((1.0, words), (-1.0, words)),
         as_groups(weights.reshape(len(moduli), count * DEPTH)),
         reduction.view(np.int32).reshape(2, -1, 4),
     )
@@ -253,10 +251,10 @@ def _write_planes(
     # Factors of rows, copies, and words of lines and of one more.
     factors, copy = np.empty((2, len(x), rows)), np.empty(COPY)
     sums = np.zeros((1, 0 if scaling is None else len(x) * rows), np.int64)
-    orders = form[1] * (2 if form[2] else x.shape[3])
+    orders = form[1] * x.shape[3]
     words = found[: (_LINES + 1) * orders * _LINE]
     words = words.reshape(_LINES + 1, orders, DEPTH, GROUP)
-    entries = reduction[orders // form[1] - 1]
+    entries = reduction[x.shape[3] - 1]
     # Columns of rows that lie side by side are pages: some of them for a while.
     strip = max(strip, _PAGE) if across else strip
     width = min(_LINES, each)

@@ -6,23 +6,20 @@ computed entry by entry, regardless of rows.
 
 import numpy as np
 
-from ..hexagonal import nearest_points
 from ..jit import inner
 from ..planes import DEPTH, GROUP
 from .words import (
     EIGHT,
     ORDER_BYTES,
     ROWS_BYTES,
-    WORD_BITS,
     quantise_along,
     quantise_complex_across,
     quantise_real_across,
 )
 
-# Columns that are copied at a time, and stay in L1; and the shape of a copy: parts, and
-# those of the words above the lowest ones.
+# Columns that are copied at a time, and stay in L1; and the shape of a copy.
 _COPIED = 64
-COPY = 4, _COPIED // EIGHT, GROUP, EIGHT
+COPY = 2, _COPIED // EIGHT, GROUP, EIGHT
 _ONES = np.ones(GROUP)  # factors where there are none
 
 
@@ -33,8 +30,7 @@ def quantise_lines(x, across, rows, k, columns, factors, form, first, last, copy
     Of matrices that begin with a group each: x is (matrices, rows, k, parts), or
     (matrices, k, rows, parts) if `across`. columns: factors of each along k, or none,
     for all of its parts unless `across`; factors: (2, matrices, rows); form: the sign
-    of Im, words of each part, those of Re first, and whether the system is hexagonal.
-    One more line may be written.
+    of Im, and words of each part, those of Re first. One more line may be written.
     """
     each, line_bytes, line = EIGHT // x.shape[3], out.strides[0], first
     lines, groups = -(-k // DEPTH), -(-rows // GROUP)
@@ -46,7 +42,7 @@ def quantise_lines(x, across, rows, k, columns, factors, form, first, last, copy
         lo, hi = start * DEPTH, min(k, stop * DEPTH)
         target = out[line - first].ctypes.data
         where = x[matrix], across, row, columns, own, form
-        if not form[2] and own.shape[1] == GROUP and own[0].min() > 0.0:
+        if own.shape[1] == GROUP and own[0].min() > 0.0:
             steps = (hi - lo) // each
             _quantise_whole(*where, lo, steps, target, line_bytes)
             lo += steps * each
@@ -62,7 +58,7 @@ def quantise_lines(x, across, rows, k, columns, factors, form, first, last, copy
 @inner
 def _quantise_whole(x, across, row, columns, factors, form, lo, steps, out, line_bytes):
     """Write the words of 16 finite rows from a column on, in whole steps."""
-    parts, (im_sign, count, _) = x.shape[2], form
+    parts, (im_sign, count) = x.shape[2], form
     each, shifts, distance = EIGHT // parts, _ONES.ctypes.data, 0
     if columns.size > 0 and steps > 0:
         shifts = columns[lo if across else lo * parts :].ctypes.data
@@ -93,27 +89,16 @@ def _quantise_copy(
     x, across, row, columns, factors, form, lo, hi, out, line_bytes, copy
 ):
     """Write the words of any rows, and columns lo..hi, of a copy padded with zeros."""
-    im_sign, count, hexagonal = form
-    parts, steps, below = x.shape[2], -(-(hi - lo) // EIGHT), 0
+    im_sign, count = form
+    parts, steps = x.shape[2], -(-(hi - lo) // EIGHT)
     sign = im_sign if parts == 2 else 0.0
     _copy(x, across, row, columns, factors, sign, lo, hi, steps, copy)
-    if hexagonal:
-        # Cut in two: the lowest words, and what is above.
-        parts, below = 2, 1
-        flat, unit = copy.reshape(4, -1), 2.0**WORD_BITS if count > 1 else 0.0
-        nearest_points(flat, steps * GROUP * EIGHT, unit)
     ones, strides = _ONES.ctypes.data, (EIGHT * copy.itemsize, 0, copy.strides[1])
     given = strides, (ones, 0), (ones, ones), 1.0
     to = ROWS_BYTES, 2 * ROWS_BYTES, line_bytes, 2 * line_bytes
     for part in range(parts):
-        at = out + part * count * ORDER_BYTES
-        if hexagonal:
-            low = copy[part].ctypes.data
-            quantise_along(0.0, low, *given, below, at, to, steps)
-            at += ORDER_BYTES
-        if count > below:
-            source = copy[part + 2 * below].ctypes.data
-            quantise_along(0.0, source, *given, count - below, at, to, steps)
+        source, at = copy[part].ctypes.data, out + part * count * ORDER_BYTES
+        quantise_along(0.0, source, *given, count, at, to, steps)
 
 
 @inner
