@@ -21,16 +21,7 @@ from ..problem.options import show_options
 from ..problem.pairs import check_told, is_stack
 from ..run.prepared import compute_arrays, find_key
 from ..tiles.routine import ROUTINES, Routine
-from .types import (
-    Askable,
-    LabelledOfOne,
-    LabelledOfTwo,
-    OfOne,
-    OfTwo,
-    P,
-    PairOfOne,
-    PairOfTwo,
-)
+from .types import Askable, LabelledOfOne, LabelledOfTwo, OfOne, OfTwo, P, Pair
 
 F = TypeVar("F", bound=Askable)
 Two = Callable[Concatenate[Any, Any, P], Call]
@@ -136,7 +127,7 @@ _EXAMPLES = {
 # --- as type checkers see them: options go through, results are of the inputs' kind ---
 
 of_two: Callable[[Two[P]], OfTwo[P]] = _make_routine
-pair_of_two: Callable[[Two[P]], PairOfTwo[P]] = _make_routine
+pair_of_two: Callable[[Callable[P, Call]], Callable[P, Pair]] = _make_routine
 labelled_of_two: Callable[[Two[P]], LabelledOfTwo[P]] = _make_routine
 
 
@@ -146,8 +137,10 @@ rank_2k: Callable[[UpdateOfTwo[P]], tuple[OfTwo[P], OfTwo[P]]]
 rank_2k = partial(_make_updates, "2")
 updates: Callable[[UpdateOfTwo[P]], tuple[OfOne[P], OfOne[P], OfTwo[P], OfTwo[P]]]
 updates = partial(_make_updates, "12")
+_PairOfOne = Callable[Concatenate[Any, P], Pair]
+_PairOfTwo = Callable[Concatenate[Any, Any, P], Pair]
 pair_updates: Callable[
-    [UpdateOfTwo[P]], tuple[PairOfOne[P], PairOfOne[P], PairOfTwo[P], PairOfTwo[P]]
+    [UpdateOfTwo[P]], tuple[_PairOfOne[P], _PairOfOne[P], _PairOfTwo[P], _PairOfTwo[P]]
 ] = partial(_make_updates, "12")
 labelled_updates: Callable[
     [UpdateOfTwo[P]],

@@ -22,6 +22,7 @@ from ..typing import (
 )
 
 P = ParamSpec("P")
+Pair = tuple[Any, Any]  # high and low parts
 Writable = NumPyArray | CuPyLike | DLPackLike  # what a result may be written to
 
 
@@ -66,22 +67,6 @@ class OfOne(Askable, Protocol[P]):
     ) -> NumPyArray: ...
     @overload
     def __call__(self, A: Own, *args: P.args, **kwargs: P.kwargs) -> Own: ...
-
-
-class PairOfTwo(Askable, Protocol[P]):
-    """Products of two matrices, as two arrays."""
-
-    def __call__(
-        self, A: Any, B: Any, *args: P.args, **kwargs: P.kwargs
-    ) -> tuple[Any, Any]:
-        """Return high and low parts."""
-
-
-class PairOfOne(Askable, Protocol[P]):
-    """Rank-k products of one matrix, as two arrays."""
-
-    def __call__(self, A: Any, *args: P.args, **kwargs: P.kwargs) -> tuple[Any, Any]:
-        """Return high and low parts."""
 
 
 class LabelledOfTwo(Askable, Protocol[P]):
