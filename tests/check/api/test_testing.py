@@ -44,3 +44,10 @@ def test_measures_of_nothing(m, k, n):
     A, B = np.zeros((m, k)), np.zeros((k, n))
     assert residual(A, B, np.zeros((m, n))) == 0
     assert not m * n or residual(A, B, np.ones((m, n))) > 0
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+@cases("scale", [2.0**600, 2.0**-600])
+def test_what_cannot_be_measured_has_no_small_error(scale):
+    A, B = operands("float64")
+    assert not np.isfinite(residual(A * scale, B, np.zeros((len(A), B.shape[1]))))
