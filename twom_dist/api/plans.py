@@ -5,9 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from dask.utils import parse_bytes
-
-from ..errors import PlanError, shown
+from ..errors import PlanError
 from ..jobs import budget_for_job
 from ..jobs.driver import find_workers
 from ..jobs.resources import choose_engine_and_budget
@@ -18,7 +16,7 @@ from ..plan import (
     lay_out,
     tile_sizes,
 )
-from ..plan.cluster import DEVICE_THREADS, MemoryBudget
+from ..plan.cluster import DEVICE_THREADS, MemoryBudget, read_limit
 from ..problem.call import Call
 from ..problem.dtypes import as_number
 from ..problem.matrices import Header, check_single, common_family, is_dask, outline
@@ -29,6 +27,7 @@ from ..run.advice import advise_method, advise_op
 from ..store import StoredMatrix
 from ..tiles.grid import Chunks
 from ..workers.client import current_cluster
+from ..workers.machine import machine_memory
 from .files import ask_job
 from .plan_operands import is_header, take_matrices
 from .routine import ask
@@ -152,18 +151,9 @@ def _describe(
     threads = threads_per_worker
     if threads is None:
         threads = DEVICE_THREADS if on_device else 1
-    limit = _read_bytes(memory_limit)
+    limit = read_limit(memory_limit, machine_memory())
     memory = MemoryBudget(limit, "device" if on_device else "product")
     return Cluster(count, threads, memory)
-
-
-def _read_bytes(size: int | str | None) -> int | None:
-    try:
-        return int(parse_bytes(size)) if isinstance(size, str) else size
-    except ValueError:
-        problem = f"memory_limit={shown(size)} is not a size"
-        remedy = 'Give bytes, or a text such as "4 GiB"'
-        raise PlanError(problem, remedy, "cluster") from None
 
 
 def _pose(call: Call) -> Problem:

@@ -136,10 +136,13 @@ def begin(
             with suppress(StoreError):
                 kept = 0 if wrong else len(run.list_finished())
                 looked = not wrong and place.find_look() is not None
-            if isinstance(error, StoreError) and not os.path.exists(place.lock_path):
-                # A writer under way may have made a part of it again.
+            gone = isinstance(error, StoreError)
+            gone = gone and not os.path.exists(place.lock_path)
+            if gone or not (kept or looked):
+                # A writer may have made a part of a folder again that has gone.
                 with suppress(StoreError):
                     place.remove()
+            if gone:
                 problem = f"{place.folder!r} has gone while the job ran"
                 remedy = "If it was moved, move it back, and run the same job again"
                 raise StoreError(problem, remedy, "file-missing") from error
@@ -148,9 +151,6 @@ def begin(
                 error.add_note(note)
                 if tell is not None:
                     tell(note)
-            if not (kept or looked):
-                with suppress(StoreError):
-                    place.remove()
             raise
 
 

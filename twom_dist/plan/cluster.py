@@ -4,8 +4,10 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any, Literal
 
+from dask.utils import parse_bytes
+
 from ..config import bytes_setting
-from ..errors import PlanError
+from ..errors import PlanError, shown
 from ..kernels.limits import CACHE_BYTES
 from ..typing import as_integer
 
@@ -111,6 +113,22 @@ class MemoryBudget:
             if self.kind == "machine":
                 limit = min(limit, tiles / _LEAST_SHARE)
         return ceil(limit / _MIB) * _MIB
+
+
+def read_limit(limit: Any, memory_bytes: int) -> int | None:
+    """Read a memory limit as dask does: a float up to 1 is a share of the memory.
+
+    Any other is bytes, or a text; None and "auto" are no limit.
+    """
+    if limit is None or limit == "auto":
+        return None
+    try:
+        share = isinstance(limit, float) and limit <= 1
+        return int(limit * memory_bytes if share else parse_bytes(limit))
+    except (TypeError, ValueError, OverflowError, AttributeError):
+        problem = f"memory_limit={shown(limit)} is not a size"
+        remedy = 'Give bytes, a text such as "4 GiB", or a share of memory up to 1.0'
+        raise PlanError(problem, remedy, "memory-limit") from None
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,11 @@ from contextlib import suppress
 from typing import Any
 
 from dask.system import CPU_COUNT
-from dask.utils import parse_bytes
 
 from ..config import choice_setting, flag_setting
 from ..errors import ArgumentError, warn_caller
 from ..plan import Cluster
-from ..plan.cluster import MemoryBudget
+from ..plan.cluster import MemoryBudget, read_limit
 from ..tiles.dask.placement.grids import node_size
 from .answers import (
     ANSWER_SECONDS,
@@ -96,24 +95,13 @@ def _as_scaled(cluster: Any, on_devices: bool) -> Cluster:
     if getattr(adaptive, "state", "") in ("starting", "running"):
         most = adaptive.maximum
     options = (getattr(cluster, "new_spec", None) or {}).get("options") or {}
-    threads, limit = options.get("nthreads"), options.get("memory_limit")
+    threads = options.get("nthreads")
+    limit = read_limit(options.get("memory_limit"), machine_memory())
     return Cluster(
         int(most) if 1 <= most <= 2**20 else 1,
         threads if isinstance(threads, int) and threads > 0 else 1,
-        MemoryBudget(None if on_devices else _read_limit(limit)),
+        MemoryBudget(None if on_devices else limit or None),
     )
-
-
-def _read_limit(limit: Any) -> int | None:
-    """Read a memory limit as dask does: bytes, a text, or a share of a machine."""
-    from distributed.system import MEMORY_LIMIT
-
-    with suppress(ValueError, TypeError):
-        limit = float(limit)
-        limit = int(limit * MEMORY_LIMIT if limit <= 1 else limit)
-    if isinstance(limit, str) and limit != "auto":
-        limit = parse_bytes(limit)
-    return (limit or None) if isinstance(limit, int) else None
 
 
 def list_workers(client: Any) -> list[dict[str, Any]]:

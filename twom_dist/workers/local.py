@@ -6,11 +6,11 @@ from multiprocessing import current_process
 from typing import Any
 
 from dask.system import CPU_COUNT
-from dask.utils import format_bytes, parse_bytes
+from dask.utils import format_bytes
 
 from ..errors import ArgumentError, EngineUnavailableError, MemoryLimitError, PlanError
 from ..plan import Cluster
-from ..plan.cluster import DEVICE_THREADS, MemoryBudget
+from ..plan.cluster import DEVICE_THREADS, MemoryBudget, read_limit
 from ..plan.show import name_count
 from ..typing import as_integer
 from .devices import choose_pool, count_gpus
@@ -62,7 +62,8 @@ def choose_workers(
             problem = f"the number of {name} is {count!r}"
             raise PlanError(problem, "Give a positive integer", "not-positive")
     memory = memory_bytes or machine_memory()
-    limit = _read_limit(memory_limit, memory)
+    limit = read_limit(memory_limit, memory)
+    _check_limit(limit or 0)
     room = max(1, memory // LEAST_BYTES)
     most = min(room, gpus or room)
     if n_workers is None:
@@ -85,26 +86,16 @@ def choose_workers(
     return Cluster(n_workers, threads_per_worker, MemoryBudget(share or None))
 
 
-def _read_limit(limit: MemoryLimit, memory_bytes: int) -> int | None:
-    """Parse a memory limit as dask does: a float up to 1 is a share of the memory."""
-    if limit is None or limit == "auto":
-        return None
-    try:
-        share = isinstance(limit, float) and limit <= 1
-        found = int(limit * memory_bytes if share else parse_bytes(limit))
-    except (TypeError, ValueError, OverflowError, AttributeError):
-        problem = f"memory_limit={limit!r} is not a size"
-        remedy = 'Give bytes, a text such as "4 GiB", or a share of memory up to 1.0'
-        raise PlanError(problem, remedy, "memory-limit") from None
-    if found != 0 and found < LEAST_BYTES:
-        budget = MemoryBudget(found, "job")
-        sizes = found, budget.most_bytes, budget.taken_bytes
+def _check_limit(limit: int) -> None:
+    """Refuse a limit that leaves no room for a tile; 0 is none."""
+    if limit and limit < LEAST_BYTES:
+        budget = MemoryBudget(limit, "job")
+        sizes = limit, budget.most_bytes, budget.taken_bytes
         own, most, taken = map(format_bytes, sizes)
         why = f"dask spills at {most}, and the process takes {taken}"
         problem = f"workers of {own} have no room for a tile ({why})"
         remedy = f"Give each more than {LEAST_BYTES >> 20} MiB"
         raise MemoryLimitError(problem, remedy, "memory")
-    return found
 
 
 class RunningCluster:

@@ -9,9 +9,11 @@ import pytest
 import twom_dist as td
 from tests.support.cases import cases
 from tests.support.contract.decode import *  # noqa: F403
+from tests.support.expect import raises
 from tests.support.oracle import ExactProduct, reconstruct
 from tests.support.pipeline import REFERENCE, residues_of
 from tests.support.strategies import random_matrix
+from twom_dist.errors import AccuracyError
 from twom_dist.moduli import available_moduli, residue_system, symmetric_residue
 
 
@@ -37,6 +39,9 @@ def test_real_integers_are_exact():
     """They lie on the lattice; imaginary ones do not."""
     A, B = np.random.default_rng(1).integers(-(2**20), 2**20, (2, 9, 9)) + 0j
     assert (td.gemm(A, B, method="eisenstein") == A @ B).all()
+    assert td.plan(td.gemm, A, B, method="eisenstein").spec.engine == "reference"
+    with raises(AccuracyError, "method"):
+        td.gemm(A, B, method="eisenstein", engine="cpu")
 
 
 COUNTS = range(1, len(available_moduli("eisenstein")) + 1)
