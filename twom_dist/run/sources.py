@@ -18,7 +18,7 @@ from dask.core import flatten
 from dask.sizeof import sizeof
 
 from ..config import choice_setting
-from ..errors import MemoryLimitError, PlanError
+from ..errors import PlanError
 from ..plan import Cluster, Plan, check_fit, make_plan
 from ..tiles.dask.task_spec import Alias, DataNode, convert_legacy_graph
 from ..tiles.grid import Chunks
@@ -178,29 +178,16 @@ def plan_inputs(
         )
         raise PlanError(problem, "Set twom-dist.inputs to 'auto'", "inputs-held")
 
-    def attempt(choice: str, strict: bool) -> Plan:
-        tried = []
-        ways = (False,) if spec.empty else WAYS[choice]
-        for leaving, streams in product((False, True), ways):
-            if streams and not can_stream():
-                continue
-            plan = make_plan(spec, chunks, cluster, streams=streams, leaving=leaving)
-            if plan.fits(leaving=leaving):
-                return plan
-            need = plan.memory.least if leaving else plan.memory.total
-            tried.append((need, leaving, plan))
-        _, leaving, plan = min(tried, key=lambda x: x[0])
-        # Only the one that is refused says what would help.
-        return check_fit(plan, leaving=leaving) if strict else plan
-
-    try:
-        return attempt(chosen, strict)
-    except MemoryLimitError as error:
-        if chosen == "auto":
-            raise
-        try:
-            attempt("auto", strict=True)
-        except MemoryLimitError:
-            raise error from None
-        remedy = f"{error.remedy}, or set twom-dist.inputs to 'auto'"
-        raise MemoryLimitError(error.problem, remedy, error.code) from None
+    tried = []
+    ways = (False,) if spec.empty else WAYS[chosen]
+    for leaving, streams in product((False, True), ways):
+        if streams and not can_stream():
+            continue
+        plan = make_plan(spec, chunks, cluster, streams=streams, leaving=leaving)
+        if plan.fits(leaving=leaving):
+            return plan
+        need = plan.memory.least if leaving else plan.memory.total
+        tried.append((need, leaving, plan))
+    _, leaving, plan = min(tried, key=lambda x: x[0])
+    # Only the one that is refused says what would help.
+    return check_fit(plan, leaving=leaving) if strict else plan
