@@ -96,7 +96,7 @@ def tune(engine: EngineName = "auto") -> Crossovers:
     See Also
     --------
     matmul : Uses these sizes to choose the faster method.
-    explain, doctor : Say which sizes are known, for this chip or a similar one.
+    explain : Says which size is known of a product, for this chip or a similar one.
 
     Notes
     -----

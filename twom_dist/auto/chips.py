@@ -45,9 +45,7 @@ def describe_cpu(text: str) -> Chip:
     told = {name.strip(): value.strip() for name, value in fields.items()}
     # Virtual machines hide the generation from the name, and Arm has none: of its
     # "model name" only 32-bit programs are told.
-    implementer, part = told.get("CPU implementer", ""), told.get("CPU part", "")
-    arm = _ARM.get(f"{implementer} {part}") or _ARM.get(implementer)
-    name = arm or told.get("model name") or platform.processor() or platform.machine()
+    name = told.get("model name") or platform.processor() or platform.machine()
     numbers = " ".join(f"{x.split()[-1]} {told[x]}" for x in _NUMBERS if x in told)
     kind = f" ({numbers})" if numbers else ""
     flags = set(told.get("flags", "").split())
@@ -63,15 +61,6 @@ def describe_cpu(text: str) -> Chip:
 _OTHER, _AVX = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"), "NUMBA_ENABLE_AVX"
 # Arm has the last three, and the kernel knows no names.
 _NUMBERS = ("cpu family", "model", "CPU implementer", "CPU part", "CPU variant")
-_ARM = {
-    "0x41 0xd0c": "Arm Neoverse N1",  # Graviton 2, Altra
-    "0x41 0xd40": "Arm Neoverse V1",  # Graviton 3
-    "0x41 0xd42": "Arm Cortex-A78AE",  # Jetson Orin
-    "0x41 0xd49": "Arm Neoverse N2",
-    "0x41 0xd4f": "Arm Neoverse V2",  # Grace, Graviton 4
-    "0xc0 0xac3": "Ampere-1",
-    "0x61": "Apple",
-}
 
 
 def _gpu() -> Chip:

@@ -114,22 +114,6 @@ def _find_measured(chip: Chip, routine: str, dtype: np.dtype[Any]) -> Crossover 
     return chip_files.find(chip, rule, name) or table.look_up(chip, rule, name)
 
 
-def tell_sizes(chip: Chip) -> str:
-    """Say in a line which products "auto" has go through int8 on a chip."""
-    given = size_setting("blas-below")
-    if given is not None:
-        return f"int8 for n >= {3 * given:.0f}, by the setting twom-dist.blas-below"
-    found: dict[int, list[str]] = {}
-    for routine, dtype in KINDS:
-        known = _find(chip, routine, np.dtype(dtype))
-        if known is not None and known.size < inf:
-            found.setdefault(round(3 * known.size), []).append(f"{routine} {dtype}")
-    if not found:
-        return "all products are native"
-    told = [f"for n >= {n} in {', '.join(found[n])}" for n in sorted(found)]
-    return f"int8 {'; '.join(told)}; otherwise native"
-
-
 def state() -> tuple[Any, ...]:
     """Return what choices depend on besides the product: settings and measurements."""
     return setting("blas-below"), setting("crossovers"), _revision

