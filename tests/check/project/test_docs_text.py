@@ -28,15 +28,6 @@ def test_measurements_name_their_file(page):
     assert find_faults(page) == []
 
 
-def test_decisions_are_listed_with_their_titles():
-    folder = DOCS / "decisions"
-    index = (folder / "index.md").read_text("utf-8")
-    for page in folder.glob("0*.md"):
-        text = page.read_text("utf-8")
-        title = text.partition("\n")[0].removeprefix("# ")
-        assert f"- [{int(page.name[:4])}. {title}]({page.name})\n" in index
-
-
 def test_nobody_is_told_to_install_this_package_from_an_index():
     """None has it: whoever took the name there would run as the user."""
     found = re.compile(
