@@ -126,7 +126,7 @@ def tune(engine: EngineName = "auto") -> Crossovers:
     chip = chip_of(name)
     chip_files.check_folder(chip)
     xp, wait = _library(name)
-    sizes, tried, measured, left = {}, {}, [], SECONDS
+    sizes, tried, left = {}, {}, SECONDS
     for i, (routine, dtype) in enumerate(KINDS):
         rounds = partial(_rounds, xp, wait, routine, dtype)
         share = left / (len(KINDS) - i)
@@ -137,11 +137,7 @@ def tune(engine: EngineName = "auto") -> Crossovers:
         # Sides that take too long are not measured.
         if size < inf or known is None or known.size <= max(found) / 3:
             sizes[f"{routine} {dtype}"] = size
-        measured += [
-            {"routine": routine, "dtype": dtype, "n": n, "native": x, "int8": y}
-            for n, (x, y) in sorted(found.items())
-        ]
-    path = chip_files.write(chip, date.today().isoformat(), sizes, measured)
+    path = chip_files.write(chip, date.today().isoformat(), sizes)
     forget()
     return Crossovers(chip.name, sizes, str(path), tried)
 

@@ -58,7 +58,7 @@ def check_folder(chip: Chip) -> None:
         pass
 
 
-def write(chip: Chip, date: str, sizes: dict[str, float], measured: Any) -> Path:
+def write(chip: Chip, date: str, sizes: dict[str, float]) -> Path:
     """Keep sizes by "routine dtype"; infinite where int8 was not faster at any."""
     path = path_of(chip)
     told = {
@@ -66,7 +66,6 @@ def write(chip: Chip, date: str, sizes: dict[str, float], measured: Any) -> Path
         "twom_dist": _release(),
         "date": date,
         "sizes": {x: None if y == inf else round(y, 1) for x, y in sizes.items()},
-        "measured": measured,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     # Two threads, or machines that share a home, may write at the same time.

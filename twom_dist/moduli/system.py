@@ -171,9 +171,9 @@ class ResidueSystem:
     def part_bits(self) -> int:
         """Bits of the largest part of an entry: rows have norms up to sqrt(capacity).
 
-        Hexagonal: ``|g|`` is at most twice as large, ``|h|`` 2 / sqrt(3) times.
+        Of systems that are not hexagonal.
         """
-        return isqrt(self.capacity).bit_length() + self.hexagonal
+        return isqrt(self.capacity).bit_length()
 
     @cached_property
     def digit_bits(self) -> int:

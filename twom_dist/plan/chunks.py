@@ -30,7 +30,6 @@ _MOST_PARTS = 10_000  # of a chunk that are tried, one after the other, for an e
 
 Shape = tuple[int, int, int]
 _NUMBERS = {2: "two", 3: "three"}
-_EACH_TAKES = ", and dask takes about 0.7 ms for each"
 
 
 def _halve(side: int) -> list[int]:
@@ -100,14 +99,15 @@ def check_shape(shape: Shape) -> None:
     """Refuse what has too many tiles, before any code counts them one by one."""
     for length in shape:
         cut_evenly(length, LARGEST_TILE)
-    if (count := _count_all(shape, LARGEST_TILE)) > _MOST_TILES:
-        problem = f"the matrices have {count:,} tiles of {LARGEST_TILE}{_EACH_TAKES}"
-        raise PlanError(problem, "Multiply smaller parts of them", "many-tiles")
+    _check_count(shape, LARGEST_TILE, _MOST_TILES, "Multiply smaller parts of them")
 
 
-def _count_all(shape: Shape, tile: int) -> int:
+def _check_count(shape: Shape, tile: int, most: int, remedy: str) -> None:
     mt, nt, kt = (count_tiles(length, tile) for length in shape)
-    return mt * nt + (mt + nt) * kt
+    if (count := mt * nt + (mt + nt) * kt) > most:
+        problem = f"the matrices have {count:,} tiles of {tile}"
+        problem += ", and dask takes about 0.7 ms for each"
+        raise PlanError(problem, remedy, "many-tiles")
 
 
 def check_tile(tile: Any, shape: Shape) -> int:
@@ -115,11 +115,9 @@ def check_tile(tile: Any, shape: Shape) -> int:
     side = as_integer(tile)
     if side is None or side < 1:
         raise PlanError(f"chunks={tile!r} is not a positive integer", "", "tile")
-    count = _count_all(shape, side)
-    if side < SMALLEST_TILE and count > MANY_TILES:
-        problem = f"chunks={side} cuts the matrices into {count:,} tiles{_EACH_TAKES}"
+    if side < SMALLEST_TILE:
         remedy = f"Use tiles of {SMALLEST_TILE}, or leave chunks out"
-        raise PlanError(problem, remedy, "many-tiles")
+        _check_count(shape, side, MANY_TILES, remedy)
     return side
 
 

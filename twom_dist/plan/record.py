@@ -208,11 +208,6 @@ class Plan:
         return self.spec.cache_bytes
 
     @property
-    def operations_per_modulus(self) -> float:
-        """int8 operations that one modulus more would cost, or one less would save."""
-        return self.int8_operations / max(1, self.num_moduli)
-
-    @property
     def error_bound(self) -> float:
         """Bound of the error; an `Explanation` says what it is relative to."""
         return bound_error(self.spec, self.spec.data_driven).value
@@ -242,8 +237,8 @@ class Plan:
         moduli = name_count(self.num_moduli, "modulus", "moduli")
         moduli += f", {self.modulus_bits:.1f} bits"
         if self.data_driven:
-            each = f"{self.operations_per_modulus:.2g} operations a modulus"
-            moduli += f", expected: the data decide; {each}"
+            each = self.int8_operations / max(1, self.num_moduli)
+            moduli += f", expected: the data decide; {each:.2g} operations a modulus"
         products = (
             f"{self.num_int8_gemms} of tiles, {self.int8_operations:.3g} operations"
         )

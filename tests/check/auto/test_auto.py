@@ -150,7 +150,7 @@ def folder(tmp_path):
 
 def measured(chip, sizes, date="2026-01-02"):
     """Keep sizes as if they had been measured on a chip."""
-    path = chip_files.write(chip, date, sizes, [])
+    path = chip_files.write(chip, date, sizes)
     choose.forget()
     return path
 
