@@ -125,7 +125,10 @@ def check_call(call: Call) -> None:
             "files are multiplied without out and dim, and to a single result of "
             "floating-point numbers"
         )
-        raise PlanError(text, "Give td.gemm, td.herk or the like", "routine")
+        remedy = "Give td.gemm, td.herk or the like"
+        if call.terms.letter in INTEGERS:
+            remedy = "Leave dtype out, or request a dtype of floating-point numbers"
+        raise PlanError(text, remedy, "routine")
 
 
 def _check_output(output: Path, inputs: dict[str, str]) -> None:

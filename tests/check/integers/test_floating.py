@@ -143,8 +143,9 @@ def test_other_dtypes_and_places_are_refused(tmp_path):
         with raises(ArgumentError, "exact-dtype"):
             td.integers.syrk(A, dtype="int32", **options)
     np.save(tmp_path / "A.npy", A)
-    with raises(PlanError, "routine"):
+    with raises(PlanError, "routine") as caught:
         files = tmp_path / "A.npy", tmp_path / "C.npy"
         td.rank_k_files(td.integers.syrk, *files, dtype="int32")
+    assert "dtype" in caught.value.remedy
     with raises(ArgumentError, "dtype"):
         td.integers.matmul(A, A, dtype="float32")
