@@ -1,5 +1,6 @@
 """The workers for which a plan is made, and the shares of their memory."""
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any, Literal
@@ -118,10 +119,12 @@ class MemoryBudget:
 def read_limit(limit: Any, memory_bytes: int) -> int | None:
     """Read a memory limit as dask does: a float up to 1 is a share of the memory.
 
-    Any other is bytes, or a text; None and "auto" are no limit.
+    Any other is bytes, or a text of either; None and "auto" are no limit.
     """
     if limit is None or limit == "auto":
         return None
+    with suppress(ValueError):
+        limit = float(limit) if isinstance(limit, str) else limit
     try:
         share = isinstance(limit, float) and limit <= 1
         return int(limit * memory_bytes if share else parse_bytes(limit))

@@ -64,6 +64,7 @@ def test_what_does_not_fit_is_refused():
     assert local.choose_workers(8, **machine).workers == 8
     assert local.choose_workers(1, memory_limit=least, **machine)
     small, limits = {"n_workers": 1}, ("much", float("nan"), float("inf"), [1])
+    shares = 0.05, "0.05"
     for error, code, options in (
         (PlanError, "too-many-workers", {"n_workers": 9}),
         (PlanError, "too-many-workers", {"n_workers": 3, "gpus": 2}),
@@ -72,7 +73,7 @@ def test_what_does_not_fit_is_refused():
         (PlanError, "not-positive", {"threads_per_worker": -1}),
         (MemoryLimitError, "memory", small | {"memory_limit": "300 MiB"}),
         (MemoryLimitError, "memory", small | {"memory_limit": least - 1}),
-        (MemoryLimitError, "memory", small | {"memory_limit": 0.05}),
+        *((MemoryLimitError, "memory", small | {"memory_limit": x}) for x in shares),
         *((PlanError, "memory-limit", {"memory_limit": x}) for x in limits),
     ):
         with raises(error, code):
