@@ -88,7 +88,7 @@ def open_job(
     paths = {x: y for x, y in given.items() if y is not None}
     for name, path in {**paths, "the output": output}.items():
         if not isinstance(path, str | os.PathLike):
-            text = f"{name} is a {type(path).__name__}, not a path"
+            text = f"{name} is not a path but of type {type(path).__name__}"
             remedy = f"Give the path of a file; td.{terms.routine.name} takes arrays"
             raise ArgumentError(text, remedy, "not-a-path")
     stored = {x: open_matrix(path, terms.choice.pairs) for x, path in paths.items()}
