@@ -21,7 +21,8 @@ patience=60                  # seconds between SIGTERM and SIGKILL
 # Printed by --help, from here
 # SCRIPT [OPTION VALUE]... COMMAND [ARGUMENT]...
 #
-# Runs `twom-dist COMMAND ARGUMENT...` on dask workers on all nodes of this allocation.
+# Runs `twom-dist COMMAND ARGUMENT...` on dask workers, on this machine or on all nodes of
+# this allocation.
 #
 #   --device auto|gpu|cpu     start workers on GPUs if the node has any (auto), on GPUs
 #                             or not at all (gpu), on cores (cpu)             [auto]

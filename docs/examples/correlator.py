@@ -31,18 +31,19 @@ def correlate(source, target):
     options = {"dim": ["time", "pol"], "rows": "antenna", "pairs": "cplx"}
     options |= {"alpha": 1 / (BLOCK * voltage.sizes["pol"]), "dtype": "complex64"}
     visibility = td.xarray.herk(blocks, **options)  # lazy
+    made = {"samples": BLOCK, "source": os.path.abspath(source)}
     if not os.path.exists(target):
         one = blocks.isel(channel=0, block=0)
         print(td.plan(td.xarray.herk, one, **options))
         done = np.zeros(visibility.sizes["block"], bool)
         layout = visibility.to_dataset(name="visibility").assign(done=("block", done))
-        layout.attrs["samples"] = BLOCK
+        layout.attrs |= made
         layout.to_zarr(f"{target}.part", mode="w", compute=False)
         os.rename(f"{target}.part", target)
     begun = xr.open_zarr(target)
     done, stop = begun["done"].values, 0
-    if (len(done), begun.attrs["samples"]) != (visibility.sizes["block"], BLOCK):
-        sys.exit(f"{target} was begun for other blocks: remove it, or name another one")
+    if begun.attrs != made or len(done) != visibility.sizes["block"]:
+        sys.exit(f"{target} was begun for other samples: remove it, or name another")
     for size in visibility.chunksizes["block"]:
         start, stop = stop, stop + size
         if done[start:stop].all():
@@ -57,4 +58,6 @@ def correlate(source, target):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit("usage: correlator.py SOURCE TARGET")
     correlate(*sys.argv[1:])

@@ -106,7 +106,7 @@ SHARED_OPTIONS = [
     option(
         "--accuracy",
         _read_accuracy,
-        "componentwise (default), normwise, or a bound: 1e-12.",
+        "componentwise (default), normwise, or a target such as 1e-12.",
         metavar="ACCURACY",
     ),
     option(

@@ -9,6 +9,7 @@ import click
 
 from .. import jobs
 from ..api.routine import ask
+from ..errors import ArgumentError
 from ..plan.show import name_count
 from ..run.advice import advise_method, advise_op
 from ..tiles.routine import ROUTINES, Routine
@@ -91,7 +92,12 @@ def _make_command(routine: Routine) -> click.Command:
         if "c" in asked:
             asked["C"] = asked.pop("c")
         matrices = (a,) if b is None else (a, b)
-        function = find_routine(routine.name, exact or "pairs" in asked)
+        exact = exact or "pairs" in asked
+        if "dtype" in asked and not exact:
+            remedy = "Add one of these, or leave dtype out"
+            problem = "--dtype is for --exact and --pairs"
+            raise ArgumentError(problem, remedy, "exact-dtype")
+        function = find_routine(routine.name, exact)
         call = ask(function, matrices, asked)
         _run_job(jobs.open_job(call, output, command=_retype(), **of_job), **options)
 

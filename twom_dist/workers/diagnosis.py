@@ -14,6 +14,7 @@ from ..auto import chip_files
 from ..auto.chips import chip_of
 from ..errors import INSTALL_CUDA, EngineUnavailableError, TwomError
 from ..kernels.family import convert
+from ..kernels.registry import load_engine
 from ..plan.show import Rows, as_text, name_count
 from ..problem.arguments import checked
 from ..problem.call import Call, Terms
@@ -141,7 +142,8 @@ def run(name: str, check: Callable[..., Any], *of: Any) -> Iterator[Finding]:
 
 def name_versions() -> Iterator[Finding]:
     """Name the packages, their releases and the kernel that computes products."""
-    from ..kernels.cpu.products.multiply import name_kernel  # loads Numba
+    load_engine("cpu")  # names Numba's errors
+    from ..kernels.cpu.products.multiply import name_kernel
     from ..kernels.cpu.units import has_vnni
 
     releases = [f"{name} {import_module(name).__version__}" for name in _PACKAGES]
@@ -169,7 +171,8 @@ def check_engine(name: EngineName, xp: Any = np) -> Iterator[Finding]:
 
 def check_amx() -> Iterator[Finding]:
     """Tell why AMX is not used, if the CPU has it."""
-    from ..kernels.cpu.products.multiply import explain_no_amx  # loads Numba
+    load_engine("cpu")  # names Numba's errors
+    from ..kernels.cpu.products.multiply import explain_no_amx
 
     if why := explain_no_amx():
         advice = "VNNI multiplies, slower, to the same bits; update Linux or report it"
@@ -196,6 +199,7 @@ def check_gpu() -> Iterator[Finding]:
     """Open the device as the CUDA engine does, multiply on it and serialise a block."""
     from distributed.diagnostics.nvml import device_get_count
 
+    load_engine("cuda")  # names Numba's errors
     from ..kernels.cuda.device import open_device
 
     try:

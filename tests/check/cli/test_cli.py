@@ -247,6 +247,7 @@ OTHER_REFUSALS = [
     (("plan", "gemm", "A.npy"), "one-input"),
     (("plan", "gemm", "A.npy", "B.npy", "--shape-b", "2,2"), "one-input"),
     (("plan", "herk", "A.npy", "--op-a", "T"), "unknown-option"),
+    (("herk", "A.npy", "-oC.npy", "--dtype", "complex64"), "exact-dtype"),
     (("plan", "gemm", "--shape-a", "4"), UsageError),
     (("plan", "herk", "--pairs", "--shape-a", "4,3,1"), UsageError),
     (("plan", "herk", "--pairs", "A.npy"), "pairs-shape"),

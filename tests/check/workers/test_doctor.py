@@ -11,6 +11,7 @@ import twom_dist as td
 from tests.support.cases import cases
 from tests.support.expect import raises
 from twom_dist.errors import ArgumentError, KernelError
+from twom_dist.kernels import registry
 from twom_dist.kernels.cpu import fused_gemm, units
 from twom_dist.kernels.cpu.products import multiply
 from twom_dist.workers import diagnosis
@@ -80,6 +81,14 @@ def test_of_vnni_owners_of_x86_alone_are_told(machine, told, monkeypatch):
     (found,) = diagnosis.name_versions()
     assert told in found.found
     assert ("VNNI" in found.found) == (machine == "x86_64")
+
+
+def test_each_check_says_how_numba_gets_a_folder(monkeypatch):
+    error = RuntimeError("cannot cache function: no locator available")
+    monkeypatch.setattr(registry, "import_module", Mock(side_effect=error))
+    for check in (diagnosis.name_versions, diagnosis.check_amx, diagnosis.check_gpu):
+        (found,) = diagnosis.run("any", check)
+        assert "NUMBA_CACHE_DIR" in found.advice
 
 
 def test_the_command_tells_whether_all_is_in_order(call):

@@ -120,7 +120,7 @@ def test_the_correlator_goes_on_where_it_stopped(here, capsys):
     program("v.zarr", "r.zarr")
     assert capsys.readouterr().out == end
     cut.isel(time=slice(2048)).to_dataset(name="voltage").to_zarr("less.zarr")
-    with pytest.raises(SystemExit, match="begun for other blocks"):
+    with pytest.raises(SystemExit, match="begun for other samples"):
         program("less.zarr", "r.zarr")
     found = xr.open_zarr("r.zarr")["visibility"]
     x = numbers.astype("f8").view("c16")[:, :, : 3 * 1024, :, 0].reshape(2, 3, 3, -1)
