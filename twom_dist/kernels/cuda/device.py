@@ -14,7 +14,7 @@ from ...errors import INSTALL_CUDA, EngineUnavailableError, KernelError
 from ...typing import Array
 from .. import device_memory
 from .cublas import choose_exact, multiply
-from .driver import Program, ProgramWriter, launcher, run
+from .driver import ProgramWriter, launcher, run
 from .hopper import cubin_of, map_planes
 from .launch import Parts, Triple, part_offsets
 from .packing import pack
@@ -192,13 +192,10 @@ class CudaDevice(Streams):
             self._functions.setdefault(key, _function(*key))
         return int(self._functions[key].ptr)
 
-    def run(self, program: Program, bases: bytes) -> None:
+    def run(self, program: Array, bases: bytes) -> None:
         """Launch a program; `bases`: addresses and maps of planes, in words."""
-        stream, words = (
-            self._cupy.cuda.get_current_stream(),
-            np.frombuffer(bases, _WORD),
-        )
-        status = run(launcher(), stream.ptr, *program, words)
+        stream = self._cupy.cuda.get_current_stream()
+        status = run(launcher(), stream.ptr, program, np.frombuffer(bases, _WORD))
         if status != 0:
             self._cupy.cuda.driver.check_status(status)
 

@@ -3,26 +3,26 @@
 import ctypes
 from collections.abc import Iterable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import types
 
+from ...typing import Array
 from ..cpu.jit import instructions, kernel
 
-
-class Program(NamedTuple):
-    """Launches as `run` takes them; of each hole and each launch a row."""
-
-    words: Any  # the arguments of all launches, in words of 8 bytes
-    holes: Any  # the word, the base that goes there, and what is added
-    offsets: Any  # bytes at which parameters begin, launch after launch
-    launches: Any  # function, grid, block, bytes of shared memory, first parameter
+_ROW = 9  # words of a launch
 
 
 class ProgramWriter:
-    """Writes a program, launch after launch."""
+    """Writes a program, launch after launch, which `run` takes as one array.
+
+    Its words of 8 bytes: how many there are of each part; the arguments of all
+    launches; for each hole its word, the base that goes there, and what is added; bytes
+    at which parameters begin, launch after launch; and for each launch the function,
+    grid, block, bytes of shared memory, and first parameter.
+    """
 
     def __init__(self) -> None:
         self._data = bytearray()
@@ -47,11 +47,12 @@ class ProgramWriter:
         self._offsets += [start + at for at in offsets]
         self._data += data + bytes(-len(data) % 8)
 
-    def program(self) -> Program:
+    def program(self) -> Array:
         """Return what has been written."""
-        words = np.array(np.frombuffer(self._data, np.int64))
-        holes = np.array(self._holes, np.int64).reshape(-1, 3)
-        return Program(words, holes, np.array(self._offsets), np.array(self._launches))
+        rows = self._holes, self._offsets, self._launches
+        parts = [np.array(x, np.int64).ravel() for x in rows]
+        parts.insert(0, np.frombuffer(self._data, np.int64))
+        return np.concatenate([[len(x) for x in parts], *parts])
 
 
 @cache
@@ -85,25 +86,30 @@ def _launch(builder, launcher, row, stream, pointers):  # type: ignore[no-untype
 
 
 @kernel
-def run(launcher, stream, words, holes, offsets, launches, bases):  # type: ignore[no-untyped-def]
+def run(launcher, stream, program, bases):  # type: ignore[no-untyped-def]
     """Fill in addresses and launch; return the status of the first that fails, or 0.
+
+    The program is one array, since each array costs a call 0.1 us.
 
     Each parameter by its own pointer: given all at once, by
     CU_LAUNCH_PARAM_BUFFER_POINTER, those of products.cu came 48 bytes late, since its
     first one asks for multiples of 64 (an H200, driver 580.159.04; no error was told).
     """
-    count = len(words)
-    memory = np.empty(count + len(offsets), np.int64)
+    count, in_holes, parameters, _ = program[:4]
+    holes = 4 + count
+    offsets = holes + in_holes
+    launches = offsets + parameters
+    memory = np.empty(count + parameters, np.int64)
     start = memory.ctypes.data
-    memory[:count] = words
-    for i in range(len(holes)):
-        memory[holes[i, 0]] = bases[holes[i, 1]] + holes[i, 2]
-    for i in range(len(offsets)):
-        memory[count + i] = start + offsets[i]
+    memory[:count] = program[4:holes]
+    for i in range(holes, offsets, 3):
+        memory[program[i]] = bases[program[i + 1]] + program[i + 2]
+    for i in range(parameters):
+        memory[count + i] = start + program[offsets + i]
     status = 0
-    for i in range(len(launches)):
-        pointers = start + 8 * (count + launches[i, 8])
-        row = launches.ctypes.data + i * launches.strides[0]
+    for i in range(launches, len(program), _ROW):
+        pointers = start + 8 * (count + program[i + _ROW - 1])
+        row = program.ctypes.data + 8 * i
         status = _launch(launcher, row, stream, pointers)
         if status != 0:
             break

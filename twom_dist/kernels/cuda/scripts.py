@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...typing import Array
-from .driver import Program, ProgramWriter
+from .driver import ProgramWriter
 from .hopper import TENSOR_MAP
 from .launch import Parts, Triple, part_offsets
 from .packing import pack
@@ -40,7 +40,7 @@ class _Planes:
 class Script(NamedTuple):
     """A program, and what it allocates."""
 
-    program: Program
+    program: Array
     bases: Struct  # packs all addresses
     maps: tuple[_Planes, ...]
     slab_bytes: int
