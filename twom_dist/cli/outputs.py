@@ -12,7 +12,7 @@ from dask.utils import format_bytes
 
 from ..errors import StoreError
 from ..jobs.reports import find_status
-from ..plan.show import as_text, show_seconds
+from ..plan.show import as_text, name_count, show_seconds
 from ..store import StoredMatrix, open_matrix
 from .failures import DONE, FAILED, escape, show
 from .options import COMMON_OPTIONS
@@ -78,9 +78,9 @@ def _open(path: str) -> StoredMatrix:
 
 def _tell_origin(manifest: dict[str, Any]) -> str:
     made, accuracy = manifest["made"], manifest["accuracy"]
-    taken = f"{accuracy['method']}, {accuracy['num_moduli']} moduli"
-    if not accuracy["num_moduli"]:
-        taken = "the native product"
+    count, taken = accuracy["num_moduli"], "the native product"
+    if count:
+        taken = f"{accuracy['method']}, {name_count(count, 'modulus', 'moduli')}"
     told = ", ".join(f"{x} {made[x]}" for x in _ARGUMENTS if x in made)
     inputs = [
         f"{name} {path}::{member}" if member else f"{name} {path}"
