@@ -32,8 +32,8 @@ settings.load_profile("twom")
 NOWHERE = os.path.join(os.devnull, "crossovers")
 os.environ["DASK_TWOM_DIST__CROSSOVERS"] = NOWHERE
 dask.config.set({"twom-dist.crossovers": NOWHERE})
-# dask's profiler asks Python for the frames of all threads. Before Python 3.11.5 that
-# may stop a process for ever if garbage is collected meanwhile (CPython issue 106883).
+# dask's profiler asks Python for the frames of all threads. Under Python 3.11 that may
+# stop a process for ever if garbage is collected meanwhile (dask/distributed #8616).
 os.environ["DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED"] = "False"
 dask.config.set({"distributed.worker.profile.enabled": False})
 
