@@ -110,7 +110,7 @@ def make_plan(
             return plan
     if not fit:
         return min(plans, key=lambda plan: plan.memory.total)
-    # Fewer layers of workers may have room for larger sweeps.
+    # The scheduler handles one task after another; fewer layers may have larger sweeps.
     return min(fit, key=lambda x: x.num_tasks)
 
 

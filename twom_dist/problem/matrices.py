@@ -209,6 +209,8 @@ def check_out(
             f"{' x '.join(map(str, shape))} of {dtype}"
         )
         raise PlanError(problem, f"Give empty({shape}, {str(dtype)!r})", "out")
+    if out.size and _overlaps_itself(out):
+        raise PlanError("out has entries that share memory", "Copy it", "out")
     check_place(out, given)
 
 
@@ -240,24 +242,67 @@ def _describe(x: Any) -> Any:
 
 
 def _may_overlap(out: Any, x: Any) -> bool:
-    """Tell whether writing to out may change x."""
-    if family_of(out) != family_of(x) or not namespace(out).may_share_memory(out, x):
+    """Tell whether writing to out may change x, in memory or in a file of both."""
+    if family_of(out) != family_of(x):
         return False
-    try:
-        # CuPy has a kernel for this, for which the host would wait.
-        return np.shares_memory(_Span(out), _Span(x), max_work=_MOST_WORK)
-    except np.exceptions.TooHardError:
+    if namespace(out).may_share_memory(out, x) and _meet(_Span(out), _Span(x)):
         return True
+    written = _find_mapping(out)
+    # Writes to copy-on-write memory do not reach the file.
+    if written is None or written.mode == "c" or not out.size or not x.size:
+        return False
+    if (read := _find_mapping(x)) is None:
+        return False
+    (file, shift), (other, own_shift) = map(_locate, (written, read))
+    return file == other and _meet(_Span(out, shift), _Span(x, own_shift))
 
 
 class _Span:
     """The places of the entries of an array, which NumPy asks for and never reads."""
 
-    def __init__(self, x: Any) -> None:
+    def __init__(self, x: Any, shift: int = 0) -> None:
         self.__array_interface__ = {
             "shape": x.shape,
             "strides": x.strides,
             "typestr": x.dtype.str,
-            "data": (address_of(x), False),
+            "data": (address_of(x) + shift, False),
             "version": 3,
         }
+
+
+def _meet(left: Any, right: Any) -> bool:
+    """Tell whether any byte is in an entry of both, or would take long to find."""
+    try:
+        # CuPy has a kernel for this, for which the host would wait.
+        return np.shares_memory(left, right, max_work=_MOST_WORK)
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _find_mapping(x: Any) -> np.memmap[Any, Any] | None:
+    if family_of(x) != "numpy":
+        return None
+    while isinstance(x.base, np.ndarray):
+        x = x.base
+    return x if isinstance(x, np.memmap) and x.filename is not None else None
+
+
+def _locate(mapping: Any) -> tuple[Any, int]:
+    """Identify a file, whatever paths lead to it, and its places by their addresses."""
+    try:
+        found = os.stat(mapping.filename)
+        file: Any = found.st_dev, found.st_ino
+    except OSError:  # removed, but still mapped
+        file = os.fspath(mapping.filename)
+    # The first place is 1, since address 0 would stand for no array.
+    return file, 1 + mapping.offset - address_of(mapping)
+
+
+def _overlaps_itself(x: Any) -> bool:
+    """Tell whether a step along an axis may end inside the span of shorter steps."""
+    taken, steps = x.dtype.itemsize, map(abs, x.strides)
+    for step, size in sorted(y for y in zip(steps, x.shape, strict=True) if y[1] > 1):
+        if step < taken:
+            return True
+        taken += step * (size - 1)
+    return False

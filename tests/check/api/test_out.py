@@ -1,6 +1,10 @@
 """Results in arrays of the caller."""
 
+import os
+from functools import partial
+
 import numpy as np
+import pytest
 
 import twom_dist as td
 from tests.support.cases import cases
@@ -35,6 +39,10 @@ class Subclass(np.ndarray):
     pass
 
 
+def strided(*steps):
+    return np.lib.stride_tricks.as_strided(np.empty(600, complex), (N, N), steps)
+
+
 @cases(
     ("out", "kind"),
     [
@@ -42,6 +50,8 @@ class Subclass(np.ndarray):
         (np.empty((N, N), "complex64"), PlanError),
         (np.empty(N * N, complex), PlanError),
         (np.frombuffer(bytes(16 * N * N), complex).reshape(N, N), PlanError),
+        # Entries that share memory.
+        *((strided(*x), PlanError) for x in ((0, 16), (16, 16), (22 * 16, 16))),
         (np.ma.masked_all((N, N), complex), ArgumentError),
         (np.empty((N, N), complex).view(Subclass), ArgumentError),
         ([[0j] * N] * N, ArgumentError),
@@ -102,6 +112,50 @@ def test_blocks_of_one_matrix_are_read_and_written(blocks, turn, call):
     assert out.tobytes() == expected.tobytes()
     (kept.T if turn else kept)[BLOCKS[blocks][2]] = expected
     assert whole.tobytes() == kept.tobytes()
+
+
+def halves(path, mode="r+"):
+    """View the halves of a file by a memory map of its own."""
+    whole = np.memmap(path, complex, mode, shape=(2 * N, N))
+    return whole[:N], np.asarray(whole)[N:]
+
+
+def second_half(path, mode="r+"):
+    return np.memmap(path, complex, mode, N * N * 16, (N, N))
+
+
+@pytest.mark.parametrize("mode", ["r", "r+", "c"])
+def test_another_map_of_the_file_that_is_written_to_is_not_read(here, mode):
+    np.tile(random_matrix(N, N), (2, 1)).tofile("file")
+    os.link("file", "hard")
+    os.symlink("file", "soft")
+    before = np.fromfile("file", complex)
+    for name in ("file", here / "file", "hard", "soft"):
+        first, second = halves(name, mode)
+        part = second_half(name, mode)
+        for x, y in ((first, 0), (second, 1), (part, 1), (second.T, 1), (part[3:], 1)):
+            out = (halves("file")[0], second_half("file"))[y]
+            for call in (td.gemm, td.matmul, partial(td.einsum, "ij,jk->ik")):
+                with raises(PlanError, "out"):
+                    call(np.ones((N, len(x))), x, out=out)
+    assert np.fromfile("file", complex).tobytes() == before.tobytes()
+    first, out = halves("file", mode)[0], halves("file")[0]
+    os.remove("file")  # and it is still one
+    with raises(PlanError, "out"):
+        td.gemm(np.ones((N, N)), first, out=out)
+
+
+def test_other_parts_of_a_file_and_other_files_may_be_written_to(here):
+    values = random_matrix(2 * N, N)
+    for name in ("file", "other"):
+        values.tofile(name)
+    first, second = halves("file", "r")
+    expected = td.gemm(first, first)
+    for out in (second_half("file"), halves("other")[0], halves("file", "c")[0]):
+        assert td.gemm(first, first, out=out) is out
+        assert (out == expected).all()
+    assert (first == values[:N]).all()  # what is written to "c" stays in memory
+    assert (second == expected).all()
 
 
 @cases("subscripts", ["ij->ji", "ij,jk,kl->l"])

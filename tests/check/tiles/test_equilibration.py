@@ -18,6 +18,7 @@ def test_spread_along_k_costs_no_accuracy(decades, phi):
     d = 10.0 ** np.linspace(-decades, decades, 40)
     a, b = a * d, b / d[:, np.newaxis]
     error = ExactProduct(a, b).componentwise_error
+    # One unit is the rounding of C; of all entries the worst has 2^-52.97 in all.
     assert error(td.gemm(a, b, equilibrate=True)) < 2.0**-52
     if decades >= 4:
         assert error(td.gemm(a, b, num_moduli=16)) > 1e-13

@@ -9,7 +9,8 @@
 // out has rows of out_stride elements, m of them for each matrix of a stack, and all of
 // these for each word.
 // Blocks of 32 x 8: x over groups of ELEMENTS along n, y over rows, any number of blocks
-// in y; z over the matrices, whose places in c and out may be given. Threads without an element of the triangle write nothing.
+// in y; z over the matrices, whose places in c and out may be given. Threads without an
+// element of the triangle write nothing.
 extern "C" __global__ void __launch_bounds__(256, 2)
 decode(const int8* residues, int64 row_stride, int64 product_stride, int64 m, int64 n,
        const int32* rows, const int32* columns, Scalar alpha, Scalar beta, Matrix c,
