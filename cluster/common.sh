@@ -54,6 +54,8 @@ done
 # Python must not import modules from folders that others can write to: neither from the
 # current one, nor from that of the workers that multiprocessing starts.
 export PYTHONSAFEPATH=1
+# Under Python 3.11 dask's profiler may stop a process for ever (dask/distributed #8616).
+export DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED=${DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED:-False}
 arguments=() launchers=() # the command; the processes that start workers on the nodes
 scheduler='' child='' stopping='' forward=true
 

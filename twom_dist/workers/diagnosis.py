@@ -278,6 +278,20 @@ def check_workers(client: Any) -> Iterator[Finding]:
     found = f"{len(threads)} at {address}, {side_by_side} in all"
     yield Finding("workers", "ok", found)
     yield from compare_processes(client)
+    yield from check_profilers(client)
+
+
+def check_profilers(client: Any) -> Iterator[Finding]:
+    """Tell of workers that dask's profiler may stop."""
+    from .startup import PROFILER_IS_SAFE
+
+    # A lambda is sent by value: workers may lack this package.
+    found = client.run(lambda dask_worker: "profile" in dask_worker.periodic_callbacks)
+    if any(found.values()) and not PROFILER_IS_SAFE:
+        text = "dask's profiler may stop them for ever under Python 3.11"
+        setting = "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED=False"
+        advice = f"Start scheduler and workers with {setting}, or use Python 3.12"
+        yield Finding("workers", "warning", text, advice)
 
 
 def compare_processes(client: Any) -> list[Finding]:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
@@ -15,6 +16,10 @@ from ..errors import EngineUnavailableError
 
 _SAFE_PATH = "PYTHONSAFEPATH"
 _OF_WORKERS = f"distributed.nanny.pre-spawn-environ.{_SAFE_PATH}"
+PROFILER = "distributed.worker.profile.enabled"
+# Under Python 3.11 dask's profiler stops a process for ever if garbage is collected
+# while it asks for the frames of all threads (dask/distributed #8616).
+PROFILER_IS_SAFE = sys.version_info >= (3, 12)
 
 
 @contextmanager
@@ -32,7 +37,9 @@ def guarded_start() -> Iterator[None]:
     resource_tracker.ensure_running()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        with dask.config.set({_OF_WORKERS: "1"}):
+        # The scheduler, which is of this process, reads it as well.
+        profiler = PROFILER_IS_SAFE and dask.config.get(PROFILER)
+        with dask.config.set({_OF_WORKERS: "1", PROFILER: profiler}):
             yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)

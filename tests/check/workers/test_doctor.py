@@ -14,7 +14,7 @@ from twom_dist.errors import ArgumentError, KernelError
 from twom_dist.kernels import registry
 from twom_dist.kernels.cpu import fused_gemm, units
 from twom_dist.kernels.cpu.products import multiply
-from twom_dist.workers import diagnosis
+from twom_dist.workers import diagnosis, startup
 from twom_dist.workers.diagnosis import Finding, Report
 
 
@@ -64,6 +64,18 @@ def test_an_engine_that_is_off_by_one_residue_fails(monkeypatch):
 def test_releases_of_cublas_that_may_be_wrong_are_told(version, capability, status):
     cuda = Mock(**{"cublas.getVersion.return_value": version})
     assert statuses(diagnosis.check_cublas(cuda, capability)) == {"cuBLAS": status}
+
+
+@cases(
+    ("profiled", "safe", "expected"),
+    [(True, False, {"workers": "warning"}), (True, True, {}), (False, False, {})],
+)
+def test_a_profiler_that_may_stop_workers_is_told(
+    profiled, safe, expected, monkeypatch
+):
+    monkeypatch.setattr(startup, "PROFILER_IS_SAFE", safe)
+    client = Mock(**{"run.return_value": {"a": False, "b": profiled}})
+    assert statuses(diagnosis.check_profilers(client)) == expected
 
 
 @cases(

@@ -247,6 +247,7 @@ def test_only_a_dashboard_serves_pages_that_tell_of_the_job(shared, dashboard):
     for process in ("scheduler", "worker-localhost"):
         lines = (shared.folder / "logs" / f"{process}.log").read_text().splitlines()
         set_up = collect_env(env=dict(line.split("=", 1) for line in lines))
+        assert get("distributed.worker.profile.enabled", config=set_up) is False
         for kind in ("scheduler", "worker"):
             routes = get(f"distributed.{kind}.http.routes", None, config=set_up)
             if dashboard and kind == "scheduler":

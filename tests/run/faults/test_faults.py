@@ -8,6 +8,7 @@ import time
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from threading import Event
 
 import dask
 import pytest
@@ -177,12 +178,21 @@ def test_after_a_disk_that_fills_up_or_goes_the_job_goes_on(client, expected):
 
 
 def test_a_cluster_without_workers_ends_the_job(expected, impatient):
+    leaving = Event()
+
+    def linger():
+        # The rest would take 25 s: a busy machine takes its time to stop a worker.
+        time.sleep(1 if leaving.is_set() else 0.05)
+
+    def leave():
+        leaving.set()
+        client.cluster.scale(0)
+
     with jobs.local_workers(1, processes=False) as client:
-        client.run(wrap, "product", doze)
-        leave = jobs.at(5, partial(client.cluster.scale, 0))
+        wrap("product", linger)
         try:
             with raises(StoreError, "no-workers") as caught:
-                multiply(client=client, progress=leave)
+                multiply(client=client, progress=jobs.at(5, leave))
         finally:
             wrap("product")
     assert "of 30 tiles are kept" in caught.value.__notes__[-1]

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from contextlib import closing, suppress
+from functools import partial
 from http.client import HTTPConnection, HTTPException
 from urllib.parse import urlsplit
 
@@ -19,6 +20,7 @@ import twom_dist as td
 from tests.support.command import CommandLine, make
 from tests.support.expect import same_bits
 from tests.support.jobs import METHOD, addresses, open_ports
+from twom_dist.workers.startup import PROFILER, PROFILER_IS_SAFE
 
 
 def processes():
@@ -62,7 +64,10 @@ def find_pages(port):
 def test_a_cluster_multiplies_agrees_and_leaves_nothing(capsys, tmp_path):
     before, ports = processes(), open_ports({os.getpid()})
     a, b = make(90, 70, 1), make(70, 50, 2)
-    with td.local_cluster(n_workers=2, gpus=False) as client:
+    start = partial(td.local_cluster, n_workers=2, gpus=False)
+    with dask.config.set({PROFILER: True}), start() as client:
+        profiled = client.run(lambda dask_worker: [*dask_worker.periodic_callbacks])
+        assert all(("profile" in x) == PROFILER_IS_SAFE for x in profiled.values())
         lazy = (da.from_array(x, chunks=40) for x in (a, b))
         # What workers are ready for first.
         product = td.zgemm(*lazy, engine="reference")
