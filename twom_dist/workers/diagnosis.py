@@ -1,5 +1,6 @@
 """The doctor: checks of engines, GPU, dask-cuda and workers."""
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from ..testing import random_matrix
 from ..tiles.routine import ROUTINES
 from ..typing import EngineName
 from .client import check_client, current_client
+from .startup import SAFE_WITH_PROFILER
 
 # If releases of these differ, processes cannot read each other's messages or tasks.
 _MUST_AGREE = ("python", "dask", "distributed", "twom_dist")
@@ -278,16 +280,14 @@ def check_workers(client: Any) -> Iterator[Finding]:
     found = f"{len(threads)} at {address}, {side_by_side} in all"
     yield Finding("workers", "ok", found)
     yield from compare_processes(client)
-    yield from check_profilers(client)
+    yield from check_profilers(client, sys.version_info[:2])
 
 
-def check_profilers(client: Any) -> Iterator[Finding]:
+def check_profilers(client: Any, python: tuple[int, ...]) -> Iterator[Finding]:
     """Tell of workers that dask's profiler may stop."""
-    from .startup import PROFILER_IS_SAFE
-
     # A lambda is sent by value: workers may lack this package.
     found = client.run(lambda dask_worker: "profile" in dask_worker.periodic_callbacks)
-    if any(found.values()) and not PROFILER_IS_SAFE:
+    if any(found.values()) and python < SAFE_WITH_PROFILER:
         text = "dask's profiler may stop them for ever under Python 3.11"
         setting = "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED=False"
         advice = f"Start scheduler and workers with {setting}, or use Python 3.12"

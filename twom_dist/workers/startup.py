@@ -17,9 +17,9 @@ from ..errors import EngineUnavailableError
 _SAFE_PATH = "PYTHONSAFEPATH"
 _OF_WORKERS = f"distributed.nanny.pre-spawn-environ.{_SAFE_PATH}"
 PROFILER = "distributed.worker.profile.enabled"
-# Under Python 3.11 dask's profiler stops a process for ever if garbage is collected
+# Before this Python, dask's profiler stops a process for ever if garbage is collected
 # while it asks for the frames of all threads (dask/distributed #8616).
-PROFILER_IS_SAFE = sys.version_info >= (3, 12)
+SAFE_WITH_PROFILER = (3, 12)
 
 
 @contextmanager
@@ -38,8 +38,9 @@ def guarded_start() -> Iterator[None]:
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         # The scheduler, which is of this process, reads it as well.
-        profiler = PROFILER_IS_SAFE and dask.config.get(PROFILER)
-        with dask.config.set({_OF_WORKERS: "1", PROFILER: profiler}):
+        safe = sys.version_info >= SAFE_WITH_PROFILER
+        own = {_OF_WORKERS: "1", PROFILER: safe and dask.config.get(PROFILER)}
+        with dask.config.set(own):
             yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)

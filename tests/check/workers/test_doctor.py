@@ -14,7 +14,7 @@ from twom_dist.errors import ArgumentError, KernelError
 from twom_dist.kernels import registry
 from twom_dist.kernels.cpu import fused_gemm, units
 from twom_dist.kernels.cpu.products import multiply
-from twom_dist.workers import diagnosis, startup
+from twom_dist.workers import diagnosis
 from twom_dist.workers.diagnosis import Finding, Report
 
 
@@ -67,15 +67,15 @@ def test_releases_of_cublas_that_may_be_wrong_are_told(version, capability, stat
 
 
 @cases(
-    ("profiled", "safe", "expected"),
-    [(True, False, {"workers": "warning"}), (True, True, {}), (False, False, {})],
+    ("python", "profiled", "expected"),
+    [
+        *(((3, 11, 9), True, {"workers": "warning"}), ((3, 12, 0), True, {})),
+        ((3, 11, 9), False, {}),
+    ],
 )
-def test_a_profiler_that_may_stop_workers_is_told(
-    profiled, safe, expected, monkeypatch
-):
-    monkeypatch.setattr(startup, "PROFILER_IS_SAFE", safe)
+def test_a_profiler_that_may_stop_workers_is_told(python, profiled, expected):
     client = Mock(**{"run.return_value": {"a": False, "b": profiled}})
-    assert statuses(diagnosis.check_profilers(client)) == expected
+    assert statuses(diagnosis.check_profilers(client, python)) == expected
 
 
 @cases(
