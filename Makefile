@@ -91,7 +91,8 @@ emulate-arm: $(TOOLS) ## compare products with those of Arm, which qemu plays, i
 counts: $(TOOLS) ## record what products cost in tasks, int8 products, bytes, calls, launches
 	@rm -f tests/data/counts.json
 	@TWOM_RECORD_COUNTS=1 $(BIN)/python -m pytest -q tests/check/project/test_counts.py \
-	    tests/run/cuda_on_host/test_engine.py::test_products_take_the_launches_that_are_recorded
+	    tests/run/cuda_on_host/test_engine.py::test_products_take_the_launches_that_are_recorded \
+	    tests/run/cuda_on_host/test_host_share.py
 
 bench: $(TOOLS) ## run the benchmarks, which takes long; ARGS="--output FILE" is passed to each
 	@set -e; for script in $(BENCHMARKS); do $(BIN)/python $$script $(ARGS); done
