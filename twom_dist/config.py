@@ -22,8 +22,10 @@ def load_defaults() -> None:
 def setting(name: str) -> Any:
     """Read ``twom-dist.<name>``."""
     try:
-        # dask's own function takes four times as long, for each of ten settings.
-        return dask.config.config["twom-dist"][name]
+        config = dask.config.config
+        # dask's own function takes four times as long, for each of ten settings. They
+        # have the second name where a variable of the environment set one.
+        return (config.get("twom-dist") or config["twom_dist"])[name]
     except (KeyError, TypeError):  # of who has cleared what dask knows
         with suppress(KeyError, TypeError):
             return dask.config.get(f"twom-dist.{name}")
