@@ -81,7 +81,6 @@ def list_bits() -> list[Statement]:
         ("16 moduli of 2M have 117 bits", "2m", 16, 117.0),
         ("all moduli of 2M have 152 bits", "2m", 0, 152.0),
         ("all real moduli have 342 bits", "real", 0, 342.0),
-        ("all Eisenstein moduli have 154.5 bits", "eisenstein", 0, 154.5),
     ):
         number = count or len(available_moduli(method))
         bits = residue_system(method, number).modulus_bits

@@ -15,7 +15,7 @@ Cell = tuple[int, int]  # indices of a tile of C
 Op = Literal["N", "T", "C"]
 Side = Literal["left", "right"]
 Uplo = Literal["full", "lower", "upper"]
-Method = Literal["2m", "3m", "4m", "hybrid", "eisenstein", "blas", "auto"]
+Method = Literal["2m", "3m", "4m", "hybrid", "blas", "auto"]
 Accuracy = Literal["componentwise", "normwise"]
 EngineName = Literal["auto", "cpu", "cuda", "reference"]
 

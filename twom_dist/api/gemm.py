@@ -63,12 +63,11 @@ def gemm(  # numpydoc ignore=PR01,PR02
         Number of moduli, instead of an accuracy and without a check of the data: 16
         moduli give double precision for most complex128 data, and each modulus fewer
         costs about one digit.
-    method : {"2m", "hybrid", "3m", "4m", "eisenstein", "blas", "auto"}, optional
+    method : {"2m", "hybrid", "3m", "4m", "blas", "auto"}, optional
         Algorithm for complex products: two int8 GEMMs for each modulus ("2m", default),
         or a mix of two and three GEMMs, with more moduli to choose from ("hybrid");
-        "3m" and "4m" are for comparison, as is "eisenstein", by engine "reference"
-        alone. "blas" is NumPy's or CuPy's own product; "auto" takes "blas" or "2m",
-        whichever is faster for the size; see `matmul`.
+        "3m" and "4m" are for comparison. "blas" is NumPy's or CuPy's own product;
+        "auto" takes "blas" or "2m", whichever is faster for the size; see `matmul`.
     engine : {"auto", "cpu", "cuda", "reference"}, optional
         Default: "cpu" for NumPy arrays, "cuda" for CuPy arrays. "reference" computes
         with Python's integers, slowly, for comparison.

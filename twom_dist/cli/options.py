@@ -119,7 +119,7 @@ SHARED_OPTIONS = [
         "--method",
         str,
         "2m (default), blas (NumPy's or CuPy's product), auto (the faster of both), "
-        "hybrid (more moduli); to compare: 3m, 4m, eisenstein (slow).",
+        "hybrid (more moduli); to compare: 3m, 4m.",
         metavar="[2m|hybrid|blas|auto|...]",
     ),
     option(

@@ -56,8 +56,7 @@ def gemm(
         pairs: True if the last axis of A and of B, of length 2, holds real and
         imaginary parts; no complex copy is made. Default: False, but arrays of 8 or 16
         bits with three or more axes, the last of length 2, are refused unless pairs is
-        given. method, except "eisenstein" and "blas", and engine: as in
-        `twom_dist.gemm`.
+        given. method, except "blas", and engine: as in `twom_dist.gemm`.
 
     Returns
     -------

@@ -104,9 +104,9 @@ class Analyses(Protocol):
     ) -> Array:
         """Sum ``ceil(|x' - x 2^s| 2^norm_bits)^2``: what `encode` rounds away.
 
-        Largest exponents and squares of the whole rows choose s, by the rule of a
-        system that is not hexagonal. The sums, (..., rows) int64, are exact, and 0 for
-        rows that are not finite. Those of tiles add.
+        Largest exponents and squares of the whole rows choose s, by the rule of
+        a system. The sums, (..., rows) int64, are exact, and 0 for rows that are not
+        finite. Those of tiles add.
         """
 
     def octaves(self, x: Array, largest: Array, shifts: Array | None = None) -> Array:

@@ -103,7 +103,7 @@ def _check_scaling(system: ResidueSystem, kind: str, k: int) -> ResidueSystem:
 
 def _longest(kind: str) -> str:
     """Return the method whose moduli continue those of another."""
-    return "hybrid" if kind in ("2m", "eisenstein") else kind
+    return "hybrid" if kind == "2m" else kind
 
 
 def _shortest_within(
@@ -129,8 +129,7 @@ def quantisation_bound(system: ResidueSystem, k: int, rounding: Any = None) -> A
     d = sqrt(2k) 2^-19 (for k < 2^22) the relative excess of its summed norm. The
     exponent is the largest that fits, so ``||a|| 2^s >= (R - h) / (2 (1 + d))``, and
     each operand is off by at most ``e = 2 h (1 + d) / (R - h)`` of its norm: the
-    product by at most ``2 e + e^2``. Eisenstein integers are nearer: the error of an
-    entry is at most 1/sqrt(3), where h counts 1/sqrt(2).
+    product by at most ``2 e + e^2``.
     """
     h = sqrt(system.parts * k) / 2
     radius = float(isqrt(system.capacity))

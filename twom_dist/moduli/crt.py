@@ -26,16 +26,6 @@ def root_of_minus_one(p: int) -> int | None:
 
 
 @cache
-def root_of_unity_cube(p: int) -> int | None:
-    """Find the smallest w with w*w + w + 1 = 0 (mod p), or None.
-
-    >>> root_of_unity_cube(7), root_of_unity_cube(5)
-    (2, None)
-    """
-    return next((w for w in range(1, p) if (w * w + w + 1) % p == 0), None)
-
-
-@cache
 def crt_weights(moduli: tuple[int, ...]) -> tuple[int, ...]:
     """Weights W with x = sum(W_l * (x mod p_l)) mod M, in the symmetric range.
 

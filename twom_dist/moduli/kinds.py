@@ -6,7 +6,7 @@ See P. Caday, "The 2M Multiplication Algorithm for Complex Matrices", section 2.
 from dataclasses import dataclass
 
 from ..errors import AccuracyError
-from .crt import root_of_minus_one, root_of_unity_cube, symmetric_residue
+from .crt import root_of_minus_one, symmetric_residue
 
 
 @dataclass(frozen=True)
@@ -65,27 +65,6 @@ def _two_m(p: int) -> Kind:
     return Kind(planes, [(0, 0), (1, 1)], post, {1: Mirror(0, 0, 1)})
 
 
-def _eisenstein(p: int) -> Kind:
-    """C± = A± B±;  g = 4^-1 (C- + C+),  h = -(4s)^-1 (C- - C+)  with s^2 = -3.
-
-    A± = g ± s h is twice the paper's a + t b, with t^2 + t + 1 = 0 and s = 2t + 1, or
-    with the other root. In X X^H: C- = C+^T.
-    """
-    t = root_of_unity_cube(p)
-    if t is None or p % 3 == 0:
-        problem = (
-            f"{p} is not an Eisenstein modulus: 1 has no primitive cube root modulo "
-            f"{p}, or only one"
-        )
-        raise AccuracyError(problem, "Use it as a 3M modulus", "modulus")
-    s = symmetric_residue(2 * t + 1, p)
-    quarter = pow(4, -1, p)
-    over_s = quarter * pow(s, -1, p)
-    planes = [Plane(p, 1, s), Plane(p, 1, -s)]
-    post = [[quarter, quarter], [over_s, -over_s]]
-    return Kind(planes, [(0, 0), (1, 1)], post, {1: Mirror(0, 0, 1)})
-
-
 def _three_m(p: int) -> Kind:
     """T1 = Ar Br, T2 = Ai Bi, T3 = (Ar+Ai)(Br+Bi); Re = T1-T2, Im = T3-T1-T2.
 
@@ -127,5 +106,4 @@ KINDS = {
     "2m": _two_m,
     "3m": _three_m,
     "4m": _four_m,
-    "eisenstein": _eisenstein,
 }

@@ -4,8 +4,7 @@ With ||a|| the 2-norm over the whole k, R^2 the capacity of the residue system a
 sqrt(parts * k) / 2 the largest norm of the rounding errors, the exponent is the largest
 s with ``||a|| 2^s + h <= R``. Then ``|c'_ij| <= ||a'_i|| ||b'_j|| <= R^2``
 (Cauchy-Schwarz), whatever the data. Only integers are used, so that every engine and
-every tiling finds the same s. Rounding errors of Eisenstein integers have norms up to
-sqrt(k / 3), less than h.
+every tiling finds the same s.
 """
 
 from dataclasses import dataclass

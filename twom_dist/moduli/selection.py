@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from math import gcd, log2
 
-from .crt import root_of_minus_one, root_of_unity_cube
+from .crt import root_of_minus_one
 
 LARGEST_MODULUS = 256  # residues must fit int8: 256 gives [-128, 127]
 # A 2M modulus pays log2(p)/2 bits per int8 product, a 3M modulus at most 8/3;
@@ -37,15 +37,6 @@ def two_m_moduli() -> tuple[int, ...]:
 def real_moduli() -> tuple[int, ...]:
     """List the moduli of real and 3M products: any coprime p (49 from 256)."""
     return _greedy(lambda p: True, 2)
-
-
-@cache
-def eisenstein_moduli() -> tuple[int, ...]:
-    """List the moduli with a primitive cube root of 1 (23 from 247 to 37).
-
-    3 is excluded: there the two roots coincide and 2w + 1 has no inverse.
-    """
-    return _greedy(lambda p: p % 3 != 0 and root_of_unity_cube(p) is not None, 8)
 
 
 @cache

@@ -7,10 +7,6 @@ never ask which method runs:
 * multiply: product ``q = left plane @ right plane  (mod p)``;
 * decode: part (real, imaginary) ``= sum_q weight[q] * residue[q]  (mod M)``.
 
-In "eisenstein" the two parts are instead integers g and h of the same parity, which
-stand for ``(g + h sqrt(-3)) / 2``: where `ResidueSystem.hexagonal` is True,
-`Engine.encode` finds them and `Engine.decode` reads them back.
-
 References
 ----------
 .. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices", section 2.
@@ -23,9 +19,9 @@ from math import isqrt, log2, prod
 from ..errors import AccuracyError
 from .crt import balanced_digits, crt_weights, symmetric_residue
 from .kinds import KINDS, Mirror, Plane
-from .selection import eisenstein_moduli, hybrid_moduli, real_moduli, two_m_moduli
+from .selection import hybrid_moduli, real_moduli, two_m_moduli
 
-METHODS = ("2m", "3m", "4m", "hybrid", "eisenstein")
+METHODS = ("2m", "3m", "4m", "hybrid")
 
 # Moduli of samples of 8 bits: sums of their products are residues as int32 has them, or
 # int64 where they are long, with nothing to encode, to reduce or to reconstruct.
@@ -59,7 +55,7 @@ class PlaneProduct:
 class ResidueSystem:
     """The linear maps of one method with one set of moduli, in exact integers."""
 
-    # "2m", "3m", "4m", "hybrid", "eisenstein", "real"; of samples "int32" or "int64"
+    # "2m", "3m", "4m", "hybrid", "real"; of samples "int32" or "int64"
     method: str
     moduli: tuple[int, ...]  # pairwise coprime, each with one or more planes
     kinds: tuple[str, ...]  # of each modulus: a method, but "hybrid"
@@ -134,15 +130,6 @@ class ResidueSystem:
         return len(self.weights)
 
     @cached_property
-    def hexagonal(self) -> bool:
-        """True if the parts are g and h of ``(g + h sqrt(-3)) / 2``, of equal parity.
-
-        These are the Eisenstein integers ``a + b w``, ``w = (sqrt(-3) - 1) / 2``, with
-        ``g = 2a - b`` and ``h = b``. Conjugation negates h, the second part, as always.
-        """
-        return "eisenstein" in self.kinds
-
-    @cached_property
     def modulus_product(self) -> int:
         """M, the product of the moduli."""
         return prod(self.moduli)
@@ -159,9 +146,7 @@ class ResidueSystem:
         The margin below (M-1)/2 keeps the quotient of the reconstruction, which is
         rounded from its two leading digits (error below 2^-20), on the right side.
 
-        Hexagonal: the largest |c|. M/2 is the inradius of the cell of multiples of M,
-        and errors below 2^-20 M of g and h move c by less than that. Words are not
-        rounded: there it is M/2 - 1.
+        Words are not rounded: there it is M/2 - 1.
         """
         if self.wraps:
             return self.modulus_product // 2 - 1
@@ -169,10 +154,7 @@ class ResidueSystem:
 
     @cached_property
     def part_bits(self) -> int:
-        """Bits of the largest part of an entry: rows have norms up to sqrt(capacity).
-
-        Of systems that are not hexagonal.
-        """
+        """Bits of an entry's largest part: rows have norms up to sqrt(capacity)."""
         return isqrt(self.capacity).bit_length()
 
     @cached_property
@@ -203,8 +185,8 @@ def available_moduli(method: str) -> tuple[tuple[int, str], ...]:
     """List (modulus, kind) in the order in which a method uses them."""
     if method == "hybrid":
         return hybrid_moduli()
-    own = {"2m": two_m_moduli, "eisenstein": eisenstein_moduli}
-    return tuple((p, method) for p in own.get(method, real_moduli)())
+    own = two_m_moduli if method == "2m" else real_moduli
+    return tuple((p, method) for p in own())
 
 
 @cache

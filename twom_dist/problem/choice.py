@@ -103,8 +103,6 @@ def _parse_accuracy(accuracy: Any) -> Target:
 
 
 _METHODS = (*METHODS, NATIVE_METHOD, AUTO_METHOD)
-# Not every Gaussian integer is an Eisenstein integer.
-_EXACT_METHODS = tuple(method for method in METHODS if method != "eisenstein")
 
 
 @dataclass(frozen=True)
@@ -140,9 +138,9 @@ class Choice:
         """Parse the options of an exact product."""
         paired = None if pairs is None else as_flag("pairs", pairs)
         name = choose("engine", engine, ENGINES)
-        if isinstance(method, str) and method in _EXACT_METHODS:
+        if isinstance(method, str) and method in METHODS:
             return cls(Exact(paired), cast(Method, method), name)
-        problem = f"method={shown(method)} is not one of {', '.join(_EXACT_METHODS)}"
+        problem = f"method={shown(method)} is not one of {', '.join(METHODS)}"
         if isinstance(method, str) and method in _METHODS:
             problem = f"method={method!r} gives no exact product"
         raise AccuracyError(problem, "Leave method out", "method")
@@ -236,12 +234,6 @@ def _parse(components: Any, **options: Unpack[OptionsDict]) -> Choice:
     if given.method == NATIVE_METHOD:
         _check_native(given, equilibrate, components)
     engine = choose("engine", given.engine, ENGINES)
-    if given.method == "eisenstein":
-        if engine not in ("auto", "reference"):
-            problem = f"engine={engine!r} does not have method='eisenstein'"
-            remedy = "Use engine='reference', which is slow, or method='2m'"
-            raise AccuracyError(problem, remedy, "method")
-        engine = "reference"
     return Choice(
         parse_target(given.accuracy, given.num_moduli),
         cast(Method, given.method),

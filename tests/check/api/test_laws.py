@@ -11,10 +11,8 @@ from tests.support.expect import same_bits
 from tests.support.oracle import exact
 from tests.support.strategies import gaussian_integers, operands, seeds
 
-METHODS = ("2m", "3m", "4m", "hybrid", "eisenstein")
+METHODS = ("2m", "3m", "4m", "hybrid")
 methods = st.sampled_from(METHODS)
-# The hexagonal lattice has neither i nor all Gaussian integers.
-square_methods = st.sampled_from([m for m in METHODS if m != "eisenstein"])
 dtypes = st.sampled_from(["float32", "float64", "complex64", "complex128"])
 law = settings(max_examples=40)
 
@@ -104,7 +102,7 @@ def test_updates_have_the_bits_of_gemm(pair, method, alpha, tiny):
 
 
 @law
-@given(operands(), square_methods)
+@given(operands(), methods)
 def test_times_i(pair, method):
     A, B = pair
     C = td.gemm(A, B, method=method)
@@ -115,7 +113,7 @@ def test_times_i(pair, method):
 
 
 @law
-@given(gaussian_integers(2**24), square_methods)
+@given(gaussian_integers(2**24), methods)
 def test_integers_are_exact(pair, method):
     A, B = pair
     truth = exact(A) @ exact(B)

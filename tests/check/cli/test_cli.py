@@ -32,7 +32,7 @@ HERE = ("--n-workers", "0", "--chunks", "16")
 def test_every_routine_is_a_command_with_all_options(call, a, routine):
     gemm, hermitian = routine == "gemm", routine[:2] == "he"
     op = {"op_b": "C"} if gemm else {"op": "C" if hermitian else "T", "uplo": "lower"}
-    method = "eisenstein" if hermitian else "3m"
+    method = "4m" if hermitian else "3m"
     options = {**op, "method": method, "accuracy": 1e-10, "beta": -0.5}
     options["alpha"] = 2 if hermitian else 1 + 2j
     two = gemm or routine.endswith("2k")

@@ -238,7 +238,7 @@ def refuse(kind, code, function, *given, **options):
 exact = td.integers
 a8, p8 = np.ones((3, 3), np.int8), np.ones((3, 3, 2), np.int8)
 WIDE = [np.full((3, 3), 2**26), da.ones((3, 8), dtype="i8"), np.full((1, 1), -(2**63))]
-JUST, OTHERS = np.full((1, 1), 2**26 + 1), ("blas", "auto", "eisenstein", "5m", None)
+JUST, OTHERS = np.full((1, 1), 2**26 + 1), ("blas", "auto", "5m", None)
 REFUSALS = [
     refuse(ArgumentError, "exact-dtype", exact.syrk, a8.astype("O")),
     refuse(ArgumentError, "exact-dtype", exact.syrk, a8.astype("g")),

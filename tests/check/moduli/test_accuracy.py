@@ -21,7 +21,7 @@ from twom_dist.moduli.scaling import smallest_num_moduli
 from twom_dist.moduli.selection import log2_product, two_m_moduli
 
 U = 2.0**-53
-METHODS = ("2m", "3m", "4m", "hybrid", "eisenstein")
+METHODS = ("2m", "3m", "4m", "hybrid")
 N = 48
 
 
@@ -35,11 +35,9 @@ NAMED = {
     ("3m", "complex128"): (15, 14),
     ("4m", "complex128"): (15, 14),
     ("hybrid", "complex128"): (16, 15),
-    ("eisenstein", "complex128"): (16, 15),
     ("2m", "float64"): (15, 14),
     ("2m", "complex64"): (8, 7),
     ("3m", "complex64"): (8, 7),
-    ("eisenstein", "complex64"): (8, 7),
     ("2m", "float32"): (8, 7),
 }
 

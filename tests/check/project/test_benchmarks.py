@@ -43,6 +43,4 @@ def test_the_documentation_shows_what_is_predicted(capsys):
 
 
 def test_statements_that_are_counted_hold():
-    verdicts = {x.statement: x.verdict for x in (*count_products(), *list_bits())}
-    differing = [name for name, verdict in verdicts.items() if verdict != "pass"]
-    assert differing == ["all Eisenstein moduli have 154.5 bits"]
+    assert {x.verdict for x in (*count_products(), *list_bits())} == {"pass"}

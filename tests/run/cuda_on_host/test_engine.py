@@ -11,11 +11,9 @@ from tests.support.cases import cases
 from tests.support.counts import assert_as_recorded, count_launches
 from tests.support.cuda import every_kernel
 from tests.support.cuda.host_device import EVERY_WAY
-from tests.support.expect import raises, same_bits
+from tests.support.expect import same_bits
 from tests.support.integers import random_integers
 from tests.support.strategies import DTYPES, near_the_end, random_matrix, spread_pair
-from twom_dist.errors import AccuracyError, KernelError
-from twom_dist.moduli import residue_system
 
 
 @EVERY_WAY
@@ -61,14 +59,6 @@ def test_matrices_are_updated_where_they_lie(cuda, routine):
     expected = routine(*given, C=C.copy(), engine="cpu", **options)
     assert routine(*given, C=C, out=C, **options) is C
     assert same_bits(C, expected)
-
-
-def test_eisenstein_integers_are_refused(cuda):
-    A = random_matrix(4, 4)
-    with raises(AccuracyError, "method"):
-        td.gemm(A, A, method="eisenstein", engine="cuda")
-    with raises(KernelError, "order-of-moduli"):
-        cuda.encode(A, np.zeros(4, np.int32), residue_system("eisenstein", 2))
 
 
 @pytest.mark.parametrize("engine", [89], indirect=True)

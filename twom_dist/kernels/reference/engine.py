@@ -19,7 +19,7 @@ from ..finish import (
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_nonfinite, find_nonfinite
 from ..protocol import Defaults
-from .rounding import half_root_of, lift_to_cell, nearest_point, quantise, shift_columns
+from .rounding import quantise, shift_columns
 from .rows import (
     analyse,
     choose_exponents,
@@ -49,10 +49,7 @@ class ReferenceEncoded:
         return ReferenceEncoded(self.planes[list(planes)])
 
 
-def _by_element(function: Callable[..., Any], *arrays: Array, results: int = 1) -> Any:
-    """Apply an exact function elementwise, with broadcasting, to Python integers."""
-    by_element: Callable[..., Any] = np.frompyfunc(function, len(arrays), results)
-    return by_element(*arrays)
+_QUANTISE = np.frompyfunc(quantise, 2, 1)
 
 
 def _planes_of_samples(x: Array, system: ResidueSystem, conjugate: bool) -> Array:
@@ -105,10 +102,7 @@ class ReferenceEngine(Defaults):
         x = shift_columns(x, shifts)
         re, im = (np.where(np.isfinite(t), t, 0) for t in (x.real, x.imag))
         masked = np.asarray(exponents)[..., np.newaxis]
-        if system.hexagonal:
-            re, im = _by_element(nearest_point, re, im, masked, results=2)
-        else:
-            re, im = (_by_element(quantise, t, masked) for t in (re, im))
+        re, im = (_QUANTISE(t, masked) for t in (re, im))
         planes = np.zeros((len(system.planes), *x.shape), dtype=np.int8)
         for index, plane in enumerate(system.planes):
             sign = -1 if conjugate else 1
@@ -217,10 +211,6 @@ def _reconstruct(residues: Array, system: ResidueSystem, count: int) -> list[Arr
     def each(function: Callable[[int], tuple[float, ...]], x: Array) -> Array:
         return np.array([function(t) for t in x.flat]).T.reshape(count, *x.shape)
 
-    if system.hexagonal:
-        g, h = _by_element(lambda g, h: lift_to_cell(g, h, system), *sums, results=2)
-        half = 0.5 * each(lambda t: _round(t, system, count), g)
-        return [half, each(lambda t: half_root_of(*_round(t, system, 2))[:count], h)]
     m = system.modulus_product
     return [
         each(lambda t: _round(symmetric_residue(t, m), system, count), x) for x in sums

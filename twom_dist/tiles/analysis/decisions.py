@@ -30,12 +30,12 @@ _USUAL = 2.75
 _FEW = 6
 
 
-def may_save(ratios: Any, fewest: ResidueSystem, first: float) -> Any:
-    """Tell for which bounds of rho^2 rounding errors may save the second modulus.
+def may_save(ratios: Any, first: float) -> Any:
+    """Tell for which bounds of rho^2 rounding errors may allow the fewest moduli.
 
-    `fewest`, `first`: the first of `fewest_of`.
+    `first`: the largest rho^2 that allows them without a measurement.
     """
-    return (not fewest.hexagonal) & (ratios > first) & (ratios <= _USUAL * first)
+    return (ratios > first) & (ratios <= _USUAL * first)
 
 
 class Decision(NamedTuple):
@@ -53,7 +53,7 @@ def decide_by_angles(spec: Spec, ratio: float) -> Decision | None:
     systems = fewest_of(spec)
     for system, most in systems:
         if ratio <= most:
-            if may_save(ratio, *systems[0]):
+            if may_save(ratio, systems[0][1]):
                 return Decision(systems[0][0], sqrt(ratio), "")
             return Decision(system, sqrt(ratio), "sums")
     return None

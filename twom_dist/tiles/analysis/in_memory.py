@@ -33,7 +33,7 @@ def plan_analysis(spec: Spec) -> Callable[..., Analysis]:
     Of one or two whole matrices or stacks; with what else `Engine.analyse` takes.
     """
     rule, systems = None, decisions.fewest_of(spec) if spec.data_driven else []
-    if systems and not systems[0][0].hexagonal:
+    if systems:
         # That of the fewest moduli, which rounding errors may allow.
         rule = scaling_rule(systems[0][0], spec.k)
     given: Any = {"norm_bits": norm_bits(spec.k), "columns": spec.equilibrate}
@@ -89,7 +89,7 @@ def certain_systems(analysis: Analysis, spec: Spec) -> list[ResidueSystem | None
     for system, most in reversed(systems):
         for place in np.flatnonzero(fixed & (ratios <= most)).tolist():
             found[place] = system
-    asked = np.flatnonzero(fixed & decisions.may_save(ratios, *systems[0]))
+    asked = np.flatnonzero(fixed & decisions.may_save(ratios, systems[0][1]))
     if len(asked):
         errors = analysis.largest_errors(asked).astype(np.float64)
         saved = decisions.suffice(spec, np.sqrt(ratios[asked]), errors)
