@@ -203,8 +203,10 @@ def ask_job(
         bound = signature(function).bind_partial(*given, **options).arguments
         a, routine = bound["a"], bound.get("routine", gemm)
     except (TypeError, KeyError) as error:
-        problem = f"{function.__name__} does not take these arguments: {error}"
-        remedy = "Give those of the job; only the output may be left out"
+        lacks = isinstance(error, KeyError)
+        why = "lacks the file of A" if lacks else f"does not take these: {error}"
+        problem = f"{function.__name__} {why}"
+        remedy = "Give the arguments of the job; only the output may be left out"
         raise ArgumentError(problem, remedy, "arguments") from None
     matrices = {"A": a, "B": bound.get("b"), "C": bound.get("c")}
     call = _ask(function, routine, bound.get("options", {}), **matrices)

@@ -28,6 +28,15 @@ def _read_accuracy(text: str) -> str | float:
         return text
 
 
+def number(text: str) -> complex:
+    """Read alpha or beta; click shows the name of this function."""
+    try:
+        return complex(text)
+    except ValueError:
+        problem = f"{text!r} is not a number such as 2 or 1-0.5j"
+        raise PlanError(problem, "", "scalar") from None
+
+
 COUNT = click.IntRange(1)
 _OP = click.Choice(OPS)
 

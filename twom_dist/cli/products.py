@@ -38,8 +38,8 @@ _OUTPUT = option(
 )
 _SUM_OPTIONS = [
     option("--c", str, "File of the matrix to add, times --beta.", metavar="C0"),
-    option("--alpha", complex, "Factor of the product [default: 1]."),
-    option("--beta", complex, "Factor of C0; required with --c."),
+    option("--alpha", opt.number, "Factor of the product [default: 1]."),
+    option("--beta", opt.number, "Factor of C0; required with --c."),
 ]
 _FILE_OPTIONS = [
     flag("--overwrite", "Replace an existing output, and start anew."),

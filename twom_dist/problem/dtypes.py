@@ -109,7 +109,7 @@ def check_beta(routine: Routine, beta: complex | None, C: Any) -> complex:
         raise PlanError(problem, remedy, "no-beta")
     number = as_number(beta, "beta")
     if C is None and number != 0:
-        raise PlanError("beta without C", "Give C, or leave beta out", "no-c")
+        raise PlanError("beta was given without C", "Give C, or leave beta out", "no-c")
     return number
 
 
