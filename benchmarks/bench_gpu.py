@@ -1,16 +1,13 @@
 """Measure products of CuPy arrays, and compare them with those of other libraries.
 
 Parts: ``ours`` (sizes, stages, the host's time, moduli, shapes, stacks) and ``peers``
-(speeds and errors beside cuBLAS's emulations of FP64).
+(speeds and errors beside cuBLAS's emulations of FP64, and GEMMul8's).
 
     python benchmarks/bench_gpu.py --part ours --sizes 1024,4096 --output FILE
 """
 
 import sys
 from argparse import Namespace
-from collections.abc import Callable
-from time import perf_counter
-from typing import Any
 
 import cupy as cp
 
@@ -27,7 +24,13 @@ SIZES = (512, 1000, 1024, 2048, 3000, 4095, 4096, 4100, 5000, 8192, 16384)
 PEER_SECONDS = 240.0
 
 
+def name_device(report: Report) -> None:
+    report.common |= {"device": describe_device(), "cupy": cp.__version__}
+
+
 def ours(report: Report, args: Namespace) -> None:
+    """Measure our products."""
+    name_device(report)
     repeats = args.repeats
     products.bench_ceilings(report)
     for n in args.sizes:
@@ -43,7 +46,8 @@ def ours(report: Report, args: Namespace) -> None:
 
 
 def peers(report: Report, args: Namespace) -> None:
-    """Compare speed and errors with cuBLAS's emulations of FP64."""
+    """Compare speed and errors with other emulations of FP64."""
+    name_device(report)
     if warning := warn_of_age(cublas_version()):
         print(warning, file=sys.stderr)
     # The peers are other processes on the same device, and need its memory.
@@ -53,26 +57,12 @@ def peers(report: Report, args: Namespace) -> None:
         report.add("gpu-peer", peer=name, **fields)
 
 
-def timed(part: Callable[[Report, Namespace], None]) -> Any:
-    """Name the device in the results of a part, and report how long it took."""
-
-    def bench(report: Report, args: Namespace) -> None:
-        report.common |= {"device": describe_device(), "cupy": cp.__version__}
-        start = perf_counter()
-        part(report, args)
-        taken = perf_counter() - start
-        report.add("gpu-part", part=part.__name__, wall_seconds=taken)
-
-    bench.__name__ = part.__name__
-    return bench
-
-
 def main() -> None:
     try:
         get_engine("cuda")
     except EngineUnavailableError as error:
         sys.exit(f"bench_gpu.py: {error}")
-    run(__doc__, timed(ours), timed(peers), sizes=[*SIZES], repeats=5)
+    run(__doc__, ours, peers, sizes=[*SIZES], repeats=5)
 
 
 if __name__ == "__main__":

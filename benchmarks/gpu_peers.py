@@ -1,8 +1,9 @@
-"""cuBLAS's own emulations of FP64, each in its own process.
+"""Other emulations of FP64, each in its own process: cuBLAS's, and GEMMul8.
 
 cuBLAS reads its environment once: its effect on `cupy.matmul` cannot be switched within
-a process. The process runs this script, which prints speeds and errors of
-`cupy.matmul` and of our product, a size a line.
+a process. GEMMul8 is measured if the variable GEMMUL8_LIBRARY names its
+libgemmul8.so. The process runs this script, which prints speeds and errors of the
+peer's product and of ours, a size a line.
 """
 
 import json
@@ -10,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from ctypes import CDLL, c_double, c_void_p
 from functools import partial
 from typing import Any
 
@@ -30,6 +32,7 @@ EMULATION = {
     }
     for strategy in ("eager", "performant")
 }
+GEMMUL8, _MODULI = "GEMMUL8_LIBRARY", "GEMMUL8_NUM_MOD_Z"
 
 
 def warn_of_age(version: int) -> str | None:
@@ -52,7 +55,10 @@ def compare(
     """Yield each peer with the results of its process; warn of failures."""
     given = ",".join(map(str, sizes)), str(num_moduli), str(repeats)
     command = [sys.executable, __file__, *given]
-    for name, environment in EMULATION.items():
+    peers = dict(EMULATION)
+    if GEMMUL8 in os.environ:
+        peers["GEMMul8"] = {_MODULI: str(num_moduli)}
+    for name, environment in peers.items():
         options: dict[str, Any] = {"env": os.environ | environment, "timeout": timeout}
         failure = ""
         try:
@@ -71,6 +77,20 @@ def compare(
             print(f"warning: {name}: {failure}", file=sys.stderr)
 
 
+def multiply_by_gemmul8(A: Any, B: Any) -> Any:
+    """Multiply square matrices by its cublasZgemm, by columns: C^T = B^T A^T."""
+    import cupy as cp
+
+    n, C = len(A), cp.empty_like(A)
+    x, y, z = (c_void_p(t.data.ptr) for t in (B, A, C))
+    one, zero = ((c_double * 2)(t, 0) for t in (1, 0))
+    handle = c_void_p(cp.cuda.device.get_cublas_handle())
+    multiply = CDLL(os.environ[GEMMUL8]).cublasZgemm_v2
+    if multiply(handle, 0, 0, n, n, n, one, x, n, y, n, zero, z, n):
+        raise RuntimeError("cublasZgemm of GEMMul8 failed")
+    return C
+
+
 def measure(n: int, num_moduli: int, repeats: int) -> dict[str, Any]:
     """Time n x n products in turns, and measure their errors."""
     import cupy as cp
@@ -79,8 +99,9 @@ def measure(n: int, num_moduli: int, repeats: int) -> dict[str, Any]:
 
     cp.get_default_memory_pool().free_all_blocks()
     A, B = random_pair(n)
+    peer = multiply_by_gemmul8 if _MODULI in os.environ else cp.matmul
     candidates = {
-        "peer": partial(cp.matmul, A, B),
+        "peer": partial(peer, A, B),
         "2m": partial(td.gemm, A, B, num_moduli=num_moduli),
     }
     seconds = time_calls(candidates, repeats)
