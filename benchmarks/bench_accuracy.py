@@ -28,10 +28,7 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 def spread(phi: float) -> Callable[[int], Pair]:
     """Entries (U - 1/2) exp(phi N(0,1))."""
-    return lambda n: (
-        random_matrix(n, n, phi=phi, seed=1),
-        random_matrix(n, n, phi=phi, seed=2),
-    )
+    return lambda n: tuple(random_matrix(n, n, phi=phi, seed=x) for x in (1, 2))
 
 
 def scaled_along_k(decades: float) -> Callable[[int], Pair]:

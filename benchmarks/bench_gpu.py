@@ -12,7 +12,8 @@ from argparse import Namespace
 import cupy as cp
 
 from benchmarks import gpu_products as products
-from benchmarks.gpu_clock import cublas_version, describe_device
+from benchmarks.device import gpu
+from benchmarks.gpu_clock import cublas_version
 from benchmarks.gpu_peers import compare, warn_of_age
 from benchmarks.harness import Report, run
 from twom_dist.errors import EngineUnavailableError
@@ -20,17 +21,10 @@ from twom_dist.kernels import get_engine
 
 # Sizes, with ragged ones beside the nearest round ones.
 SIZES = (512, 1000, 1024, 2048, 3000, 4095, 4096, 4100, 5000, 8192, 16384)
-# Time limit of a peer, so that two of them end within ten minutes.
-PEER_SECONDS = 240.0
-
-
-def name_device(report: Report) -> None:
-    report.common |= {"device": describe_device(), "cupy": cp.__version__}
 
 
 def ours(report: Report, args: Namespace) -> None:
-    """Measure our products."""
-    name_device(report)
+    gpu(report)
     repeats = args.repeats
     products.bench_ceilings(report)
     for n in args.sizes:
@@ -47,13 +41,13 @@ def ours(report: Report, args: Namespace) -> None:
 
 def peers(report: Report, args: Namespace) -> None:
     """Compare speed and errors with other emulations of FP64."""
-    name_device(report)
+    gpu(report)
     if warning := warn_of_age(cublas_version()):
         print(warning, file=sys.stderr)
     # The peers are other processes on the same device, and need its memory.
     cp.get_default_memory_pool().free_all_blocks()
-    found = compare(args.sizes, products.NUM_MODULI, args.repeats, PEER_SECONDS)
-    for name, fields in found:
+    given = args.sizes, products.NUM_MODULI, args.repeats
+    for name, fields in compare(*given, timeout=180):  # three take ten minutes
         report.add("gpu-peer", peer=name, **fields)
 
 

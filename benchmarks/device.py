@@ -25,6 +25,7 @@ def gpu(report: Report) -> Device:
 
     from benchmarks.gpu_clock import describe_device, event_seconds
 
-    both = f"{describe_device()}; {report.common['device']}"
+    own = f"{describe_device()}; "
+    both = own + report.common["device"].removeprefix(own)
     report.common |= {"device": both, "cupy": cupy.__version__}
     return Device("gpu", cupy.asarray, event_seconds)

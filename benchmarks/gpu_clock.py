@@ -8,11 +8,12 @@ from typing import Any
 from unittest import mock
 
 import cupy as cp
+import numpy as np
 
 from benchmarks.gpu_peers import version_name
 from benchmarks.harness import Calls, interleave
 from twom_dist.kernels.cuda.device import CudaDevice
-from twom_dist.kernels.cuda.driver import Program
+from twom_dist.kernels.cuda.driver import ROW
 from twom_dist.kernels.cuda.engine import CudaEngine
 from twom_dist.run import prepared
 from twom_dist.tiles import spec
@@ -53,11 +54,10 @@ class TimedDevice(CudaDevice):
         self._names[found] = name
         return found
 
-    def run(self, program: Program, bases: bytes) -> None:
+    def run(self, program: Any, bases: bytes) -> None:
         """Launch kernels one by one, each between two events."""
-        for i, (kernel, *_) in enumerate(program.launches):
-            own = program._replace(launches=program.launches[i : i + 1])
-            self._timed(self._names[kernel], super().run, own, bases)
+        for own in split(program):
+            self._timed(self._names[int(own[-ROW])], super().run, own, bases)
 
     def multiply(self, *args: Any) -> None:
         self._timed("multiply", super().multiply, *args)
@@ -70,6 +70,14 @@ class TimedDevice(CudaDevice):
             total[STAGE_OF.get(name, "other")] += cp.cuda.get_elapsed_time(start, stop)
         self.events.clear()
         return dict(total)
+
+
+def split(program: Any) -> list[Any]:
+    """Make a program of each launch of one."""
+    words = len(program) - program[3]
+    front, launches = program[:words].copy(), program[words:].reshape(-1, ROW)
+    front[3] = ROW
+    return [np.concatenate([front, row]) for row in launches]
 
 
 def event_seconds(call: Callable[[], Any]) -> float:

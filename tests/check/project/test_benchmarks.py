@@ -1,5 +1,7 @@
 """What benchmarks compute beside measuring, and what the docs show of it."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 
@@ -40,6 +42,13 @@ def test_the_documentation_shows_what_is_predicted(capsys):
     for options in (TILES.split(), ["--fits"]):
         model.main(options)
         assert capsys.readouterr().out in read(DOCS / "scaling-out.md")
+
+
+@cases("name", [x.stem for x in (ROOT / "benchmarks").glob("*.py")])
+def test_each_finds_what_it_imports(name):
+    if "cupy" in read(ROOT / "benchmarks" / f"{name}.py"):
+        pytest.importorskip("cupy")
+    import_module(f"benchmarks.{name}")
 
 
 def test_statements_that_are_counted_hold():

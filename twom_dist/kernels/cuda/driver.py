@@ -12,7 +12,7 @@ from numba import types
 from ...typing import Array
 from ..cpu.jit import instructions, kernel
 
-_ROW = 9  # words of a launch
+ROW = 9  # words of a launch
 
 
 class ProgramWriter:
@@ -107,8 +107,8 @@ def run(launcher, stream, program, bases):  # type: ignore[no-untyped-def]
     for i in range(parameters):
         memory[count + i] = start + program[offsets + i]
     status = 0
-    for i in range(launches, len(program), _ROW):
-        pointers = start + 8 * (count + program[i + _ROW - 1])
+    for i in range(launches, len(program), ROW):
+        pointers = start + 8 * (count + program[i + ROW - 1])
         row = program.ctypes.data + 8 * i
         status = _launch(launcher, row, stream, pointers)
         if status != 0:
