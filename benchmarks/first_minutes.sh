@@ -1,6 +1,7 @@
 #!/bin/bash
 # The first nine minutes on an H100 or H200: which card, bits, speeds, and what limits
-# them; with `second`, four more. Not run on a device.
+# them; with `second`, four more, with GEMMul8 if GEMMUL8_LIBRARY names its
+# libgemmul8.so. Not run on a device.
 #   GPU_PYTHON=.venv/bin/python OUT=folder benchmarks/first_minutes.sh [second]
 set -eu
 cd "$(dirname "$0")/.."
@@ -10,6 +11,13 @@ bench() { "$python" "benchmarks/bench_$1.py" "${@:2}" --output "$out/$1.jsonl"; 
 if [ "${1:-}" = second ]; then
     bench gpu --part peers --sizes 4096,8192
     bench gpu --part ours --sizes 16384
+    "$python" - "$out/winograd.jsonl" << 'END' # a gain below 10 % would not pay for its code
+import sys
+from benchmarks.gpu_products import bench_winograd
+from benchmarks.harness import Report
+for n in (24576, 32768):
+    bench_winograd(Report(sys.argv[1]), n, 2)
+END
     bench transport --gpu --sizes 16,64
     exit
 fi
@@ -21,11 +29,10 @@ bench look --gpu --long 0 --sizes 512,1024,2048,4096,8192 --phi 0,1,2
 import cProfile
 from functools import partial
 from benchmarks.gpu_clock import event_seconds, random_pair
-from benchmarks.gpu_products import cp, gemm, replayed
+from benchmarks.gpu_products import cp, gemm
 for n in (64, 128, 256, 512, 1024):
     A, B = random_pair(n)
-    calls = {"gemm": partial(gemm, A, B), "graph": replayed(A, B)}
-    for name, call in (calls | {"matmul": partial(cp.matmul, A, B)}).items():
+    for name, call in {"gemm": partial(gemm, A, B), "matmul": partial(cp.matmul, A, B)}.items():
         call()
         best = min(event_seconds(lambda: [call() for _ in range(20)]) for _ in range(7))
         print(n, name, f"{best / 20 * 1e6:.1f} us")

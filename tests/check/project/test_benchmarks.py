@@ -1,6 +1,7 @@
 """What benchmarks compute beside measuring, and what the docs show of it."""
 
 from importlib import import_module
+from re import findall
 
 import numpy as np
 import pytest
@@ -49,6 +50,14 @@ def test_each_finds_what_it_imports(name):
     if "cupy" in read(ROOT / "benchmarks" / f"{name}.py"):
         pytest.importorskip("cupy")
     import_module(f"benchmarks.{name}")
+
+
+def test_the_script_for_a_device_finds_what_it_imports():
+    pytest.importorskip("cupy")
+    script = read(ROOT / "benchmarks" / "first_minutes.sh")
+    for module, names in findall(r"from (benchmarks\.\w+) import ([\w, ]+)", script):
+        for name in names.split(", "):
+            assert hasattr(import_module(module), name)
 
 
 def test_statements_that_are_counted_hold():
