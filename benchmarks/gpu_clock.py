@@ -21,11 +21,13 @@ from twom_dist.tiles import spec
 STAGES = {
     "norms": ("largest_exponents", "choose_exponents"),
     "moduli": (*("analyse", "find_errors"), *("octaves", "multiply_octaves")),
-    "encode": ("encode", "scale_and_encode"),
-    "int8 products": ("multiply", "products", "products_mma"),
+    "encode": ("encode", "scale_and_encode", "copy_samples"),
+    "int8 products": (
+        *("multiply", "products", "products_mma", "samples_mma", "samples_wgmma"),
+    ),
     "quarters": ("spread", "join"),
     "requantise": ("requantise", "widen"),
-    "decode": ("decode", "decode_and_close"),
+    "decode": ("decode", "decode_and_close", "decode_samples"),
     "fill": ("mark_nonfinite", "fill_nonfinite", "fill_product"),
     "combine": ("combine",),
     "close": ("symmetrise_diagonal_tile", "mirror_tile"),

@@ -36,15 +36,13 @@ def residues_of(encoded):
         return encoded.planes
     if not hasattr(encoded, "order"):  # on a device beside
         return encoded.residues()
-    planes, offset = encoded.planes, getattr(encoded, "offset", 0)
-    if offset != 0 or min(encoded.order) < 0:
-        planes = planes + np.int16(offset)  # neither uint8 nor -(-128) fits int8
+    planes = encoded.planes
     *stack, rows, k = encoded.shape
     height, width = planes.shape[1] // max(1, prod(stack)), planes.shape[2]
     if isinstance(encoded, CpuEncoded):
         planes, height, width = planes.swapaxes(2, 3), height * GROUP, width * DEPTH
-    signed = np.stack([planes[i] if i >= 0 else -planes[~i] for i in encoded.order])
-    return signed.reshape(len(signed), *stack, height, width)[..., :rows, :k]
+    planes = planes[list(encoded.order)]
+    return planes.reshape(len(planes), *stack, height, width)[..., :rows, :k]
 
 
 def run_stages(engine, x, y, system, *, conjugate=False):

@@ -89,7 +89,7 @@ def _four_m(p: int) -> Kind:
 
 
 def _words(p: int) -> Kind:
-    """T1 = Ar Br, T2 = Ai (-Bi), T3 = Ar Bi, T4 = Ai Br; Re = T1+T2, Im = T3+T4.
+    """Re = Ar Br + Ai (-Bi), Im = Ar Bi + Ai Br, each the sum of two products.
 
     For p = 2^32 or 2^64: the planes are bytes as they are stored, the third one read
     with the other sign, and sums of words are residues as they wrap. In X X^H nothing
@@ -97,7 +97,7 @@ def _words(p: int) -> Kind:
     """
     planes = [Plane(p, 1, 0), Plane(p, 0, 1), Plane(p, 0, -1)]
     pairs = [(0, 0), (1, 2), (0, 1), (1, 0)]
-    return Kind(planes, pairs, [[1, 1, 0, 0], [0, 0, 1, 1]], {})
+    return Kind(planes, pairs, [[1, 0], [0, 1]], {})
 
 
 KINDS = {

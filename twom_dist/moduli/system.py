@@ -98,10 +98,21 @@ class ResidueSystem:
         """Bytes of the planes of an entry of A or B, which hold samples once."""
         return self.parts if self.wraps else len(self.planes)
 
+    @property
+    def num_residues(self) -> int:
+        """Count the residues of an entry of C: of products, or of parts of words."""
+        return len(self.weights[0])
+
+    @cached_property
+    def places(self) -> tuple[int, ...]:
+        """Which residue each product is added to."""
+        count = self.num_products
+        return tuple(q * self.num_residues // count for q in range(count))
+
     @cached_property
     def entry_bytes(self) -> int:
         """Bytes of the residues of an entry of C."""
-        return self.num_products * int(self.residue_dtype[1])
+        return self.num_residues * int(self.residue_dtype[1])
 
     @cached_property
     def num_hermitian_products(self) -> int:

@@ -60,7 +60,11 @@ def _compute_words(problem: Problem, analysis: Analysis | None) -> Array:
             warn_of_native()
     spec = problem.spec
     limits = _limit_tiles(problem)
-    if limits.gemm_fused is None or spec.components > 1 or spec.exact:
+    if (
+        limits.gemm_fused is None
+        or spec.components > 1
+        or (spec.exact and not spec.system.wraps)
+    ):
         return _multiply(problem, rows, c, found, limits)
     # A product of one tile, by one call of the engine.
     multiply = tasks.call_fused(limits.gemm_fused, spec, stored=False)

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.support.cuda import nvrtc
-from twom_dist.kernels.cuda.sources import FAMILIES, HOPPER_FAMILIES, module_for
+from twom_dist.kernels.cuda.sources import HOPPER_FAMILIES, module_for
 from twom_dist.kernels.cuda.tuning import BY_CAPABILITY
-from twom_dist.moduli import available_moduli, residue_system
+from twom_dist.moduli import available_moduli
 
 METHODS = ("2m", "3m", "4m", "hybrid", "real")
 # Those that are looked at.
@@ -46,7 +46,7 @@ def test_modules_compile(kept, capability):
         nvrtc.compile_modules(kept, every_module())
         return
     modules = [
-        *(module_for(f, "complex128", residue_system("2m", 16)) for f in FAMILIES),
+        *nvrtc.usual_modules("complex128"),
         *(module_for("products_mma", side=side) for side in (64, 128)),
         *nvrtc.modules_of_tables("hybrid", 30),
     ]

@@ -18,9 +18,12 @@ _HARMLESS = {"cvt.rzi.ftz.u32.f32", "cvt.rni.ftz.s32.f32"}
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_modules_compile_and_keep_subnormal_floats(kept, family):
-    modules = nvrtc.usual_modules("complex128")
-    nvrtc.compile_modules(kept, [m for m in modules if m.family == family])
+    usual = nvrtc.usual_modules("complex128")
+    modules = [m for m in usual if m.family == family]
+    nvrtc.compile_modules(kept, modules)
     given = family, "complex64", residue_system("2m", nvrtc.PRECISIONS["complex64"])
-    for shifted in {False, family in SHIFTED_FAMILIES}:
-        module = module_for(*given, shifted=shifted)
+    if not family.startswith("samples"):
+        shifts = {False, family in SHIFTED_FAMILIES}
+        modules = [module_for(*given, shifted=x) for x in shifts]
+    for module in modules:
         assert set(_FLUSHING.findall(nvrtc.compile_as_cupy(kept, module))) <= _HARMLESS

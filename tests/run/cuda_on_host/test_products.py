@@ -20,6 +20,7 @@ from twom_dist.errors import KernelError
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda import hopper
 from twom_dist.kernels.cuda import products as launcher
+from twom_dist.kernels.cuda import samples as launcher_of_samples
 from twom_dist.kernels.cuda.engine import CudaEngine
 from twom_dist.kernels.cuda.sources import module_for, signatures
 from twom_dist.moduli import make_system, residue_system, samples_system
@@ -103,25 +104,28 @@ def test_nothing_is_read_past_the_planes(host_kernels, monkeypatch, squares):
     "squares", [HOPPER, MMA, SMALL, TURING], ids=["90", "128", "64", "75"]
 )
 @cases(("left", "right"), [("int8", "uint8"), ("uint8", "int8")])
-@cases(("m", "n", "k"), [(70, 300, 130), (3, 2, (1 << 17) + 5)])
+@cases(("m", "n", "k"), [(70, 300, 130), (3, 2, (1 << 15) + 5)])
+@cases("conjugated", [(False, False), (False, True), (True, False), (True, True), None])
 def test_every_kernel_makes_sums_of_samples(
-    engine, monkeypatch, squares, m, n, k, left, right
+    engine, monkeypatch, squares, m, n, k, left, right, conjugated
 ):
-    """Of long rows by panels; the largest ones have one sign each."""
-    monkeypatch.setattr(launcher, "choose_squares", lambda *_: squares)
+    """Of long rows in shares along k; the largest samples have one sign each."""
+    monkeypatch.setattr(launcher_of_samples, "choose_squares", lambda *_: squares)
     for bound in (1, 1 << 40):
-        if bound == 1 and k > 1 << 16:
-            continue
-        found, system = [], samples_system(True, bound)
+        pairs, options = conjugated is not None, conjugated or (False, False)
+        found, system = [], samples_system(pairs, bound)
         for own in (engine, REFERENCE):
             x, y = (
-                samples.draw(own, (m, k), left, True, 1),
-                samples.draw(own, (n, k), right, True, 2),
+                samples.draw(own, (m, k), left, pairs, 1),
+                samples.draw(own, (n, k), right, pairs, 2),
             )
             for t in (x, y):
                 least, most = t[0, 0], t[-1, -1]
                 t[0], t[-1] = least, most
-            x, y = (own.encode(t, np.zeros(len(t), np.int32), system) for t in (x, y))
+            x, y = (
+                own.encode(t, np.zeros(len(t), np.int32), system, conjugate=c)
+                for t, c in zip((x, y), options, strict=True)
+            )
             first = own.multiply(x, y, system)
             twice = add_both_ways(own, x, y, system, first)
             found.append([t[..., :n] for t in (first, *twice)])

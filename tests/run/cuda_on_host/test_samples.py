@@ -37,7 +37,7 @@ def test_routines_have_the_bits_of_the_cpu(cuda, m, k, dtype):
                 own = routine(*given, **options)
                 other = routine(*given, engine="reference", **options)
                 assert same_bits(np.asarray(own), other)
-    assert {"encode_samples", "decode_samples"} < {*cuda.device.launched}
+    assert {"copy_samples", "decode_samples"} < {*cuda.device.launched}
 
 
 def test_sums_of_a_triangle(cuda):

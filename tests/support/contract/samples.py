@@ -5,7 +5,7 @@ import numpy as np
 from tests.support.cases import cases
 from tests.support.expect import same_bits
 from tests.support.integers import random_integers
-from tests.support.pipeline import REFERENCE, residues_of
+from tests.support.pipeline import REFERENCE
 from tests.support.strategies import random_matrix
 from twom_dist.moduli import samples_system
 
@@ -36,7 +36,7 @@ def test_stages_are_those_of_the_reference(
     (m, n, k), system = shape, samples_system(pairs, bound)
     found = []
     for own in (engine, REFERENCE):
-        planes, sums = [], None
+        sums = None
         for step in range(2):
             sides = (m, left, 1 + step, False), (n, right, 3 + step, pairs)
             x, y = (
@@ -49,10 +49,9 @@ def test_stages_are_those_of_the_reference(
                 for rows, dtype, seed, conjugated in sides
             )
             assert x.shape == (*stack, m, k)
-            planes += [residues_of(x), residues_of(y)]
             sums = own.multiply(x, y, system, sums)
         twice = own.add_residues(sums, sums, system)
-        found.append([*planes, sums[..., :n], twice[..., :n]])
+        found.append([sums[..., :n], twice[..., :n]])
     for x, y in zip(*found, strict=True):
         assert np.array_equal(x, y)
 
@@ -64,8 +63,8 @@ def test_decoding_is_that_of_the_reference(engine, alpha, beta, dtype, bound):
     system, (m, n) = samples_system(True, bound), (19, 21)
     rng = np.random.default_rng(1)
     largest = 2**30 if bound == 1 else 2**52
-    sums = rng.integers(-largest, largest, (4, m, n)).astype(system.residue_dtype)
-    sums[:, 0, 0], sums[:, 0, 1] = 0, (largest, largest - 1, -largest, 1 - largest)
+    sums = rng.integers(-largest, largest, (2, m, n)).astype(system.residue_dtype)
+    sums[:, 0, 0], sums[:, 0, 1] = 0, (largest, 1 - largest)
     zeros = np.zeros(m, np.int32), np.zeros(n, np.int32)
     given = {"alpha": alpha, "beta": beta, "c": random_matrix(m, n, dtype, 1.0, 2)}
     own, expected = (

@@ -8,21 +8,28 @@ import twom_dist as td
 from tests.support.integers import random_integers
 from tests.support.strategies import random_matrix
 from twom_dist.kernels.cuda.products import SQUARES
-from twom_dist.kernels.cuda.sources import FAMILIES, signatures
+from twom_dist.kernels.cuda.sources import FAMILIES, of_samples, signatures
 from twom_dist.kernels.cuda.tuning import tuning_for
-from twom_dist.moduli import residue_system
+from twom_dist.moduli import residue_system, samples_system
 
 
 def kernels_of(capability):
     """Name the kernels that a device of a capability launches."""
     own = tuning_for(capability)
     others = {"requantise", "combine"} if own.fused else {"spread", "join"}
-    others |= {s.module.family for name in SQUARES for s in SQUARES[name]}
-    kinds = own.products or ["mma"]  # of samples
-    others -= {s.module.family for name in kinds for s in SQUARES[name]}
+    others |= _products(SQUARES) | _products(SQUARES, samples=True)
+    others -= _products(own.products) | _products(own.products or ["mma"], samples=True)
     if own.element == "int8":
         others |= {"widen"}
     return {name for family in FAMILIES for name in signatures(family)} - others
+
+
+def _products(kinds, samples=False):
+    """Name what multiplies planes, or samples."""
+    given, byte = [s.module for name in kinds for s in SQUARES[name]], np.dtype(np.int8)
+    if samples:
+        given = [of_samples(x, samples_system(True, 1), byte, byte) for x in given]
+    return {x.family for x in given}
 
 
 def _multiply_by_seven(A, B, **engine):
@@ -71,5 +78,6 @@ def _calls_of_every_kernel():
         X = random_matrix(262, 20, dtype, 1.0, 4)
         yield td.herk, [X], {"num_moduli": 2, "uplo": "upper"}
         yield td.syr2k, [X[:40], X[40:80]], {"num_moduli": 2}
-    samples = random_integers((40, 30), "int8", pairs=True)
-    yield td.integers.herk, [samples], {"pairs": True}
+    samples = random_integers((70, 30), "int8", pairs=True)
+    yield td.integers.herk, [samples[:40]], {"pairs": True}
+    yield td.integers.gemm, [samples, samples], {"pairs": True, "op_b": "C"}

@@ -115,7 +115,7 @@ def host_text(module, extra="", specialised=False):
         text = _variables(module.constants) + text
     # Coroutines take time: for those alone that wait for one another.
     block, head = "run_alone", ""
-    if "__syncthreads" in text:
+    if "__syncthreads" in text or "__shfl" in text:
         block, head = "run_together", f'#include "{_BARRIER}"\n'
     wrappers = "".join(_wrapper(name, count, block) for name, count in counts.items())
     head = f'#include "{_SHIM}"\n{head}#line 1 "{module.family}"\n'
@@ -197,8 +197,7 @@ class HostKernels:
 def check_arguments(module, name, args):
     """Check the types of arguments: those of arrays as well, which packing ignores."""
     macros = dict(module.macros)
-    sums = macros.get("SUM", "int8")
-    named = {"REAL": macros.get("REAL", "double"), "Residue": sums, "SUM": sums}
+    named = {"REAL": macros.get("REAL", "double"), "SUM": macros.get("SUM")}
     named["Sample"] = f"uint{8 * int(macros.get('PARTS', 1))}"
     declared = signatures(module.family)[name].split(",")
     parameters = [y for x in declared for y in members_of(module.family, x)]

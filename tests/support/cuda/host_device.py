@@ -156,7 +156,7 @@ class HostDevice:
 
     def launch(self, module, name, grid, block, args, shared=0):
         assert min(*grid, *block) > 0, f"{name}: empty launch {grid} x {block}"
-        for t in args[name == "encode_samples" :]:  # of any layout
+        for t in args[name == "copy_samples" :]:  # of any layout
             if isinstance(t, np.ndarray) and t.dtype == np.int8:
                 # Residues and planes: rows are read by words.
                 assert t.ndim < 3 or t.ctypes.data % 16 == t.strides[1] % 16 == 0
@@ -242,8 +242,16 @@ class HostDevice:
         """Check what the driver would refuse, and write down what host_ring.h reads."""
         count, rows, k = shape
         assert rows % 64 == address % 128 == k % 128 == 0
+        return self._map(address, count * rows, k, k)
+
+    def map_rows(self, address, rows, nbytes, distance):
+        assert address % 16 == distance % 16 == 0
+        assert nbytes <= distance
+        return self._map(address, rows, nbytes, distance)
+
+    def _map(self, *words):
         out = np.zeros(1, TENSOR_MAP)
-        out["word"][0, :3] = address, count * rows, k
+        out["word"][0, :4] = words
         return out.tobytes()
 
     def total_bytes(self):

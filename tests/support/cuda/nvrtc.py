@@ -40,7 +40,12 @@ PRECISIONS = {"complex64": 8, "complex128": 16, "float32": 8, "float64": 15}
 
 # Registers of a thread: 128 leave room for two blocks of 256 threads. These have fewer
 # threads, or one block beside the tensor cores.
-MOST_REGISTERS = {"products_mma": 255, "products": 168}
+MOST_REGISTERS = {
+    **{"products_mma": 255, "products": 168},
+    **{"samples_mma": 255, "samples_wgmma": 168},
+}
+# Those of samples have other macros.
+_FAMILIES = [x for x in FAMILIES if not x.startswith("samples")]
 
 
 def compile_modules(kept, modules, architecture=MAIN):
@@ -75,20 +80,23 @@ def usual_modules(*dtypes):
     for dtype in dtypes:
         method = "2m" if dtype.startswith("complex") else "real"
         given = dtype, residue_system(method, PRECISIONS[dtype])
-        modules += [module_for(family, *given) for family in FAMILIES]
+        modules += [module_for(family, *given) for family in _FAMILIES]
         modules += [module_for(f, *given, shifted=True) for f in SHIFTED_FAMILIES]
     return list(dict.fromkeys([*modules, *modules_of_samples()]))
 
 
 def modules_of_samples():
-    """The products of every kernel, with sums of either length."""
-    kinds = np.int8, np.uint8
+    """Every kernel, of one part or two, with sums of either length."""
+    kinds = np.dtype(np.int8), np.dtype(np.uint8)
+    own = [squares.module for kernels in SQUARES.values() for squares in kernels]
+    own += [module_for("samples", dtype) for dtype in ("complex64", "complex128")]
     return [
-        of_samples(squares.module, samples_system(True, bound), *own)
-        for own in (kinds, kinds[::-1])
-        for bound in (1, 1 << 40)
-        for kernels in SQUARES.values()
-        for squares in kernels
+        of_samples(module, samples_system(pairs, bound), *both)
+        for both, pairs, bound in (
+            *((kinds, True, 1), (kinds[::-1], True, 1 << 40)),
+            (kinds, False, 1),
+        )
+        for module in own
     ]
 
 

@@ -87,7 +87,8 @@ class CpuEngine(Defaults):
             mb = min(mb, max(SMALLEST_STRIP, strip // max(1, row_bytes)))
         two = update is not None and update.two
         # What computes a product of one tile.
-        alone = not two and 0 not in shape and m <= mb and n <= nb and k <= kb
+        alone = not (two or system.wraps or 0 in shape)
+        alone = alone and m <= mb and n <= nb and k <= kb
         fused = partial(gemm_fused, self) if alone else None
         return TileLimits(mb, nb, kb, cache_bytes, fused, steady=True)
 
@@ -137,7 +138,7 @@ class CpuEngine(Defaults):
     ) -> Array:
         """Multiply and reduce; rows of residues are padded to whole groups."""
         m, n, k = left.rows, right.rows, left.k
-        shape = system.num_products, *left.stack, m, -(-n // GROUP) * GROUP
+        shape = system.num_residues, *left.stack, m, -(-n // GROUP) * GROUP
         dtype = system.residue_dtype
         if 0 in (m, n, k) or 0 in left.stack:
             return np.zeros(shape, dtype) if before is None else before

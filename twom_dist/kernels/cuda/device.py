@@ -15,7 +15,7 @@ from ...typing import Array
 from .. import device_memory
 from .cublas import choose_exact, multiply
 from .driver import ProgramWriter, launcher, run
-from .hopper import cubin_of, map_planes
+from .hopper import cubin_of, map_planes, map_rows
 from .launch import Parts, Triple, part_offsets
 from .packing import pack
 from .sources import DYNAMIC_FAMILIES, HOPPER_FAMILIES, Module, source_of
@@ -87,6 +87,7 @@ class CudaDevice(Streams):
     """Memory, streams, kernels and int8 products of the current device."""
 
     multiply, map_planes = staticmethod(multiply), staticmethod(map_planes)
+    map_rows = staticmethod(map_rows)
 
     def __init__(self) -> None:
         super().__init__()

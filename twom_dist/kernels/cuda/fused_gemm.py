@@ -31,6 +31,7 @@ from .multiply import multiply_planes
 from .planes import CudaEncoded
 from .products import multiply_fused
 from .rows import rule_args
+from .samples import gemm_samples
 from .scripts import Scripts
 from .sources import module_for
 
@@ -66,6 +67,8 @@ class CudaFusedGemm:
         `where`: what `variant` returns.
         """
         number, tuned = where
+        if product.system.wraps:
+            return gemm_samples(self.device, product, x, y, c, out)
         # One copy from the host of so few numbers, where all operands would be copied.
         own = None if places is None else self.device.send(np.array(places, np.int32))
         given = x, y, c, out, own, *(shifts or (None, None))
@@ -177,11 +180,12 @@ def rows_of_block(
 
 
 def fits(device: CudaDevice, system: ResidueSystem, k: int) -> bool:
-    """Tell whether two blocks can keep a row each, in double precision.
+    """Tell whether two blocks can keep a row each, in double precision, or need not.
 
     With one a multiprocessor reads or writes, but not both: of n = 8192 on an H200 both
     sides took 3.8 ms, and 3.2 by two passes of norms.cu and one of encode.cu; with two,
     of 5000, 1.14 and 1.22.
     """
     itemsize = 8 * len(system.weights)
-    return 2 * (itemsize * align(k, LINE) + _BESIDE) <= device.shared_bytes()
+    kept = 2 * (itemsize * align(k, LINE) + _BESIDE)
+    return system.wraps or kept <= device.shared_bytes()

@@ -98,22 +98,34 @@ def map_planes(address: int, shape: tuple[int, int, int]) -> bytes:
     takes as an argument.
     """
     count, rows, k = shape
-    lengths = _array(ctypes.c_uint64, k, 2, 4, 8, count * rows // ROW_GROUP)
-    distances = _array(ctypes.c_uint64, k, 16 * k, 2 * k, ROW_GROUP * k)
-    box = _array(ctypes.c_uint32, LINE, 2, 4, 8, 2)
+    lengths = k, 2, 4, 8, count * rows // ROW_GROUP
+    return _map(address, lengths, (k, 16 * k, 2 * k, ROW_GROUP * k), (LINE, 2, 4, 8, 2))
+
+
+def map_rows(address: int, rows: int, nbytes: int, distance: int) -> bytes:
+    """Describe rows as they lie: the address and the distance are multiples of 16."""
+    box = LINE, 1, 1, 1, 2 * ROW_GROUP
+    return _map(address, (nbytes, 1, 1, 1, rows), (distance,) * 4, box)
+
+
+def _map(
+    address: int,
+    lengths: tuple[int, ...],
+    distances: tuple[int, ...],
+    box: tuple[int, ...],
+) -> bytes:
     steps = _array(ctypes.c_uint32, 1, 1, 1, 1, 1)
+    sizes = (_array(ctypes.c_uint64, *x) for x in (lengths, distances))
     # The driver wants it at a multiple of 64 bytes.
     buffer = np.zeros(3 * TENSOR_MAP.itemsize // 2, np.uint8)
     start = -buffer.ctypes.data % 64
     out = buffer[start : start + TENSOR_MAP.itemsize].view(TENSOR_MAP)
     status = driver_function("cuTensorMapEncodeTiled")(
         *(ctypes.c_void_p(out.ctypes.data), _UINT8, ctypes.c_uint32(5)),
-        *(ctypes.c_void_p(address), lengths, distances, box, steps),
+        *(ctypes.c_void_p(address), *sizes, _array(ctypes.c_uint32, *box), steps),
         *(_NO_INTERLEAVE, _SWIZZLE_128B, _PROMOTE_256B, _FILL_ZEROS),
     )
     if status != 0:
-        problem = (
-            f"the driver cannot map {count} planes of {rows} x {k} (error {status})"
-        )
+        problem = f"the driver cannot map {lengths} bytes (error {status})"
         raise KernelError(problem, "Update the NVIDIA driver", "tensor-map")
     return out.tobytes()

@@ -43,6 +43,17 @@ struct Matrices {
   uint32 word[4];
 };
 
+__device__ __forceinline__ uint32 word_of(const Matrices& x, int32 i) {
+  return x.word[i];
+}
+
+template <class Function>
+__device__ __forceinline__ Matrices map_words(Matrices x, Function function) {
+#pragma unroll
+  for (int32 i = 0; i < 4; ++i) x.word[i] = function(x.word[i]);
+  return x;
+}
+
 // address(l) is that of row l mod 8 of matrix l / 8.
 template <class Address>
 __device__ __forceinline__ Matrices load_matrices(Address address) {

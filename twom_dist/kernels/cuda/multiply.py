@@ -25,6 +25,7 @@ from .launch import line_grid, square_grid, tile_grid, triangle_arg
 from .planes import CudaEncoded
 from .products import deriving_pays, multiply_fused
 from .quarters import multiply_in_quarters, takes_quarters
+from .samples import multiply_samples
 from .sources import module_for
 from .workspace import sums_bytes
 
@@ -48,12 +49,16 @@ class CudaResidues:
         """Multiply and reduce in one pass, or by cuBLAS and a second one."""
         device, (m, n, k) = self.device, (left.rows, right.rows, left.k)
         # Rows are padded to multiples of 16: no kernel meets a ragged one.
-        shape = (system.num_products, *left.stack, m, align(n))
+        shape = (system.num_residues, *left.stack, m, align(n))
         shape = shape if before is None else before.shape
         dtype = system.residue_dtype
         if 0 in (m, n, k, *left.stack):
             return device.full(shape, dtype) if before is None else before
         residues: Array = before if overwrite else device.empty(shape, dtype)
+        if system.wraps:
+            return multiply_samples(
+                device, left, right, system, residues, before, triangle
+            )
         quarters = not left.stack and takes_quarters(device, system, (m, n, k))
         planes = left, right, system, residues
         multiply_planes(device, *planes, before, hermitian, triangle, quarters)
@@ -87,7 +92,7 @@ def multiply_planes(
 
     `residues`: (products, ..., m, n or more); `quarters`: by Winograd's algorithm.
     """
-    fused = system.wraps or tuning.tuning_for(device.capability()).fused
+    fused = tuning.tuning_for(device.capability()).fused
     if fused and hermitian and triangle != "full":
         # Nothing can be derived of sums that were made of one triangle.
         hermitian = before is None and (

@@ -4,32 +4,11 @@
 // 9 m n bytes more. A block makes 128 x 256 residues of one product: its sums never
 // leave the registers. The grid is as large as the device and walks over all products;
 // while one half of a block reduces its sums, the other one multiplies.
-#include "squares.cuh"
+#include "residues.cuh"
 #include "ring.cuh"
 
 #define BLOCK_M 128
 #define BLOCK_N 256
-
-// The next block of this one's, from `index` on: its job, its matrix, its first row and
-// column and where their tiles begin; false from `end` on. The second block of a cluster
-// may lie past the rows: rows of the next matrix or plane, or zeros, are not stored.
-__device__ __forceinline__ bool next_block(const Work& work, const Job* jobs,
-                                           int32 job_count, int32 x_groups,
-                                           int32 y_groups, uint32 rank, int64 end,
-                                           int64& index, Job& job, int32& matrix,
-                                           int64& row, int64& column, Tiles& tiles) {
-  if (index >= end) return false;
-  int64 jobs_before = index / work.count;
-  matrix = (int32)(jobs_before / job_count);
-  Square square = locate_square(work, (int32)(index % work.count));
-  job = jobs[jobs_before % job_count];
-  row = (int64)BLOCK_M * (CLUSTER * square.row + rank);
-  column = (int64)BLOCK_N * square.column;
-  tiles.left = (job.left * work.stack + matrix) * x_groups + (int32)(row / 64);
-  tiles.right = (job.right * work.stack + matrix) * y_groups + (int32)(column / 64);
-  index += gridDim.x / CLUSTER;
-  return true;
-}
 
 // residues[q * product_stride + (b * m + i) * row_stride + j], i < m, for each job and
 // each matrix b of a stack; 16 divides row_stride and the address, and j goes on to it,
@@ -42,7 +21,7 @@ __device__ __forceinline__ bool next_block(const Work& work, const Job* jobs,
 extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1)
 products(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap y,
          int32 x_groups, int32 y_groups, int32 steps, const Job* jobs, int32 job_count,
-         const uint4* table, int64 m, int64 n, const Residue* old, Residue* residues,
+         const uint4* table, int64 m, int64 n, const int8* old, int8* residues,
          int64 row_stride, int64 product_stride, int32 triangle, int32 stack,
          int64 first, int64 end) {
   Work work = list_squares(m, n, BLOCK_N, triangle, stack);
@@ -51,32 +30,37 @@ products(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap 
   Job job;
   Tiles tiles;
   Ring ring = open_ring();
+  // The next block of this one's, which both roles ask for. The second block of a cluster
+  // may lie past the rows: rows of the next matrix or plane, or zeros, are not stored.
+  auto advance_block = [&] {
+    if (index >= end) return false;
+    int64 jobs_before = index / work.count;
+    matrix = (int32)(jobs_before / job_count);
+    Square square = locate_square(work, (int32)(index % work.count));
+    job = jobs[jobs_before % job_count];
+    row = (int64)BLOCK_M * (CLUSTER * square.row + ring.rank);
+    column = (int64)BLOCK_N * square.column;
+    tiles = {(job.left * stack + matrix) * x_groups + (int32)(row / 64),
+             (job.right * stack + matrix) * y_groups + (int32)(column / 64), 2, 0};
+    index += gridDim.x / CLUSTER;
+    return true;
+  };
   if (ring.role == 0) {
     give_registers();
     if (threadIdx.x == 0) {
-      while (next_block(work, jobs, job_count, x_groups, y_groups, ring.rank, end, index,
-                        job, matrix, row, column, tiles)) {
-        copy_steps(ring, x, y, tiles, steps);
-      }
+      while (advance_block()) copy_steps(ring, x, y, tiles, steps);
     }
   } else {
     take_registers();
     int32 d[ACCUMULATORS];
-    while (next_block(work, jobs, job_count, x_groups, y_groups, ring.rank, end, index,
-                      job, matrix, row, column, tiles)) {
+    while (advance_block()) {
       uint4 entry = __ldg(table + job.entry);
       int64 own = job.product * product_stride + matrix * m * row_stride;
-      const Residue* added = old ? old + own : 0;
-      int32 done = 0;
-      do {
-        int32 count = count_steps(steps, done, TILE_K);
-        multiply_steps(ring, d, x, y, tiles, done, count, entry);
-        store_residues<4>(d, added, residues + own, row_stride, m,
-                          row + 64 * (ring.role - 1), column,
-                          16 * (threadIdx.x >> 5 & 3), entry);
-        added = residues + own;
-        done += count;
-      } while (IN_PANELS && done < steps);
+      multiply_steps(ring, d, x, y, y, tiles, steps,
+                     [=](int32 sum) { return reduce_one(sum, entry); });
+      store_residues<4>(d, old ? old + own : 0, residues + own, row_stride, m,
+                        row + 64 * (ring.role - 1), column,
+                        16 * (threadIdx.x >> 5 & 3), entry);
     }
   }
   close_ring();

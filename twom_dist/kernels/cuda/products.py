@@ -17,8 +17,8 @@ from .device import CudaDevice
 from .hopper import LINE, ROW_GROUP
 from .launch import triangle_arg
 from .planes import CudaEncoded
-from .sources import Module, module_for, of_samples
-from .tables import requantise_table, sign_table
+from .sources import Module, module_for
+from .tables import requantise_table
 
 
 class Squares(NamedTuple):
@@ -79,11 +79,9 @@ def multiply_fused(
     """
     places = range(len(own)) if len(residues) == len(own) else own
     shape, planes = (left.rows, right.rows), (left.planes, right.planes)
-    orders, wraps = (left.order, right.order), system.wraps
-    jobs = _tabulate(system, own, (*places,), *orders)
-    table = sign_table(system, *orders) if wraps else requantise_table(system)
-    args = (device, *planes, jobs, table, shape, residues, before, triangle)
-    launch_products(*args, prod(left.stack), system if wraps else None)
+    jobs = _tabulate(system, own, (*places,), left.order, right.order)
+    args = (device, *planes, jobs, requantise_table(system), shape, residues, before)
+    launch_products(*args, triangle, prod(left.stack))
 
 
 def launch_products(
@@ -97,18 +95,16 @@ def launch_products(
     before: Array | None,
     triangle: Uplo,
     count: int = 1,
-    samples: ResidueSystem | None = None,
 ) -> None:
     """Launch products.cu or products_mma.cu: planes (planes, padded rows, padded k).
 
-    `count`: matrices of a stack, one below the other in each plane; `samples`: their
-    system, whose sums are wanted as they are.
+    `count`: matrices of a stack, one below the other in each plane.
     """
     squares = choose_squares(device, shape, triangle, count * len(jobs))
     rows = x.shape[1] // count, y.shape[1] // count
     total = count * len(jobs) * count_squares(*shape, triangle, squares.side)
     given: tuple[Any, ...] = x, y, *rows, x.shape[2]
-    if squares is _WGMMA:
+    if squares.blocks == 2:
         starts = device.addresses((x, y), device.number())
         planes = map(device.map_planes, starts, (x.shape, y.shape))
         groups = (t // ROW_GROUP for t in rows)
@@ -116,24 +112,28 @@ def launch_products(
     args = (
         *(*given, device.constant(jobs), len(jobs)),
         *(device.constant(table), *shape, before, residues),
-        *(t // residues.itemsize for t in (residues.strides[-2], residues.strides[0])),
-        *(triangle_arg(triangle), count),
+        *(residues.strides[-2], residues.strides[0], triangle_arg(triangle), count),
     )
-    module = squares.module
-    if samples is not None:
-        module = of_samples(module, samples, x.dtype, y.dtype)
+    launch_squares(device, squares, args, x.shape[2], range(total))
+
+
+def launch_squares(
+    device: CudaDevice, squares: Squares, args: tuple[Any, ...], k: int, own: range
+) -> None:
+    """Launch some squares, or pieces of them, one after the other: whole waves."""
+    kind: tuning.Products = "wgmma" if squares.blocks == 2 else "mma"
     wave = max(1, int(device.multiprocessors() * squares.resident))
-    # Squares, one after the other, that a launch may take.
-    kind: tuning.Products = "wgmma" if squares is _WGMMA else "mma"
-    each = 2 * squares.side**2 * x.shape[2] * squares.resident
+    # Squares that a launch may take.
+    each = 2 * squares.side**2 * k * squares.resident
     step = wave * max(1, int(tuning.LAUNCH_OPERATIONS[kind] / each))
-    for first in range(0, total, step):
-        end = min(total, first + step)
+    for first in own[::step]:
+        end = min(own.stop, first + step)
         blocks, part = end - first, [first]
-        if squares is _WGMMA:
+        if squares.blocks == 2:
             blocks, part = 2 * min(blocks, wave), [first, end]
-        own = (blocks, 1, 1), (squares.threads, 1, 1), (*args, *part), squares.shared
-        device.launch(module, module.family, *own)
+        sizes = (blocks, 1, 1), (squares.threads, 1, 1)
+        module = squares.module
+        device.launch(module, module.family, *sizes, (*args, *part), squares.shared)
 
 
 def count_squares(m: int, n: int, triangle: Uplo, side: int) -> int:
@@ -166,7 +166,5 @@ def _tabulate(
 ) -> Array:
     """Tabulate planes, product and its reduction as the kernels read them."""
     given = zip(places, own, (system.products[q] for q in own), strict=True)
-    # A plane at ~i is that at i, read with the other sign.
-    planes = [[max(i, ~i) for i in side] for side in (left, right)]
-    jobs = [(planes[0][x.left], planes[1][x.right], i, q) for i, q, x in given]
+    jobs = [(left[x.left], right[x.right], i, q) for i, q, x in given]
     return np.array(jobs, np.int32)

@@ -24,9 +24,10 @@ struct alignas(64) TensorMap {
   uint64 word[16];
 };
 
-// Where the tiles of a block begin, in groups of 64 rows.
+// Where the tiles of a block begin, in groups of 64 rows or as the maps count them, how
+// far after the first tile of Y the second one does, and the first tile along k.
 struct Tiles {
-  int32 left, right;
+  int32 left, right, aside, begin;
 };
 
 struct Ring {
@@ -92,7 +93,7 @@ __device__ __forceinline__ uint64 keep_in_l2() {
   return policy;
 }
 
-// 128 rows from 64 `group` on, 128 bytes from k on; zeros past the end.
+// 128 rows from a group, or row, on, 128 bytes from k on; zeros past the end.
 __device__ __forceinline__ void copy_tile(uint32 target, const TensorMap& map, int32 k,
                                           int32 group, uint32 barrier, uint64 policy) {
   asm volatile(
@@ -218,18 +219,21 @@ __device__ __forceinline__ void copy_steps(Ring& ring, const TensorMap& x,
     uint32 target = ring.memory + ring.stage * STAGE_BYTES;
     uint32 barrier = ring.full + 8 * ring.stage;
     expect_bytes(barrier, STAGE_BYTES);
-    copy_tile(target, x, step * TILE_K, tiles.left, barrier, policy);
-    share_tile(target + (1 + ring.rank) * TILE_BYTES, y, step * TILE_K,
-               tiles.right + 2 * ring.rank, barrier);
+    int32 k = (tiles.begin + step) * TILE_K;
+    copy_tile(target, x, k, tiles.left, barrier, policy);
+    share_tile(target + (1 + ring.rank) * TILE_BYTES, y, k,
+               tiles.right + tiles.aside * ring.rank, barrier);
     advance(ring);
   }
 }
 
-// d = the sums of X Y^T over the next `steps` tiles along k, which the host counts from
-// a first one, or something equal modulo p.
+// d = the sums of X Y^T over `steps` tiles along k, or something equal modulo p: what
+// `reduce` makes of a sum is, too. The maps, of X and of both tiles of Y, are the host's.
+template <class Reduce>
 __device__ __forceinline__ void multiply_steps(Ring& ring, int32 (&d)[ACCUMULATORS],
                                                const TensorMap&, const TensorMap&,
-                                               Tiles, int32, int32 steps, uint4 entry) {
+                                               const TensorMap&, Tiles, int32 steps,
+                                               Reduce reduce) {
   uint32 half = (ring.role - 1) * (TILE_BYTES / 2), previous = 0;
   for (int32 step = 0; step < steps; ++step) {
     wait_for(ring.full + 8 * ring.stage, ring.parity);
@@ -253,7 +257,8 @@ __device__ __forceinline__ void multiply_steps(Ring& ring, int32 (&d)[ACCUMULATO
     if ((step + 1) % LARGEST_STEPS == 0) {
       asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
       pin(d);
-      reduce_all(d, entry);
+#pragma unroll
+      for (int32 i = 0; i < ACCUMULATORS; ++i) d[i] = reduce(d[i]);
     }
   }
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");

@@ -1,47 +1,57 @@
-// Samples of 8 bits modulo 2^32 or 2^64: their planes, and sums of their products as
-// numbers.
+// Samples of 8 bits modulo 2^32 or 2^64: rows in another order, and sums of their products
+// as numbers.
 //
-// Macros: REAL, PARTS, SUM: int32 or int64.
+// Macros: REAL, and those of sums.cuh.
 #include "scalars.cuh"
+#include "sums.cuh"
 
-struct alignas(PARTS) Sample {
-  uint8 part[PARTS];
-};
-
-// planes[part * plane_stride + row * width + c] are the bytes of x[row, c]; zeros where
-// row >= rows or c >= k. The matrices of a stack, one for each blockIdx.y, begin height
-// after one another. Must move 2 PARTS bytes an entry.
+// out[row * width + c] are the samples x[row, c], zeros from k on; or, if `part` is 0 or
+// 1, pairs turned as that part of a product takes them. x_sums[row] += the bytes that it
+// corrects the product by, of rows that lie along memory. Either may be null. The matrices
+// of a stack, one for each blockIdx.y, lie one below the other. 4 divides width.
 extern "C" __global__ void __launch_bounds__(256)
-encode_samples(const Sample* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
-               int64 stack_stride, int8* planes, int64 height, int64 width,
-               int64 plane_stride, int32 across, int32 rows_of_block) {
-  Group group = locate_group(height, width, across, rows_of_block);
-  if (group.row >= height || group.first >= width) return;
+copy_samples(const Sample* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
+             int64 stack_stride, int32 part, int32 conjugate, Sample* out, SUM* x_sums,
+             int64 width, int32 across, int32 rows_of_block) {
+  Group group = locate_group(rows, width, across, rows_of_block);
+  bool within = group.row < rows && group.first < width;
   x += blockIdx.y * stack_stride + group.row * row_stride;
-  planes += (blockIdx.y * height + group.row) * width + group.first;
   uint32 words[PARTS] = {};
 #pragma unroll
   for (int32 t = 0; t < 4; ++t) {
-    if (group.row >= rows || group.first + t >= k) break;
+    if (!within || group.first + t >= k) break;
     Sample own = x[(group.first + t) * k_stride];
 #pragma unroll
-    for (int32 part = 0; part < PARTS; ++part) {
-      words[part] |= (uint32)own.part[part] << (8 * t);
+    for (int32 i = 0; i < PARTS; ++i) {
+      words[PARTS * t / 4] |= (uint32)own.part[i] << (8 * (PARTS * t + i) & 31);
     }
   }
+  int64 row = blockIdx.y * rows + group.row;
+  if (x_sums) {
+    int32 sum = 0;
 #pragma unroll
-  for (int32 part = 0; part < PARTS; ++part) {
-    *reinterpret_cast<uint32*>(planes + part * plane_stride) = words[part];
+    for (uint32 word : words) sum = add_bytes(word, conjugate, sum);
+#pragma unroll
+    for (int32 i = 1; i < 32; i *= 2) sum += __shfl_xor_sync(~0u, sum, i);
+    bool leads = (threadIdx.x & 31) == 0 && within;
+    if (leads) atomicAdd((Word*)x_sums + row, (Word)(SUM)sum);
+  }
+  if (!out || !within) return;
+#pragma unroll
+  for (int32 i = 0; i < PARTS; ++i) {
+    uint32 word = part < 0 ? words[i] : turn_word(words[i], part, conjugate);
+    reinterpret_cast<uint32*>(out + row * width + group.first)[i] = word;
   }
 }
 
-// out[i, j] = alpha X Y^T + beta c from sums[q * product_stride + i * row_stride + j]:
-// each part is the sum of two, or the only one. z = blockIdx.z over the matrices. Only a
-// triangle, if one is asked for. Blocks of 32 x 8: x over columns, y over rows.
+// out[i, j] = alpha X Y^T + beta c from sums[part * part_stride + i * row_stride + j], z =
+// blockIdx.z over the matrices. Only a triangle, if one is asked for; `closes`: beyond it
+// what symmetrise_diagonal_tile writes there. Blocks of 32 x 8: x over columns, y over
+// rows, so that mirror images fill lines as well.
 extern "C" __global__ void __launch_bounds__(256)
-decode_samples(const SUM* sums, int64 row_stride, int64 product_stride, int64 m,
+decode_samples(const SUM* sums, int64 row_stride, int64 part_stride, int64 m,
                int64 n, Scalar alpha, Scalar beta, Matrix c, REAL* out,
-               int32 triangle) {
+               int32 triangle, int32 closes, int32 conjugate, int32 full) {
   sums += blockIdx.z * m * row_stride;
   out += PARTS * (blockIdx.z * m * n);
   int64 j = (int64)blockIdx.x * blockDim.x + threadIdx.x;
@@ -52,12 +62,13 @@ decode_samples(const SUM* sums, int64 row_stride, int64 product_stride, int64 m,
     const SUM* own = sums + i * row_stride + j;
     double v[PARTS];
 #pragma unroll
-    for (int32 part = 0; part < PARTS; ++part) {
-      uint64 total = (uint64)own[PARTS * part * product_stride];
-      if (PARTS == 2) total += (uint64)own[(2 * part + 1) * product_stride];
-      v[part] = (double)(SUM)total;
-    }
+    for (int32 part = 0; part < PARTS; ++part) v[part] = (double)own[part * part_stride];
     multiply_scalar(v, alpha);
-    store_element(v, locate(c, i, j), out + PARTS * (i * n + j), beta);
+    Element found = make_element(v, locate(c, i, j), beta);
+    if (PARTS == 2 && closes && conjugate && i == j) found.part[PARTS - 1] = 0;
+    write_element(out, i * n + j, found);
+    if (!closes || i == j) continue;
+    found = full ? conjugate_element(found, conjugate) : Element{};
+    write_element(out, j * n + i, found);
   }
 }

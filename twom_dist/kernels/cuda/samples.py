@@ -1,4 +1,4 @@
-"""Launches of samples.cu: samples of 8 bits modulo 2^32 or 2^64."""
+"""Launches for samples of 8 bits modulo 2^32 or 2^64, which are read as they lie."""
 
 from math import prod
 
@@ -6,10 +6,11 @@ import numpy as np
 
 from ...moduli import ResidueSystem
 from ...typing import Array, Uplo
+from ..limits import FusedProduct
 from . import tuning
 from .cublas import align
 from .device import CudaDevice
-from .hopper import LINE, ROW_GROUP
+from .hopper import LINE
 from .launch import (
     LINE_BLOCK,
     as_stack,
@@ -23,33 +24,143 @@ from .launch import (
     triangle_arg,
 )
 from .planes import CudaEncoded
-from .sources import module_for
+from .products import choose_squares, count_squares, launch_squares
+from .sources import module_for, of_samples
 
-_SECTOR = 32
+_SECTOR, _BYTE = 32, np.dtype(np.int8)
+# Bytes that are copied to shared memory at a time, and those of a row of a tile.
+_CHUNK, _STEP = 16, 64
+_PANEL = 1 << 15  # bytes along k whose sums int32 holds: 2^15 255 255 < 2^31
 
 
 def encode_samples(
     device: CudaDevice, x: Array, system: ResidueSystem, conjugate: bool
 ) -> CudaEncoded:
-    """Make planes of bytes: of integers of 8 bits, or of pairs of them as 16 bits."""
-    (*stack, rows, k), parts = x.shape, system.parts
+    """Take integers of 8 bits, or pairs of them as 16 bits, as they lie, or a copy.
+
+    Rows of all matrices have one distance; they and their ends lie at chunks.
+    """
+    *stack, rows, k = x.shape
     if x.dtype.kind == "b":
         x = x.view(np.uint8) != 0  # any other byte is True
-    x, padded = as_stack(x), (align(rows, ROW_GROUP), align(k, LINE))
-    matrices, across = count_matrices(x), lies_across(x)
-    kind = np.uint8 if x.dtype.kind == "u" else np.int8
-    planes = device.empty((parts, matrices * padded[0], padded[1]), kind)
-    if planes.size:
-        own = _SECTOR // x.itemsize if across else tuning.ROWS_ALONG
-        blocks = -(-padded[0] // own) * -(-padded[1] // (4 * 256 // own))
-        layout = *strides(x), stack_stride(x), planes, *padded, planes[0].size
-        args = x, rows, k, *layout, across, own
-        module = module_for("samples", "c8" if parts == 2 else "f4", system)
-        device.launch(module, "encode_samples", (blocks, matrices, 1), LINE_BLOCK, args)
-    order = [*range(parts), *(~i for i in range(1, parts))]
+    x, nbytes = as_stack(x), k * x.itemsize
+    if x.size:
+        distance, (start,) = _distance(x), device.addresses((x,), device.number())
+        apart = any(t % _CHUNK for t in (nbytes, distance, start)) or distance < nbytes
+        apart = apart or x.strides[-1] != x.itemsize
+        if apart or (count_matrices(x) > 1 and x.strides[0] != rows * distance):
+            width = align(nbytes, _CHUNK) // x.itemsize
+            out = device.empty((*x.shape[:-1], width), x.dtype)
+            _copy_samples(device, x, system, out=out)
+            x = out
+    order = tuple(range(len(system.planes)))
     if conjugate:
-        order = [order[i] for i in system.conjugate_planes or ()]
-    return CudaEncoded(rows, k, planes, tuple(order), tuple(stack))
+        order = system.conjugate_planes or order
+    return CudaEncoded(rows, k, x, order, tuple(stack))
+
+
+def _distance(x: Array) -> int:
+    """Bytes from a row to the next one, of all matrices."""
+    steps = [t for t, n in zip(x.strides[:-1], x.shape[:-1], strict=True) if n > 1]
+    return int(steps[-1]) if steps else align(x.shape[-1] * x.itemsize, _CHUNK)
+
+
+def _copy_samples(
+    device: CudaDevice,
+    x: Array,
+    system: ResidueSystem,
+    part: int = -1,
+    conjugate: bool = False,
+    out: Array | None = None,
+    x_sums: Array | None = None,
+) -> None:
+    """Launch copy_samples of samples.cu."""
+    (rows, k), across = x.shape[-2:], x_sums is None and lies_across(x)
+    width = k if out is None else out.shape[-1]
+    own = _SECTOR // x.itemsize if across else tuning.ROWS_ALONG
+    blocks = -(-rows // own) * -(-width // (4 * 256 // own))
+    down = strides(x) if x_sums is None else (_distance(x) // x.itemsize, 1)
+    args = x, rows, k, *down, stack_stride(x), part, conjugate, out, x_sums, width
+    module = module_for("samples", "c8" if system.parts == 2 else "f4")
+    module = of_samples(module, system, x.dtype, x.dtype)
+    grid = blocks, count_matrices(x), 1
+    device.launch(module, "copy_samples", grid, LINE_BLOCK, (*args, across, own))
+
+
+def multiply_samples(
+    device: CudaDevice,
+    left: CudaEncoded,
+    right: CudaEncoded,
+    system: ResidueSystem,
+    sums: Array,
+    before: Array | None,
+    triangle: Uplo,
+) -> Array:
+    """Add to `sums` what was there before, if it is another array, and the products."""
+    if before is not None and before is not sums:
+        sums[...] = before
+    (x, y), shape = (left.planes, right.planes), (left.rows, right.rows)
+    count, parts, nbytes = prod(left.stack), system.parts, left.k * x.itemsize
+    nbytes = align(nbytes, _CHUNK)
+    conjugated = [t.order[-1] + 1 < len(t.order) for t in (left, right)]
+    turned = conjugated[0] != conjugated[1], -1 if conjugated[0] else 1
+    squares = choose_squares(device, shape, triangle, count * parts)
+    total = count * count_squares(*shape, triangle, squares.side)
+    step, module = _STEP, of_samples(squares.module, system, x.dtype, y.dtype)
+    if squares.blocks == 2:
+        step, total = LINE, total * parts
+        rows, x_sums = _turn_rows(device, x, y, system, turned[0])
+        starts = device.addresses(rows, device.number())
+        sizes = [(t[..., 0].size, nbytes, _distance(t)) for t in rows]
+        maps = [device.map_rows(at, *x) for at, x in zip(starts, sizes, strict=True)]
+        given = *maps, x_sums
+    else:
+        given = x, _distance(x), y, _distance(y)
+        resident = squares.resident / parts
+        squares = squares._replace(threads=parts * squares.threads, resident=resident)
+    wave = max(1, int(device.multiprocessors() * squares.resident))
+    cut = _cut(total, nbytes, step, wave, sums.itemsize == 8)
+    own = sums, *(t // sums.itemsize for t in (sums.strides[-2], sums.strides[0]))
+    args = *given, nbytes, *shape, (*own, *turned), triangle_arg(triangle), count, *cut
+    args = *args, before is not None
+    squares, (split, shares) = squares._replace(module=module), cut
+    launch_squares(device, squares, args, nbytes, range(total))
+    if shares > 1:
+        rest = range(total, total + (shares - 1) * (total - split))
+        launch_squares(device, squares, args, nbytes, rest)
+    return sums
+
+
+def _cut(total: int, nbytes: int, step: int, wave: int, long: bool) -> tuple[int, int]:
+    """Choose the first piece that is made in shares along k, and how many.
+
+    Those of the last wave, which would leave multiprocessors idle, or all of long rows.
+    """
+    split, tail = total // wave * wave, total % wave
+    shares = min(wave // tail, nbytes // tuning.SHORTEST_SHARE) if tail else 1
+    if long and nbytes > _PANEL:
+        shares = max(-(-nbytes // _PANEL), shares if split == 0 else 1)
+        split = 0
+    steps = -(-nbytes // step)
+    shares = -(-steps // -(-steps // max(1, shares)))
+    return (split, shares) if shares > 1 else (total, 1)
+
+
+def _turn_rows(
+    device: CudaDevice, x: Array, y: Array, system: ResidueSystem, conjugate: bool
+) -> tuple[tuple[Array, Array, Array], Array | None]:
+    """Make Y as each part of pairs takes it; and sums of the rows of X."""
+    if system.parts == 1:
+        return (x, y, y), None
+    x_sums = device.full((x[..., 0].size,), system.residue_dtype)
+    versions = [y, y]
+    for part in range(conjugate, 2):  # of X conj(Y), Re takes Y as it is
+        versions[part] = device.empty(y.shape, y.dtype)
+        own = x_sums if part == 1 and x is y else None
+        _copy_samples(device, y, system, part, conjugate, versions[part], own)
+    if x is not y:
+        _copy_samples(device, x, system, -1, conjugate, None, x_sums)
+    return (x, *versions), x_sums
 
 
 def decode_samples(
@@ -61,13 +172,42 @@ def decode_samples(
     beta: complex,
     c: Array | None,
     triangle: Uplo,
+    closes: tuple[bool, bool, bool] = (False, False, False),
 ) -> None:
-    """Write ``alpha X Y^T + beta c`` from sums (products, ..., m, n or more)."""
+    """Write ``alpha X Y^T + beta c`` from sums (parts, ..., m, n or more).
+
+    `closes`: whether to close a triangle, conjugated, in full.
+    """
     (*stack, m, n), width = out.shape, sums.shape[-1]
     args = (
         *(sums, width, prod(stack) * m * width, m, n, scalar(alpha), scalar(beta)),
-        *(matrix(c), out, triangle_arg(triangle)),
+        *(matrix(c), out, triangle_arg(triangle), *closes),
     )
     grid = tile_grid(m, n, 1, prod(stack))
-    module = module_for("samples", out.dtype, system)
+    module = of_samples(module_for("samples", out.dtype), system, _BYTE, _BYTE)
     device.launch(module, "decode_samples", *grid, args)
+
+
+def gemm_samples(
+    device: CudaDevice,
+    product: FusedProduct,
+    x: Array,
+    y: Array,
+    c: Array | None,
+    out: Array | None,
+) -> Array:
+    """Compute a product of one tile; a triangle is closed as it is decoded."""
+    system, uplo, twin = product.system, product.uplo, product.twin
+    left = encode_samples(device, x, system, product.conjugate[0])
+    right = left if twin is None else left.reorder(twin)
+    if twin is None:
+        right = encode_samples(device, y, system, product.conjugate[1])
+    m, n = left.rows, right.rows
+    sums = device.empty((system.num_residues, m, align(n)), system.residue_dtype)
+    triangle: Uplo = "lower" if uplo == "full" else uplo or "full"
+    multiply_samples(device, left, right, system, sums, None, triangle)
+    out = device.empty((m, n), product.dtype) if out is None else out
+    closes = uplo is not None, product.hermitian, uplo == "full"
+    scalars = product.alpha, product.beta
+    decode_samples(device, sums, system, out, *scalars, c, triangle, closes)
+    return out

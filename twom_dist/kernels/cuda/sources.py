@@ -22,7 +22,7 @@ from .tables import (
 FAMILIES = (
     *("norms", "analysis", "octaves", "encode", "scale_and_encode", "requantise"),
     *("products", "products_mma", "combine", "winograd", "decode", "decode_and_close"),
-    *("fingerprint", "fill", "tile", "samples"),
+    *("fingerprint", "fill", "tile", "samples", "samples_mma", "samples_wgmma"),
 )
 # Those whose operands have one type: one module for all dtypes.
 INTEGER_FAMILIES = ("octaves", "requantise", "products", "combine")
@@ -37,8 +37,8 @@ _CONSTANTS = {
 SHIFTED_FAMILIES = ("norms", "analysis", "encode", "scale_and_encode")
 # Those written for Hopper's own instructions: sm_90a and no other; those whose blocks
 # take shared memory of a size that a launch says.
-HOPPER_FAMILIES = ("products",)
-DYNAMIC_FAMILIES = ("products", "scale_and_encode", "decode_and_close")
+HOPPER_FAMILIES = ("products", "samples_wgmma")
+DYNAMIC_FAMILIES = (*HOPPER_FAMILIES, "scale_and_encode", "decode_and_close")
 
 _INCLUDE = re.compile(r'^#include "([\w.]+)"\n', re.MULTILINE)
 _STRUCTURE = re.compile(r"struct (\w+) \{([^{}]*)\};")
@@ -84,6 +84,7 @@ def module_for(
     `dtype`: of the operand, or of what is decoded; unused by `INTEGER_FAMILIES`.
     `system`: of `_CONSTANTS`. `components` of a result and `integer` digits: of decode.
     `side` of squares: of products_mma. `shifted` columns: of `SHIFTED_FAMILIES`.
+    For those of samples see `of_samples`.
 
     >>> module_for("norms", "complex64").options
     ('-DREAL=float', '-DPARTS=2')
@@ -102,8 +103,6 @@ def module_for(
     if shifted:
         assert family in SHIFTED_FAMILIES
         macros["SHIFTED"] = "1"
-    if family == "samples":
-        macros["SUM"] = sums_of(system)
     if family not in _CONSTANTS:
         return Module(family, tuple(macros.items()))
     assert system is not None
@@ -118,17 +117,23 @@ def module_for(
     return Module(family, tuple(macros.items()), system)
 
 
-def sums_of(system: ResidueSystem | None) -> str:
-    """Name the type of sums of samples."""
-    return "int64" if system is not None and system.residue_dtype == "i8" else "int32"
+_OF_SAMPLES = {"products": "samples_wgmma", "products_mma": "samples_mma"}
 
 
 @cache
 def of_samples(module: Module, system: ResidueSystem, left: Any, right: Any) -> Module:
-    """Choose the products' module for samples of these dtypes: int8 or uint8."""
-    kinds = ("u8" if x == np.uint8 else "s8" for x in (left, right))
-    own = zip(("SUM", "LEFT", "RIGHT"), (sums_of(system), *kinds), strict=True)
-    return replace(module, macros=(*module.macros, *own))
+    """Choose the module for samples that is to others what this one is to planes.
+
+    `left`, `right`: dtypes of samples, or of pairs of them as words.
+    """
+    macros = dict(module.macros) | {
+        "PARTS": str(system.parts),
+        "SUM": f"int{8 * int(system.residue_dtype[1])}",
+        "LEFT": "u8" if left.kind == "u" else "s8",
+        "RIGHT": "u8" if right.kind == "u" else "s8",
+    }
+    family = _OF_SAMPLES.get(module.family, module.family)
+    return replace(module, family=family, macros=tuple(macros.items()))
 
 
 def _winograd_macros() -> dict[str, str]:

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from ...errors import KernelError
 from ...moduli import Mirror, ResidueSystem, combined_weights
-from ...typing import Array
 
 Int32Array = npt.NDArray[np.int32]
 UInt32Array = npt.NDArray[np.uint32]
@@ -139,19 +138,6 @@ def requantise_table(system: ResidueSystem) -> UInt32Array:
         start = -(1 << 31) % p + _round_up(128, p)
         entries.append([*_pack_weights(1, p, 1), start, *reduction_constants(p)])
     return _freeze(np.array(entries, np.uint32))
-
-
-@cache
-def sign_table(
-    system: ResidueSystem, left: tuple[int, ...], right: tuple[int, ...]
-) -> Array:
-    """Tabulate the signs of products, by where planes stand: (products, 4) uint32.
-
-    Planes at ``~i`` have the other sign.
-    """
-    pairs = ((left[t.left], right[t.right]) for t in system.products)
-    signs = [[1 if i ^ j >= 0 else -1, 0, 0, 0] for i, j in pairs]
-    return _freeze(np.array(signs, np.int32).view(np.uint32))
 
 
 def mirror_entry(target: int, mirror: Mirror, p: int) -> list[int]:

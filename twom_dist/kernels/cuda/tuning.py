@@ -68,6 +68,10 @@ def tuning_for(capability: int) -> Tuning:
 # With 2 it gives way where half as much again is expected.
 BLOCK_TIMES = {256: 2, 128: 3, 64: 1}
 
+# Bytes along k of samples that a block multiplies at least: by arithmetic it reads 2^17
+# bytes or more of 64 rows then, and adds 2^15 of sums.
+SHORTEST_SHARE = 1 << 11
+
 # Elements along k that one thread reduces in the norm pass, before its one atomic. Both
 # passes over 4096 x 4096, rows along memory, on an H200: 267 us for 8, 217 for 32, 192
 # for 64, 221 for 128. Smaller operands take shorter ones, until there are so many

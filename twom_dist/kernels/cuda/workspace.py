@@ -74,6 +74,8 @@ def working_bytes(
         cut = replace(cut, products=min(cut.products, system.num_products))
         widened = widened_bytes(cut, n, widened_k)
     m, n, k = align(m, ROW_GROUP), align(n, ROW_GROUP), align(k, LINE)
+    if system.wraps:
+        widened = 2 * system.plane_bytes * n * k  # Y as both parts take it
     twice = 2 if update is not None and update.two else 1
     planes = twice * system.plane_bytes * (m + n) * k
     sums = sums and max(sums, 4 * min(256, m) * n)

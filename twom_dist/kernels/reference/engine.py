@@ -124,17 +124,18 @@ class ReferenceEngine(Defaults):
         """Multiply in int64 and reduce; exact for k below 2^49."""
         *stack, m, _ = left.shape
         n = right.shape[-2]
-        shape = system.num_products, *stack, m, n
+        shape = system.num_residues, *stack, m, n
         if before is not None and left.shape[-1] == 0:
             return before
-        old = np.zeros(shape, system.residue_dtype) if before is None else before
-        residues = old if overwrite else np.empty_like(old)
+        residues = np.zeros(shape, system.residue_dtype) if before is None else before
+        residues = residues if overwrite else residues.copy()
         for q, product in enumerate(system.products):
             if hermitian and product.mirror is not None:
                 continue
             a = left.planes[product.left].astype(np.int64)
             b = right.planes[product.right].astype(np.int64)
-            residues[q] = _reduce(old[q] + a @ b.swapaxes(-1, -2), product.p)
+            total, place = a @ b.swapaxes(-1, -2), system.places[q]
+            residues[place] = _reduce(residues[place] + total, product.p)
         for q, product in enumerate(system.products):
             if hermitian and (mirror := product.mirror) is not None:
                 source = residues[mirror.source].astype(np.int64)
@@ -146,8 +147,9 @@ class ReferenceEngine(Defaults):
         return residues
 
     def add_residues(self, x: Array, y: Array, system: ResidueSystem) -> Array:
-        products = zip(x.astype(np.int64), y, system.products, strict=True)
-        found = [_reduce(r + s, product.p) for r, s, product in products]
+        moduli = [system.products[system.places.index(q)].p for q in range(len(x))]
+        sums = zip(x.astype(np.int64), y, moduli, strict=True)
+        found = [_reduce(r + s, p) for r, s, p in sums]
         return np.array(found, x.dtype).reshape(x.shape)
 
     def decode(

@@ -14,17 +14,12 @@ from ..threads import ranges, run_each
 
 @kernel
 def _convert(sums, n, out, lo, hi):
-    """Write rows lo..hi of out[rows, n, parts]: each part of one or two of the sums."""
-    parts = out.shape[2]
-    if parts == 1:
-        for i in range(lo, hi):
-            for j in range(n):
-                out[i, j, 0] = sums[0, i, j]
-        return
+    """Write rows lo..hi of out[rows, n, parts]."""
     for i in range(lo, hi):
         for j in range(n):
-            out[i, j, 0] = sums[0, i, j] + sums[1, i, j]
-            out[i, j, 1] = sums[2, i, j] + sums[3, i, j]
+            out[i, j, 0] = sums[0, i, j]
+            if out.shape[2] == 2:
+                out[i, j, 1] = sums[1, i, j]
 
 
 def decode_samples(
@@ -47,6 +42,6 @@ def decode_samples(
     def convert(piece: tuple[int, int]) -> None:
         _convert(lines, n, whole, *piece)
 
-    run_each(convert, ranges(rows, each=n * len(sums) // 4))
+    run_each(convert, ranges(rows, each=n * len(sums) // 2))
     if not plain:
         out[...] = scale_and_add(found, alpha, beta, c, out.dtype)

@@ -235,7 +235,7 @@ def _plan(
     Of samples planes may be read with the other sign, which the sums are multiplied by.
     """
     given = [(q, system.products[q]) for q in own]
-    places = [(left[t.left], right[t.right], q) for q, t in given]
+    places = [(left[t.left], right[t.right], system.places[q]) for q, t in given]
     jobs = np.array([(max(i, ~i), max(j, ~j), q) for i, j, q in places])
     (count, m, n), (block, longest) = shape, cut_rows(words, has_tiles, triangle)
     if system.wraps:

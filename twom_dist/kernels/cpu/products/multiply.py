@@ -121,15 +121,22 @@ def _multiply_samples(
     side: int,
 ) -> None:
     """Multiply samples, to int32, or to int64, to which panels along k are added."""
-    given, words = (left, right, system), left.planes.shape[2]
+    words, each = left.planes.shape[2], len(own) // len(sums)
+
+    def multiply(out: Array, old: Array | None, span: tuple[int, int]) -> None:
+        for first in range(each):  # of the products that a part is the sum of
+            some = own[first::each]
+            multiply_packed(left, right, system, out, old, some, None, side, span)
+            old = out
+
     if sums.itemsize == 4:
-        return multiply_packed(*given, sums, before, own, None, side, (0, words))
+        return multiply(sums, before, (0, words))
     if before is None:
         sums[...] = 0
     elif before.ctypes.data != sums.ctypes.data:
         sums[...] = before
     panel = empty(sums.shape, np.int32)
-    for start in range(0, words, _PANEL):
-        span = start, min(words, start + _PANEL)
-        multiply_packed(*given, panel, None, own, None, side, span)
+    for start in range(0, words, _PANEL // each):
+        span = start, min(words, start + _PANEL // each)
+        multiply(panel, None, span)
         sums += panel

@@ -1,0 +1,72 @@
+// Products of samples, by mma.sync: rows as they lie -> sums of X Y^T, one pass.
+// samples_wgmma.cu is Hopper's, but for small matrices.
+//
+// Must do 2 m n k operations a part, twice as many of pairs, and read each row once. A
+// block of SIDE PARTS threads makes SIDE x SIDE sums of each part, and Y's bytes in the
+// other order in its registers.
+#include "sums.cuh"
+#include "steps.cuh"
+
+// What multiply_steps asks for: Y's rows as both parts take them, and sums of X's rows.
+struct Turning {
+  int32 conjugate;
+  int32 sums[FRAGMENTS][2];
+
+  template <class Load>
+  __device__ __forceinline__ void operator()(const Matrices (&left)[FRAGMENTS],
+                                             Matrices (&right)[4], Load load) {
+#pragma unroll
+    for (int32 i = 0; i < 4 / PARTS; ++i) {
+      right[i] = load(i);
+      if (PARTS == 1) continue;
+      int32 own = conjugate;
+      right[2 + i] = map_words(right[i], [=](uint32 x) { return turn_word(x, 1, own); });
+      right[i] = map_words(right[i], [=](uint32 x) { return turn_word(x, 0, own); });
+    }
+#pragma unroll
+    for (int32 i = 0; PARTS == 2 && i < 4 * FRAGMENTS; ++i) {
+      // Words 0 and 2 are of one row, 1 and 3 of another.
+      int32& sum = sums[i / 4][i & 1];
+      sum = add_bytes(word_of(left[i / 4], i & 3), conjugate, sum);
+    }
+  }
+
+  __device__ __forceinline__ int32 reduce(int32 sum) { return sum; }
+};
+
+// x and y: `stack` matrices of m and n rows of `bytes` bytes, at multiples of 16 bytes, as
+// are the distances of rows. Of a square tile, squares without an element of the triangle
+// are left as they are. A block for each piece from `first` on; see sums.cuh.
+extern "C" __global__ void __launch_bounds__(256)
+samples_mma(const Sample* x, int64 x_stride, const Sample* y, int64 y_stride, int64 bytes,
+            int64 m, int64 n, Sums own, int32 triangle, int32 stack, int64 split,
+            int32 shares, int32 adds, int64 first) {
+  Work work = list_squares(m, n, SIDE, triangle, stack);
+  int32 steps = (int32)((bytes + TILE_K - 1) / TILE_K);
+  Piece piece = find_piece(first + blockIdx.x, work.count, (int64)work.count * stack,
+                           split, shares, steps, adds);
+  Square square = locate_square(work, piece.square);
+  int64 row = (int64)SIDE * square.row, column = (int64)SIDE * square.column;
+  int64 begin = (int64)TILE_K * piece.begin;
+  Rows left = find_rows(x, piece.matrix, m, row, x_stride, bytes, begin);
+  Rows right = find_rows(y, piece.matrix, n, column, y_stride, bytes, begin);
+  int32 warp = threadIdx.x >> 5, columns = 64 / PARTS, d[SIDE];
+  int32 below = warp / WARPS_A_ROW * (SIDE / 2), aside = warp % WARPS_A_ROW * columns;
+  row += below, column += aside;
+  bool idle = row >= m || column >= n || !is_wanted(triangle, row, SIDE / 2, column, columns);
+  Turning turning = {own.conjugate};
+  multiply_steps(d, left, right, piece.count, below, aside, idle, turning);
+#pragma unroll
+  for (int32 i = 0; i < FRAGMENTS; ++i) {
+    SUM x_sums[2];
+#pragma unroll
+    for (int32 half = 0; half < 2; ++half) {
+      // Four lanes have the words of a row.
+      int32 sum = turning.sums[i][half];
+      sum += __shfl_xor_sync(~0u, sum, 1);
+      x_sums[half] = sum + __shfl_xor_sync(~0u, sum, 2);
+    }
+    if (idle) continue;
+    store_sums<64 / PARTS>(d + 32 * i, x_sums, own, piece, m, row + 16 * i, column);
+  }
+}

@@ -1,0 +1,97 @@
+// Sums of samples: rows of int8 or uint8, or of pairs (re, im) of them, as they lie.
+//
+// A row of k pairs is one of 2 k bytes. With ~b = c - b, c = -1 of int8 and 255 of uint8,
+//   X conj(Y): Re = <x, y>,                Im = <x, (~im, re, ...)> - c sum of re of x;
+//   X Y:       Re = <x, (re, ~im, ...)> - c sum of im of x,   Im = <x, (im, re, ...)>;
+// and of conj(X) Im has the other sign. All sums wrap: those between may be too large.
+//
+// Macros: SUM, int32 or int64; PARTS, 2 of pairs; LEFT and RIGHT of squares.cuh.
+#include "squares.cuh"
+
+#define MINUS_C (-(int32)(RIGHT)-1)
+#define BANK_BITS 1  // slots are rows: even and odd ones share lines of shared memory
+
+struct alignas(PARTS) Sample {
+  uint8 part[PARTS];
+};
+
+__device__ __forceinline__ int32 row_of_slot(int32 slot) { return slot; }
+
+// Which of the formulas, and where the sums are written: sums[part * part_stride +
+// (b * m + i) * row_stride + j], i < m and j < row_stride, which 16 divides.
+struct Sums {
+  SUM* sums;
+  int64 row_stride, part_stride;
+  int32 conjugate, sign;  // whether one of X and Y is conjugated; -1 if X is
+};
+
+// A square of a matrix, or half of one, along `count` tiles.
+struct Piece {
+  int32 matrix, square, begin, count;
+  bool adds;  // to sums that are there
+};
+
+// The `total` pieces of all of k come first. Of those from `split` on only the first of
+// `shares` along k does; the others follow, and are added.
+__device__ __forceinline__ Piece find_piece(int64 index, int32 count, int64 total,
+                                            int64 split, int32 shares, int32 steps,
+                                            int32 adds) {
+  int64 place = index < total ? index : split + (index - total) % (total - split);
+  int32 share = index < total ? 0 : 1 + (int32)((index - total) / (total - split));
+  int32 length = place < split ? steps : (steps + shares - 1) / shares;
+  int32 begin = share * length, rest = steps - begin;
+  Piece piece = {(int32)(place / count), (int32)(place % count), begin,
+                 rest < length ? rest : length, adds != 0 || share > 0};
+  return piece;
+}
+
+template <class T> struct Wrapping;
+template <> struct Wrapping<s8> { typedef int32 Word; };
+template <> struct Wrapping<u8> { typedef uint32 Word; };
+template <> struct Wrapping<int32> { typedef uint32 Word; };
+template <> struct Wrapping<int64> { typedef uint64 Word; };
+typedef Wrapping<LEFT>::Word Bytes;
+typedef Wrapping<SUM>::Word Word;
+
+// Add the bytes of X that correct the product: of one part.
+__device__ __forceinline__ int32 add_bytes(uint32 word, int32 conjugate, int32 sum) {
+  Bytes ones = conjugate ? 0x00010001 : 0x01000100;
+  return (int32)__dp4a((Bytes)word, ones, (Bytes)sum);
+}
+
+// A word of Y as a part of the result takes it.
+__device__ __forceinline__ uint32 turn_word(uint32 word, int32 part, int32 conjugate) {
+  word ^= part == conjugate ? 0xFF00FF00u : 0;
+  return part == 0 ? word : __byte_perm(word, 0, 0x2301);
+}
+
+// Write, or add, a warp's sums of COLUMNS columns: of rows `row` + lane / 4 and 8 further,
+// of which `x_sums` are the sums of one part.
+template <int32 COLUMNS>
+__device__ __forceinline__ void store_sums(const int32* d, const SUM (&x_sums)[2],
+                                           const Sums& own, const Piece& piece, int64 m,
+                                           int64 row, int64 column) {
+  int32 lane = threadIdx.x & 31;
+#pragma unroll
+  for (int32 half = 0; half < 2; ++half) {
+    int64 i = row + 8 * half + (lane >> 2);
+    if (i >= m) continue;
+    SUM* line = own.sums + (piece.matrix * m + i) * own.row_stride;
+#pragma unroll
+    for (int32 j = 0; j < PARTS * COLUMNS / 8; ++j) {
+      int32 part = j / (COLUMNS / 8);
+      int64 at = column + 8 * (j % (COLUMNS / 8)) + 2 * (lane & 3);
+      if (at >= own.row_stride) continue;
+      Word more = (Word)(SUM)MINUS_C * (Word)x_sums[half];
+      if (PARTS == 1 || part != own.conjugate) more = 0;
+      Word sign = (Word)(SUM)(part == 1 ? own.sign : 1);
+      Word* out = (Word*)(line + part * own.part_stride + at);
+#pragma unroll
+      for (int32 b = 0; b < 2; ++b) {
+        Word sum = ((Word)(SUM)d[4 * j + 2 * half + b] + more) * sign;
+        if (piece.adds) atomicAdd(out + b, sum);
+        else out[b] = sum;
+      }
+    }
+  }
+}
