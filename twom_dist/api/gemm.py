@@ -158,7 +158,7 @@ def gemm(  # numpydoc ignore=PR01,PR02
     True
     """
     ops, choice = (op_a, op_b), Choice.of(**options)
-    terms = Terms(ROUTINES["gemm"], choice, ops, alpha=alpha, beta=beta)
+    terms = Terms(ROUTINES["gemm"], choice, ops, "full", alpha, beta)
     return Call(terms, A if diag is None else Scaled(A, diag), B, C, out)
 
 

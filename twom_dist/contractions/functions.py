@@ -18,7 +18,7 @@ from ..problem.options import OptionsDict
 from .arrays import as_operands, reduce_to
 from .intercept import compute_or_trace, contraction
 from .network import contract_network, find_path
-from .pair import are_plain, contract_pair, differ_first, multiply_plain
+from .pair import are_plain, contract_pair, differ_surely, multiply_plain
 from .subscripts import (
     Term,
     find_sizes,
@@ -93,11 +93,12 @@ def matmul(
     if (
         plain
         and (alone or not options)
-        and is_small(x1.dtype, (*x1.shape, x2.shape[1]))
+        and type(x1) is np.ndarray
+        and is_small(x1.dtype, (*x1.shape[-2:], x2.shape[-1]))
     ):
         return np.matmul(x1, x2)
     choice = Choice.of(**_BY_SIZE | options)
-    if plain and differ_first(x1, x2):
+    if plain and differ_surely(x1, x2, waits=choice.data_driven):
         return multiply_plain(x1, x2, choice)
     return compute_or_trace(_matmul, (choice, out), "matmul", x1, x2)
 

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -40,8 +39,10 @@ def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:
 
 def allocate(cupy: Any, size: int) -> Any:
     """Allocate as `empty` does, but memory without an array: a fifth of the time."""
-    with suppress(MemoryError):
+    try:
         return cupy.cuda.alloc(size)
+    except MemoryError:
+        pass
     return _make_room(cupy, lambda: cupy.cuda.alloc(size), size)
 
 

@@ -1,6 +1,6 @@
 """Largest tiles of a product of arrays in memory; products of one tile by one call."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -42,6 +42,8 @@ class FusedProduct(NamedTuple):
     uplo: Uplo | None
     hermitian: bool  # whether its image is conjugated
     turned: tuple[bool, bool] = (False, False)  # whether X^T, and Y^T, are given
+    # Arrays of calls with the same `alike`, not None, have the same shapes and strides.
+    alike: Hashable = None
 
 
 class FusedGemm(Protocol):

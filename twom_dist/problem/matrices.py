@@ -1,7 +1,7 @@
 """Matrices and their stand-ins: arrays of one family, stacks, headers."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -211,18 +211,24 @@ def check_out(
         raise PlanError(problem, f"Give empty({shape}, {str(dtype)!r})", "out")
     if out.size and _overlaps_itself(out):
         raise PlanError("out has entries that share memory", "Copy it", "out")
-    check_place(out, given)
-
-
-def check_place(out: Any, matrices: Sequence[Any]) -> None:
-    """Refuse an `out` whose memory may not be written to, whatever its shape."""
-    if family_of(out) == "cupy":
+    if family == "cupy":
         _check_device({"out": out})
-    elif not out.flags.writeable:
+    check_place(out, [x for x in given if family_of(x) == family])
+
+
+def check_place(out: Any, matrices: Iterable[Any]) -> None:
+    """Refuse an `out` whose memory may not be written to, whatever its shape.
+
+    `matrices`: those of its family.
+    """
+    space = namespace(out)
+    if space is np and not out.flags.writeable:
         raise PlanError("out is read-only", "Copy it", "out")
-    if any(_may_overlap(out, x) for x in matrices):
-        problem = "out overlaps a matrix that is read"
-        raise PlanError(problem, "Give a separate array", "out")
+    for x in matrices:
+        meet = space.may_share_memory(out, x) and _meet(_Span(out), _Span(x))
+        if meet or (space is np and _meet_in_file(out, x)):
+            problem = "out overlaps a matrix that is read"
+            raise PlanError(problem, "Give a separate array", "out")
 
 
 def set_apart(c: Any, out: Any) -> Any:
@@ -241,12 +247,8 @@ def _describe(x: Any) -> Any:
     return described or getattr(x, "__cuda_array_interface__", None)
 
 
-def _may_overlap(out: Any, x: Any) -> bool:
-    """Tell whether writing to out may change x, in memory or in a file of both."""
-    if family_of(out) != family_of(x):
-        return False
-    if namespace(out).may_share_memory(out, x) and _meet(_Span(out), _Span(x)):
-        return True
+def _meet_in_file(out: Any, x: Any) -> bool:
+    """Tell whether writing to out may change x by a file that holds both."""
     written = _find_mapping(out)
     # Writes to copy-on-write memory do not reach the file.
     if written is None or written.mode == "c" or not out.size or not x.size:
@@ -280,8 +282,6 @@ def _meet(left: Any, right: Any) -> bool:
 
 
 def _find_mapping(x: Any) -> np.memmap[Any, Any] | None:
-    if family_of(x) != "numpy":
-        return None
     while isinstance(x.base, np.ndarray):
         x = x.base
     return x if isinstance(x, np.memmap) and x.filename is not None else None

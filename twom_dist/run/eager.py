@@ -1,6 +1,6 @@
 """Results of NumPy and CuPy arrays, at once: the program over views of the matrices."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -74,10 +74,11 @@ def _compute_words(problem: Problem, analysis: Analysis | None) -> Array:
     return multiply(x, y, c=c, out=out, shifts=shifts, known=known)
 
 
-def prepare_fused(problem: Problem) -> Callable[..., Array] | None:
+def prepare_fused(problem: Problem, alike: Hashable) -> Callable[..., Array] | None:
     """Return a function that computes this product of any arrays like those it has now.
 
     None where the data decide about anything, and where an array has to be converted.
+    `alike`: names such arrays.
     """
     spec, c, out = problem.spec, problem.c, problem.out
     if problem.stack or spec.lazy or spec.looks or spec.empty or spec.exact:
@@ -90,7 +91,7 @@ def prepare_fused(problem: Problem) -> Callable[..., Array] | None:
     limits = _limit_tiles(problem)
     if limits.gemm_fused is None or not limits.steady:
         return None
-    return tasks.call_fused(limits.gemm_fused, spec)
+    return tasks.call_fused(limits.gemm_fused, spec, alike)
 
 
 def as_tiles(x: Array, spec: Spec) -> Array:

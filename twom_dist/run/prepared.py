@@ -75,13 +75,13 @@ class Prepared:
         if problem.stack:
             return PreparedStack.of(problem)
         if not spec.data_driven:
-            multiply = eager.prepare_fused(problem)
+            multiply = eager.prepare_fused(problem, object())
             return multiply and cls(problem, multiply)
         # No guess is written to out, before it is known that it can be computed.
         if problem.out is not None and load_engine(spec).waits:
             return None
         expected = replace(spec, data_driven=False, equilibrate=False)
-        fits = eager.prepare_fused(replace(problem, spec=expected)) is not None
+        fits = eager.prepare_fused(replace(problem, spec=expected), None) is not None
         return cls(problem, None) if fits else None
 
     def run(
@@ -116,7 +116,7 @@ class Prepared:
         if decision.system is not last:
             settled = self._spec.with_moduli(decision.system)
             settled = replace(settled, equilibrate=False)
-            multiply = eager.prepare_fused(replace(pose(), spec=settled))
+            multiply = eager.prepare_fused(replace(pose(), spec=settled), self)
             self._last = decision.system, multiply
             found.clear()
         if multiply is None:
@@ -166,9 +166,9 @@ def compute_arrays(call: Call, key: Hashable = None) -> Any:
             _prepared.pop(min(held, key=lambda item: item[1].used)[0], None)
         _prepared[key] = found
     elif out is not None:
-        # Its shape, strides and dtype are those of the first call.
+        # Its shape, strides, dtype and device are those of the first call.
         read = A, B, C if found.adds else None
-        check_place(out, [t for t in read if t is not None])
+        check_place(out, [x for x in read if x is not None])
     found.used = next(_uses)
     try:
         b, c = A if B is None else B, C if found.adds else None
@@ -178,7 +178,10 @@ def compute_arrays(call: Call, key: Hashable = None) -> Any:
 
 
 def find_key(call: Call) -> Hashable:
-    """Return all that a product of NumPy or CuPy arrays depends on, or None."""
+    """Return all that a product of NumPy or CuPy arrays depends on, or None.
+
+    That is everything but their addresses: its arrays are `alike`.
+    """
     terms, A, B, C, out, _ = call
     choice, kind, family = terms.choice, type(A), family_of(A)
     if kind is not np.ndarray and (family == "numpy" or kind.__name__ != "ndarray"):
@@ -187,10 +190,10 @@ def find_key(call: Call) -> Hashable:
         return None
     outlines: list[Hashable] = []
     for x in (A, B, C, out):
-        if type(x) is kind:
-            outlines += x.shape, x.dtype
-        elif x is None:
+        if x is None:
             outlines.append(None)
+        elif type(x) is kind:
+            outlines += x.shape, x.dtype, x.strides
         else:
             return None
     where = None
@@ -199,7 +202,6 @@ def find_key(call: Call) -> Hashable:
             engine = get_engine("cuda")
         except EngineUnavailableError:
             return None  # said where the problem is posed
-        where = engine, engine.variant()
-    strides = None if out is None else out.strides
+        where = engine, engine.variant(), None if out is None else out.data.device_id
     chosen = crossovers() if choice.by_size else None
-    return terms, kind, *outlines, strides, where, chosen, *map(setting, _SETTINGS)
+    return terms, kind, *outlines, where, chosen, *map(setting, _SETTINGS)

@@ -146,7 +146,7 @@ class PreparedStack:
         one = one and (out is None or out.flags.c_contiguous) and 0 not in sizes
         one = one and len(stack) == 1 and stack[0] <= found._together
         if one and found._gemm_fused is not None and not found._looks:
-            found._whole = call_fused(found._gemm_fused, found._spec)
+            found._whole = call_fused(found._gemm_fused, found._spec, found)
         return found if found.steady else None
 
     def run(

@@ -1,7 +1,7 @@
 """One tile of C: rows of tiles are encoded, multiplied and decoded."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 
 import numpy as np
@@ -222,11 +222,11 @@ def decode_tile(
 
 
 def call_fused(
-    multiply: FusedGemm, spec: Spec, stored: bool = True
+    multiply: FusedGemm, spec: Spec, alike: Hashable = None, stored: bool = True
 ) -> Callable[..., Array]:
     """Give a spec to what multiplies whole matrices; c, out and shifts remain.
 
-    `stored`: whether A and B come as they are, or as rows.
+    `stored`: whether A and B come as they are, or as rows; `alike`: see `FusedProduct`.
     """
     rule, routine = scaling_rule(spec.system, spec.k), spec.routine
     assert rule is not None
@@ -241,5 +241,6 @@ def call_fused(
         uplo=spec.uplo if routine.triangle else None,
         hermitian=routine.hermitian,
         turned=transposes(spec) if stored else (False, False),
+        alike=alike,
     )
     return partial(multiply, product)

@@ -82,7 +82,13 @@ NAT = np.array([["2020-01-01"]], "M8[D]")
 WIDE = np.ones((1, 400), complex), np.ones((400, 1), complex)
 FINEST = {"accuracy": 1e-60}
 ONES, HUGE = np.ones(3), 10**400
-CUPYS = {"__module__": "cupy", "ndim": 2, "shape": (3, 3), "dtype": TWO.dtype}
+CUPYS = {
+    "__module__": "cupy",
+    "ndim": 2,
+    "shape": (3, 3),
+    "dtype": TWO.dtype,
+    "strides": (),
+}
 NO_SCALARS = [1, 2], None, HUGE, HUGE**20, Decimal("1e400"), Decimal("sNaN")
 NO_ACCURACIES = ONES, HUGE, Fraction(1, HUGE), Decimal("1e-400"), Decimal("NaN"), "good"
 NO_ACCURACIES += "", 0, 0.51, 1, -1e-3, np.inf, np.nan

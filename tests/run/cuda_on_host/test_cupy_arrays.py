@@ -96,6 +96,23 @@ def test_matrices_of_other_moduli_are_multiplied_where_they_lie(device, name):
     )
 
 
+@cases("options", [{"num_moduli": 4}, {"method": "2m"}])
+def test_matmul_finds_updates_of_matrices_and_of_stacks(device, options):
+    """Conjugates only where the host waits for the data anyway."""
+    stacks = [random_stack((3,), 21, 21, "complex128", seed) for seed in (1, 2)]
+    for x, y in (stacks, [x[0] for x in stacks]):
+        a, b = x.view(DeviceArray), y.view(DeviceArray)
+        turned, conjugate = a.swapaxes(-1, -2), a.conj().swapaxes(-1, -2)
+        looks = "method" in options
+        for other, routine in ((b, "gemm"), (turned, "syrk"), (conjugate, "herk")):
+            routine = routine if looks or routine == "syrk" else "gemm"
+            right = (np.array(other.get()),) if routine == "gemm" else ()
+            device.launched.clear()
+            found = td.matmul(a, other, **options)
+            assert ("decode" in device.launched) == (routine == "gemm")
+            assert same_bits(found.get(), getattr(td, routine)(x, *right, **options))
+
+
 @cases("kind", ["float64", "complex128"])
 @cases("options", [{"num_moduli": 4}, {}])
 def test_a_diagonal_on_the_host_or_the_device(device, kind, options):

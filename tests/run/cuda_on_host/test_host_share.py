@@ -10,6 +10,7 @@ import pytest
 
 import twom_dist as td
 from tests.support.counts import assert_as_recorded, count_warm
+from twom_dist.contractions.pair import differ_surely
 
 pytest.importorskip("cupy")
 
@@ -34,6 +35,7 @@ def cases(device):
             f"gemm and C {of}": partial(td.gemm, a, b, c, num_moduli=16, **added),
             f"gemm into out {of}": partial(td.gemm, a, b, num_moduli=16, out=c),
             f"herk {of}": partial(td.herk, a, num_moduli=16),
+            f"matmul {of}": partial(td.matmul, a, b, num_moduli=16),
         }
     return found
 
@@ -49,3 +51,13 @@ def test_cupy_is_asked_once(device):
 
 def test_few_functions_are_called(device):
     assert_as_recorded(count_warm(cases(device), "functions of {}", apart=None))
+
+
+def test_matmul_tells_gemm_by_where_matrices_lie(device):
+    """Nothing waits for the device where two matrices cannot be x and x^T or x^H."""
+    for shape in ((64, 64), (3, 64, 64)):
+        a, b = device.matrix(*shape), device.matrix(*shape)
+        for waits in (False, True):
+            assert differ_surely(a, b, waits=waits)
+            assert not differ_surely(a, a.swapaxes(-1, -2), waits=waits)
+        assert not differ_surely(a, b.swapaxes(-1, -2), waits=True)

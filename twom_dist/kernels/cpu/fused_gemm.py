@@ -35,7 +35,9 @@ def gemm_fused(
     known: Sequence[RowStatistics] | None = None,
 ) -> Array:
     """Compute ``alpha X Y^T + beta c``; see `kernels.limits`."""
-    conjugate, system, rule, dtype, alpha, beta, twin, uplo, hermitian, turned = product
+    conjugate, system, rule, dtype, alpha, beta, twin, uplo, hermitian, turned, *_ = (
+        product
+    )
     x = x.swapaxes(-1, -2) if turned[0] else x
     y = y.swapaxes(-1, -2) if turned[1] else y
     plan = _plan(x.shape, y.shape, twin is None, system)

@@ -72,10 +72,10 @@ class CudaFusedGemm:
         # One copy from the host of so few numbers, where all operands would be copied.
         own = None if places is None else self.device.send(np.array(places, np.int32))
         given = x, y, c, out, own, *(shifts or (None, None))
-        if not tuned.fused:
+        if not tuned.products:
             return _write(product, False, self.device, *given)
         write, key = partial(_write, product, True), (tuned, product)
-        made = self.scripts.run(self.device, number, key, given, write)
+        made = self.scripts.run(self.device, number, key, given, write, product.alike)
         return made if out is None else out
 
 
@@ -91,7 +91,9 @@ def _write(
     *shifts: Array | None,
 ) -> Array:
     """Launch all of a product; `fused`: whether a kernel of ours multiplies."""
-    conjugate, system, rule, dtype, alpha, beta, twin, uplo, hermitian, turned = product
+    conjugate, system, rule, dtype, alpha, beta, twin, uplo, hermitian, turned, *_ = (
+        product
+    )
     x = x.swapaxes(-1, -2) if turned[0] else x
     y = y.swapaxes(-1, -2) if turned[1] else y
     (*stack, m, k), n = x.shape, y.shape[-2]

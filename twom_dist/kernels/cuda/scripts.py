@@ -48,10 +48,7 @@ class Script(NamedTuple):
     made: tuple[tuple[int, ...], Any] | None  # shape and dtype of the result
 
     def run(self, device: Any, number: int, given: Sequence[Array]) -> Any:
-        """Launch it on a device; return the result, or the slab if it makes none.
-
-        `given`: arrays that are not one.
-        """
+        """Launch it on a device; return the result, or the slab if it makes none."""
         slab = device.slab(self.slab_bytes, self.fill)
         made = None if self.made is None else device.empty(*self.made)
         starts = [slab.ptr, *device.addresses((made, *given), number)]
@@ -73,14 +70,12 @@ class Recorder:
         self._maps: dict[_Planes, int] = {}  # the first base of each
         self._slab: tuple[int, int | None] | None = None
         self._made: tuple[tuple[int, ...], Any] | None = None
-        made: dict[int, Array] = {}
-        for x in given:
-            # Arrays that are one, are one to the script.
-            if x is not None and id(x) not in made:
-                base = _GIVEN + len(made)
-                made[id(x)] = self._stand_in(base, x.shape, x.dtype, x.strides)
-        self.given = [None if x is None else made[id(x)] for x in given]
-        self._count = _GIVEN + len(made)
+        self._count, self.given = _GIVEN, [*given]
+        for i, x in enumerate(given):
+            if x is not None:
+                like = x.shape, x.dtype, x.strides
+                self.given[i] = self._stand_in(self._count, *like)
+                self._count += 1
 
     def __getattr__(self, name: str) -> Any:
         """Ask the device what it is like."""
@@ -178,22 +173,18 @@ class Scripts:
         key: Hashable,
         given: Sequence[Array | None],
         write: Callable[..., object],
+        alike: Hashable = None,
     ) -> Any:
         """Run the script that `write` writes: it is given a `Recorder`, and arrays.
 
-        `number`: that of the device. All scripts go when there are too many.
+        `number`: that of the device; `alike`: see `FusedProduct`. All scripts go when
+        there are too many.
         """
-        like: list[Hashable] = [number, key]
-        own: dict[int, Array] = {}
-        for x in given:
-            if x is None:
-                like.append(None)
-            elif id(x) in own:  # A may be B, or C
-                like.append([*own].index(id(x)))
-            else:
-                like += x.shape, x.strides, x.dtype
-                own[id(x)] = x
-        key = tuple(like)
+        arrays = [x for x in given if x is not None]
+        if alike is None:
+            like = [(x.shape, x.strides, x.dtype) for x in arrays]
+            alike = *like, *(x is None for x in given)
+        key = number, key, alike
         script = self._found.get(key)
         if script is None:
             recorder = Recorder(device, given)
@@ -203,4 +194,4 @@ class Scripts:
                 if len(self._found) >= self._MOST:
                     self._found.clear()
                 self._found[key] = script
-        return script.run(device, number, [*own.values()])
+        return script.run(device, number, arrays)
