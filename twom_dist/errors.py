@@ -41,16 +41,15 @@ class TwomError(Exception):
     """
 
     def __init__(self, problem: str, remedy: str = "", code: str = "") -> None:
-        super().__init__(" ".join(map(_sentence, filter(None, (problem, remedy)))))
+        texts = (
+            x if x.endswith((".", "?")) else f"{x}." for x in (problem, remedy) if x
+        )
+        super().__init__(" ".join(texts))
         self.problem, self.remedy, self.code = problem, remedy, code
 
     def __reduce__(self) -> tuple[Any, ...]:
         # By default unpickling would rebuild an exception from its message alone.
         return type(self), (self.problem, self.remedy, self.code), self.__dict__
-
-
-def _sentence(text: str) -> str:
-    return text if text.endswith((".", "?")) else text + "."
 
 
 class _Repr(reprlib.Repr):

@@ -138,7 +138,9 @@ def join(
     """
     gone = [t for t in a.term if t in weights and t in b.term and t not in kept]
     if len(gone) == 1:
-        x, y = (b, a) if _is_turned(a.term, b.term, output) else (a, b)
+        # The left side has the letter that comes first in the result.
+        alone = [x in a.term for x in output if (x in a.term) != (x in b.term)]
+        x, y = (a, b) if [*alone, True][0] else (b, a)
         own, terms = (gone[0], weights[gone[0]]), (x.term, y.term)
         found = contract_pair(x.array, y.array, terms, kept, choice, weights=own)
         if found is not None:
@@ -149,12 +151,6 @@ def join(
         left = multiply_entries(left, vector, (a.term, (letter,)), a.term)
     found = contract_pair(left, b.array, (a.term, b.term), kept, choice)
     return Factor(found, kept)
-
-
-def _is_turned(a: Term, b: Term, output: Term) -> bool:
-    """Tell whether the letters of b alone come before those of a in the result."""
-    alone = [x in a for x in output if (x in a) != (x in b)]
-    return bool(alone) and not alone[0]
 
 
 def _take_weights(

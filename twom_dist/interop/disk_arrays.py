@@ -69,14 +69,10 @@ def open_lazily(x: Any, name: str) -> Any:
     given = {"chunks": chunks, "inline_array": True, "meta": meta}
     whole = dask_array().from_array(x, **given)
     # Long strips are read once and then cut: each tile would read parts of many.
-    cut = _cut_strips(chunks)
-    return whole if cut == chunks else whole.rechunk(cut, method="tasks")
-
-
-def _cut_strips(chunks: tuple[int, ...]) -> tuple[int, ...]:
     if max(chunks[-2:], default=0) <= _LARGEST_CHUNK:
-        return chunks
-    return (*chunks[:-2], *(LARGEST_TILE for _ in chunks[-2:]))
+        return whole
+    cut = *chunks[:-2], *(LARGEST_TILE for _ in chunks[-2:])
+    return whole.rechunk(cut, method="tasks")
 
 
 def _check(x: Any, name: str) -> None:

@@ -46,10 +46,6 @@ class Kind:
     mirrors: dict[int, Mirror]
 
 
-def _real(p: int) -> Kind:
-    return Kind([Plane(p, 1, 0)], [(0, 0)], [[1]], {})
-
-
 def _two_m(p: int) -> Kind:
     """C± = A± B±;  Re = 2^-1 (C- + C+),  Im = s 2^-1 (C- - C+).
 
@@ -101,7 +97,7 @@ def _words(p: int) -> Kind:
 
 
 KINDS = {
-    "real": _real,
+    "real": lambda p: Kind([Plane(p, 1, 0)], [(0, 0)], [[1]], {}),
     "words": _words,
     "2m": _two_m,
     "3m": _three_m,

@@ -250,6 +250,7 @@ class Plan:
         moved += ["residues of C"] * (self.layers > 1)
         what = f"between workers: {' and '.join(moved) or 'nothing'}"
         between = f"{self.bytes_between_hosts / 2**30:.3g} GiB of these, each once"
+        panels = name_count(self.panels, "panel")
         wave = f"below is the first of {self.waves} waves, {_WHY_WAVES}"
         return [
             ("routine", self.routine + (f", {self.uplo}" if self.uplo else "")),
@@ -258,7 +259,7 @@ class Plan:
             ("method", self.method + (f", {moduli}" if self.num_moduli else "")),
             ("error bound", str(bound_error(self.spec, self.spec.data_driven))),
             ("tiles", f"{mt} x {nt} of C, {kt} along k; up to {mb} x {nb} x {kb}"),
-            ("tasks", self._show_tasks()),
+            ("tasks", f"{self.num_tasks} of dask, {panels} along k for each tile of C"),
             ("int8 GEMMs", products),
             ("workers", self._show_workers()),
             ("idle workers", f"{self.idle_workers}"),
@@ -269,10 +270,6 @@ class Plan:
             ("peak per worker", self._show_peak()),
             *(("note", x) for x in self.notes),
         ]
-
-    def _show_tasks(self) -> str:
-        panels = name_count(self.panels, "panel")
-        return f"{self.num_tasks} of dask, {panels} along k for each tile of C"
 
     def _show_peak(self) -> str:
         peak = str(format_bytes(self.memory.total))

@@ -16,7 +16,7 @@ from ..auto.chips import chip_of
 from ..errors import INSTALL_CUDA, EngineUnavailableError, TwomError
 from ..kernels.family import convert
 from ..kernels.registry import load_engine
-from ..plan.show import Rows, as_text, name_count
+from ..plan.show import as_text, name_count
 from ..problem.arguments import checked
 from ..problem.call import Call, Terms
 from ..problem.choice import Choice
@@ -70,11 +70,8 @@ class Report:
         return f"<doctor: {counts or 'no findings'}; print it for more>"
 
     def __str__(self) -> str:
-        return as_text(self._list_rows())
-
-    def _list_rows(self) -> Rows:
         # As wide as the longest status.
-        return [(f"{x.status:<7}", x.name, str(x)) for x in self.findings]
+        return as_text([(f"{x.status:<7}", x.name, str(x)) for x in self.findings])
 
 
 @checked

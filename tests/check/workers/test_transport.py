@@ -5,6 +5,7 @@ import os
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from threading import Event
 from unittest.mock import Mock
 
@@ -22,8 +23,14 @@ from twom_dist.kernels.nonfinite import MatrixFill, NativeFill
 from twom_dist.tiles.accumulator import Accumulator
 from twom_dist.workers.transport import worker_plugin
 from twom_dist.workers.transport.device_accumulator import DeviceAccumulator
+from twom_dist.workers.transport.handles import lend, opened
 from twom_dist.workers.transport.leases import Lease, is_held
-from twom_dist.workers.transport.serialiser import Receiver, find_arrays, flatten
+from twom_dist.workers.transport.serialiser import (
+    Passage,
+    Receiver,
+    find_arrays,
+    flatten,
+)
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "memfd_create"), reason="files in memory are Linux's"
@@ -32,8 +39,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def passage():
-    with transport.a_passage() as made:
-        yield made
+    return Passage(device=False)
 
 
 @pytest.fixture
@@ -126,10 +132,8 @@ def test_dask_gets_what_has_not_arrived(passage, lanes):
         assert header["serializer"] == "dask"
     header, frames = transport.send(GRID, passage)
     lanes.blocks.clear()
-    receiver = Receiver()
     with pytest.raises(OSError, match="not here"):
-        receiver.load(header, frames)
-    assert receiver.works
+        Receiver().load(header, frames)
 
 
 def test_a_lease_ends_with_its_owner_or_before():
@@ -154,60 +158,120 @@ def device():
         yield made
 
 
-@pytest.fixture
-def both():
-    with transport.a_passage(device=True) as made:
-        yield made
-
-
 @cases("given", [BLOCK[2:], transport.on_device(np.asfortranarray(GRID))])
-def test_blocks_of_a_device_arrive_there(given, both, device):
-    both.carried.clear()
-    found = deserialize(*transport.send(given, both))
-    assert dict(both.carried) == {"device": given.nbytes}
+def test_blocks_of_a_device_arrive_there(given, passage, device):
+    passage.carried.clear()
+    transport.bring(given, passage)
+    found = deserialize(*transport.send(given, passage))
+    assert dict(passage.carried) == {"device": given.nbytes}
     assert type(found) is transport.ndarray
     assert same_bits(found, given)
     assert not np.shares_memory(found, given)
     assert found.flags.f_contiguous == given.flags.f_contiguous
 
 
-def test_sums_on_a_device_arrive_there(both, device):
-    given = [((DeviceAccumulator(BLOCK),), 2), (BLOCK, 8)]
-    both.carried.clear()
-    found = deserialize(*transport.send(given, both))
-    assert dict(both.carried) == {"device": 2 * BLOCK.nbytes}
+def test_sums_on_a_device_arrive_there(passage, device):
+    given = [((DeviceAccumulator(BLOCK),), 2), (BLOCK.copy(), 8)]
+    passage.carried.clear()
+    for x in find_arrays(given):
+        transport.bring(x, passage)
+    found = deserialize(*transport.send(given, passage))
+    assert dict(passage.carried) == {"device": 2 * BLOCK.nbytes}
     assert type(found[0][0][0]) is DeviceAccumulator
     for x, y in zip(find_arrays(found), find_arrays(given), strict=True):
         assert type(x) is transport.ndarray
         assert same_bits(x, y)
 
 
-def test_few_blocks_are_lent_at_a_time(both, device):
-    headers = [transport.send(BLOCK, both)[0]["serializer"] for _ in range(40)]
-    assert headers == [transport.FAMILY] * 32 + ["dask"] * 8
-    both.close()
-    assert transport.send(BLOCK, both)[0]["serializer"] == transport.FAMILY
+@pytest.fixture
+def plugin(monkeypatch):
+    """One that sends to this very process."""
+    made = transport.TransportPlugin()
+    made.worker, made.carried, made._not_before = Mock(), Counter(), {}
+    made.worker.configure_mock(data={}, transfer_outgoing_count=0)
+    made.worker.transfer_outgoing_count_limit = 50
+    made.worker.rpc.return_value.twom_dist_bring = made.bring
+    return made
 
 
-def test_a_block_that_the_sender_drops_too_early_is_no_block(both, device):
-    device.works = False  # as without handles
-    assert transport.send(BLOCK, both)[0]["serializer"] == "dask"
-    device.works = True
-    header, frames = transport.send(BLOCK, both)
-    device.during_copy = both.close  # as if the connection had broken meanwhile
-    receiver = Receiver()
+def push(plugin, blocks, passage):
+    plugin.worker.data = dict(enumerate(blocks))
+    return plugin._push([*plugin.worker.data], passage, "tcp://host:1", 1)
+
+
+def test_few_blocks_are_lent_at_a_time(plugin, device):
+    passage, lent = Passage(device=True), []
+    blocks = [transport.on_device(GRID + i) for i in range(40)]
+
+    def count():
+        lent.append(len(transport.files_in_memory(os.getpid())))
+
+    device.during_copy = count
+    asyncio.run(push(plugin, blocks, passage))
+    assert [max(lent), len(lent), lent[-1]] == [lent[0], 40, lent[0] - 32 + 8]
+    for x in blocks:
+        assert same_bits(deserialize(*transport.send(x, passage)), x)
+    assert passage.device
+    device.works = False  # as if it had been reset
+    asyncio.run(push(plugin, blocks, passage))
+    assert not passage.arrived
+    assert not passage.device
+    assert plugin.worker.transfer_outgoing_count == 0
+
+
+def test_the_event_loop_goes_on_while_blocks_are_copied(plugin, device):
+    passage, begun, ends = Passage(device=True), Event(), Event()
+
+    def wait():
+        begun.set()
+        assert ends.wait(20)
+
+    async def run():
+        device.during_copy = wait
+        pushing = asyncio.create_task(push(plugin, [BLOCK], passage))
+        while not begun.is_set():
+            await asyncio.sleep(0)
+        assert not pushing.done()
+        ends.set()
+        await pushing
+
+    asyncio.run(run())
+    assert same_bits(deserialize(*transport.send(BLOCK, passage)), BLOCK)
+
+
+def test_what_no_message_takes_is_forgotten(plugin, device):
+    for end in (lambda x: asyncio.run(plugin.drop([x])), lambda _: opened.close()):
+        passage = Passage(device=True)
+        asyncio.run(push(plugin, [BLOCK], passage))
+        header, frames = transport.send(BLOCK, passage)
+        end(*passage.tickets)
+        with pytest.raises(OSError, match="closed"):
+            Receiver().load(header, frames)
+    flat = BLOCK.reshape(-1).view("u1")
+    with lend([flat]) as [(ticket, export)]:
+        gone = ticket._replace(process=2**22 + 1)
+        with pytest.raises(OSError, match="too early"):
+            opened.bring(b"1", gone, export)
+        opened._arrived[b"1"] = flat, gone.process
+        opened.bring(b"2", ticket, export)
+    assert opened.take(b"1") is None
+    assert same_bits(opened.take(b"2"), flat)
+
+
+def test_a_block_that_the_sender_drops_too_early_is_no_block(passage, lanes, device):
+    with lend([BLOCK.reshape(-1).view("u1")]) as [place]:
+        assert place  # as if the connection had broken meanwhile
     with pytest.raises(OSError, match="too early"):
-        receiver.load(header, frames)
-    assert receiver.works  # that was the sender's doing
+        opened.bring(b"1", *place)
+    assert opened.take(b"1") is None
     with pytest.raises(OSError, match="could not be taken"):
-        receiver.load(header, [b"no pickle"])
-    assert not receiver.works  # and asks for no more
+        Receiver().load({}, [b"no pickle"])
 
 
-def test_blocks_go_by_lanes_where_the_driver_makes_no_handles(monkeypatch, device):
+def test_blocks_go_by_lanes_where_the_driver_makes_no_handles(
+    monkeypatch, plugin, device
+):
     """As on Tegra: what is tried counts, no attribute of the device."""
-    plugin = transport.TransportPlugin()
-    plugin.worker, plugin.carried = Mock(), Counter()
     monkeypatch.setitem(sys.modules, "cupy", Mock())
     monkeypatch.setattr(worker_plugin, "convert", lambda x, _: transport.on_device(x))
     comm, device.works = Mock(remote_info={}), False
@@ -225,21 +289,19 @@ def test_blocks_go_by_lanes_where_the_driver_makes_no_handles(monkeypatch, devic
 
 
 def test_an_allocation_is_opened_once_on_a_device_until_its_memory_is_given_out_again(
-    both, device
+    passage, device
 ):
     for device.number in (0, 1, 0, 1):
-        deserialize(*transport.send(BLOCK, both))
+        transport.bring(BLOCK, passage)
     assert [x[0] for x in device.log] == ["open", "open"]
     device.log.clear()
     device.serial = 7
-    deserialize(*transport.send(BLOCK, both))
+    transport.bring(BLOCK, passage)
     assert device.log == [("close", 1), ("open", b"0")]
 
 
-def test_nothing_is_closed_twice_or_while_another_thread_reads(both, device):
-    first, begun, ends = transport.send(BLOCK, both), Event(), Event()
-    device.serial = 7
-    later = [transport.send(BLOCK, both) for _ in range(2)]
+def test_nothing_is_closed_twice_or_while_another_thread_reads(device):
+    begun, ends = Event(), Event()
 
     def read():
         begun.set()
@@ -247,13 +309,17 @@ def test_nothing_is_closed_twice_or_while_another_thread_reads(both, device):
         device.log.append(("copied",))
 
     device.during_copy = read
-    with ThreadPoolExecutor(3) as pool:
-        reading = pool.submit(deserialize, *first)
+    flat = BLOCK.reshape(-1).view("u1")
+    with ExitStack() as lent, ThreadPoolExecutor(3) as pool:
+        ((first,), *later) = (
+            lent.enter_context(lend([flat])) for device.serial in (0, 7, 7)
+        )
+        reading = pool.submit(opened.copy, *first)
         assert begun.wait(20)
         # Both find that the allocation was replaced.
-        others = [pool.submit(deserialize, *x) for x in later]
+        others = [pool.submit(opened.copy, *x) for [x] in later]
         assert not wait(others, timeout=0.1).done
         device.during_copy = lambda: None
         ends.set()
-        assert all(same_bits(x.result(), BLOCK) for x in (reading, *others))
+        assert all(same_bits(x.result(), flat) for x in (reading, *others))
     assert [x[0] for x in device.log] == ["open", "copied", "close", "open"]

@@ -6,7 +6,7 @@ checks that the sender still held it, so reused memory is never taken for the bl
 
 import ctypes
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from errno import ESTALE
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...typing import Array
-from .leases import LeaseEndedError, Ticket, is_held
+from .leases import Lease, LeaseEndedError, Ticket, is_held
 
 # Allocations of other processes that stay open. A pool (RMM) is one; without one each
 # block may be one, whose memory its owner cannot return while it is open here.
@@ -172,10 +172,14 @@ _Key = tuple[int, int, int, bytes]
 
 
 class Opened:
-    """Allocations of other processes that are open here: those used last."""
+    """Allocations of other processes that are open here: those used last.
+
+    And copies of their blocks that no message has named yet, by tickets.
+    """
 
     def __init__(self, ipc: Ipc) -> None:
         self.ipc = ipc
+        self._arrived: dict[bytes, tuple[Array, int]] = {}
         self._open: OrderedDict[_Key, _Open] = OrderedDict()
         self._changed = Condition()
 
@@ -188,6 +192,24 @@ class Opened:
         if not is_held(owner):
             raise LeaseEndedError(ESTALE, "the sender let go of a block too early")
         return found
+
+    def bring(self, ticket: bytes, owner: Ticket, export: Export) -> None:
+        """Copy a block, and keep it for the message that names it."""
+        self._arrived[ticket] = self.copy(owner, export), owner.process
+        # No message of a sender that has gone will take these.
+        for other, (_, process) in [*self._arrived.items()]:
+            if not Path(f"/proc/{process}").exists():
+                self.drop([other])
+
+    def take(self, ticket: bytes) -> Array | None:
+        """Return a block that was brought: the caller's from now on."""
+        block, _ = self._arrived.pop(ticket, (None, 0))
+        return block
+
+    def drop(self, tickets: Iterable[bytes]) -> None:
+        """Forget blocks that no message will take."""
+        for ticket in tickets:
+            self._arrived.pop(ticket, None)
 
     @contextmanager
     def _read(self, key: _Key) -> Iterator[int]:
@@ -225,10 +247,22 @@ class Opened:
             self.ipc.close(key[0], found.address)
 
     def close(self) -> None:
-        """Close all, once they have been read."""
+        """Close all, once they have been read, and forget what was brought."""
+        self._arrived.clear()
         with self._changed:
             for key, found in [*self._open.items()]:
                 self._close(key, found)
 
 
 opened = Opened(Ipc())
+
+
+@contextmanager
+def lend(blocks: Iterable[Array]) -> Iterator[list[tuple[Ticket, Export]]]:
+    """Say where flat blocks of this device are, while others copy them."""
+    lent = [(Lease(x.size), *opened.ipc.export(x)) for x in blocks]
+    try:
+        yield [(lease.ticket, export) for lease, export, _ in lent]
+    finally:
+        for lease, *_ in lent:
+            lease.close()

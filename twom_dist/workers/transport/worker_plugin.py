@@ -1,14 +1,14 @@
 """A worker plugin that sends blocks to other workers without dask's connection.
 
-Lanes bring blocks before the message, so that no event loop waits for them; processes
-that can share a device send blocks by CUDA handles. Once for each connection, the
-sender finds out whether handles work: it asks the process at the other end to read a
-sample, so no names of hosts, users or containers are compared. dask's handler holds
-what it sends until the receiver has answered, and so does ours.
+Lanes bring blocks before the message, so that no event loop waits for them; so do CUDA
+handles, between processes that can share a device. Once for each connection, the sender
+finds out whether handles work: it asks the process at the other end to read a sample,
+so no names of hosts, users or containers are compared.
 """
 
 import asyncio
 import os
+import pickle
 import sys
 from collections import Counter
 from contextlib import suppress
@@ -22,16 +22,18 @@ from distributed.core import Status
 from distributed.diagnostics.plugin import WorkerPlugin
 
 from ...kernels.family import convert, family_of
-from ...typing import Array
-from .handles import opened
+from .handles import lend, opened
 from .host_shares import HostShares
 from .lane_server import LaneServer
 from .lanes import LaneBrokenError, Lanes, Offer
-from .serialiser import FAMILY, Passage, find_arrays, flatten, pack, receiver, unpack
+from .serialiser import FAMILY, Passage, find_arrays, flatten, receiver
 
 # Connections beside which there are lanes, and bytes of the least array for them: 1 MiB
 # costs 0.67 of TLS (benchmarks/results/transport-cpu-zen5.jsonl).
 LEAST = {"tcp": 8 * 2**20, "tls": 2**20}
+# Blocks of a device that are lent at a time; dask sends 20 messages at a time from a
+# process that may have 1024 files open.
+_MOST_LENT = 32
 # Lanes from one worker to another, as far as there are cores for their threads.
 _LANES = 4
 # For an answer to a sample, which waits only for the event loop of its receiver.
@@ -60,6 +62,7 @@ class TransportPlugin(WorkerPlugin):
             worker.handlers |= {
                 "get_data": self.get_data,
                 "twom_dist_read": self.read,
+                "twom_dist_bring": self.bring,
                 "twom_dist_offer": self.offer,
                 "twom_dist_drop": self.drop,
                 "twom_dist_lead": self._shares.lead,
@@ -69,7 +72,7 @@ class TransportPlugin(WorkerPlugin):
     def teardown(self, worker: Any) -> None:
         """Leave data to dask, and return what other processes have lent."""
         worker.handlers["get_data"] = self._handler
-        for name in ("read", "offer", "drop", "lead", "seek"):
+        for name in ("read", "bring", "offer", "drop", "lead", "seek"):
             worker.handlers.pop(f"twom_dist_{name}", None)
         for lanes in self._lanes.values():
             lanes.close()
@@ -111,7 +114,7 @@ class TransportPlugin(WorkerPlugin):
         passage, serializers = await self._find_passage(comm, who), None
         try:
             await self._push(keys, passage, who, least)
-            if passage.device or passage.arrived:
+            if passage.arrived:
                 serializers = [FAMILY, "dask", "pickle"]
             answer = await self._handler(
                 comm, keys=keys, who=who, serializers=serializers, **more
@@ -120,7 +123,6 @@ class TransportPlugin(WorkerPlugin):
                 passage.tickets = []
             return answer
         finally:
-            passage.close()
             await self._take_back(passage, who)
 
     async def _find_passage(self, comm: Any, who: str) -> Passage:
@@ -141,46 +143,62 @@ class TransportPlugin(WorkerPlugin):
 
     async def _prove(self, who: str) -> bool | None:
         """Tell whether a process reads from our device; None if it does not answer."""
-        secret, answer, sample = os.urandom(16), None, Passage(device=True)
+        secret, answer = os.urandom(16), None
         with suppress(Exception):
             block = convert(np.frombuffer(secret, np.uint8), "cupy")
-            read = self.worker.rpc(who).twom_dist_read(frame=pack(block, sample))
-            answer = await asyncio.wait_for(read, _ANSWER_SECONDS)
-        sample.close()
+            with lend([block]) as [sample]:
+                read = self.worker.rpc(who).twom_dist_read(frame=pickle.dumps(sample))
+                answer = await asyncio.wait_for(read, _ANSWER_SECONDS)
         return None if answer is None else answer == secret
 
     async def _push(self, keys: Any, passage: Passage, who: str, least: int) -> None:
-        """Have lanes bring the large arrays of some keys to the worker that asks."""
+        """Have the worker that asks copy blocks, and lanes bring its large arrays."""
         worker = self.worker
         paused = worker.status is Status.paused
         limit = 1 if paused else worker.transfer_outgoing_count_limit
-        busy = limit and worker.transfer_outgoing_count >= limit
-        if busy or self._not_before.get(who, 0.0) > monotonic():
+        if limit and worker.transfer_outgoing_count >= limit:
             return
         values = [worker.data[key] for key in keys if key in worker.data]
-        arrays: dict[int, tuple[Array, Array]] = {}
+        blocked = self._not_before.get(who, 0.0) > monotonic()
+        lent, arrays = dict[int, Any](), dict[int, Any]()
         for x in find_arrays(values):
-            lent = passage.device and family_of(x) == "cupy"
-            found = flatten(x) if x.nbytes >= least and not lent else None
+            copied = passage.device and family_of(x) == "cupy" and x.size
+            wanted = copied or (x.nbytes >= least and not blocked)
+            found = flatten(x) if wanted else None
             if found is not None:
-                arrays[id(x)] = x, found[0]
-        if not arrays:
+                (lent if copied else arrays)[id(x)] = x, found[0]
+        if not (arrays or lent):
             return
         worker.transfer_outgoing_count += 1
-        lanes = None
+        lanes: Any = None
         try:
-            lanes = await self._open_lanes(who)
+            await self._lend([*lent.values()], passage, who)
+            lanes = await self._open_lanes(who) if arrays else None
             flat = (lanes.push(flat) for _, flat in arrays.values())
             tickets = await asyncio.gather(*flat)
             each = zip(arrays.values(), tickets, strict=True)
-            passage.arrived = {id(x): (x, ticket) for (x, _), ticket in each}
-            passage.tickets = tickets
+            passage.arrived |= {id(x): (x, ticket, "lanes") for (x, _), ticket in each}
+            passage.tickets += tickets
         except Exception:
             # These go dask's way, and later ones by lanes that are opened anew.
             if lanes is not None and self._lanes.get(who) is lanes:
                 self._forget(who)
         finally:
             worker.transfer_outgoing_count -= 1
+
+    async def _lend(self, blocks: list[Any], passage: Passage, who: str) -> None:
+        """Have a worker copy blocks of this device while they are lent."""
+        for i in range(0, len(blocks), _MOST_LENT):
+            some = blocks[i : i + _MOST_LENT]
+            tickets = [os.urandom(16) for _ in some]
+            passage.tickets += tickets
+            passage.device = False  # where that worker cannot copy them any more
+            with lend(flat for _, flat in some) as places:
+                frame = pickle.dumps([*zip(tickets, places, strict=True)])
+                await self.worker.rpc(who).twom_dist_bring(frame=frame)
+            passage.device = True
+            for (x, _), ticket in zip(some, tickets, strict=True):
+                passage.arrived[id(x)] = x, ticket, "device"
 
     async def _open_lanes(self, who: str) -> Lanes:
         """Return the lanes to a worker, which raises where it is out of reach."""
@@ -232,12 +250,19 @@ class TransportPlugin(WorkerPlugin):
 
     async def drop(self, tickets: list[bytes]) -> None:
         """Forget blocks that no message brings."""
+        opened.drop(tickets)
         if receiver.lanes is not None:
             receiver.lanes.drop(tickets)
 
+    async def bring(self, frame: bytes) -> None:
+        """Copy blocks of another process's device, for the message that names them."""
+        for ticket, place in pickle.loads(frame):
+            # In a thread, since both devices have work that comes first.
+            await asyncio.to_thread(opened.bring, ticket, *place)
+
     async def read(self, frame: bytes) -> bytes:
         """Answer what is in a sample; nothing if it cannot be read."""
-        if receiver.works:
-            with suppress(Exception):
-                return bytes(convert(unpack(frame), "numpy"))
+        with suppress(Exception):
+            found = await asyncio.to_thread(opened.copy, *pickle.loads(frame))
+            return bytes(convert(found, "numpy"))
         return b""

@@ -78,7 +78,9 @@ def place_product(states: list[Any], workers: list[str], node: int = 0) -> Place
         for tile, slots in assignment.needs.items()
     }
     scaling = {
-        task: sorted((x for x in task.dependencies if x in needed_by), key=_place_of)
+        task: sorted(
+            (x for x in task.dependencies if x in needed_by), key=lambda x: x.key[1:]
+        )
         for task in _list_scaling(needed)
     }
     held = {tile: [ws.address for ws in tile.who_has or ()] for tile in needed_by}
@@ -100,10 +102,6 @@ def place_product(states: list[Any], workers: list[str], node: int = 0) -> Place
     fresh = (x for x in homes.items() if stage_and_token(x[0].key)[0] not in RESULTS)
     placed |= with_ancestors([*fresh])
     return Placed(placed, received)
-
-
-def _place_of(tile: Any) -> Any:
-    return tile.key[1:]
 
 
 def is_restricted(ts: Any) -> bool:
