@@ -1,13 +1,13 @@
 """Measure our own time for a small product: on a GPU that does nothing, or on the CPU.
 
-python benchmarks/bench_host.py --on gpu --sides 64,512 --calls 2000
+python benchmarks/bench_host.py --on gpu --sides 64,512 --calls 2000 --most 12
 
 All of this package runs, from the call to the last launch. On a GPU (with CuPy, without
 a device) arrays and allocations are CuPy's, without memory, and the driver returns at
-once: "ours" leaves out what CuPy's allocations and stand-ins take, asked for again. On
-the CPU (``--on cpu --sides 8``) one thread computes matrices so small that Python takes
-most of the time. It is processor time: other work on the machine counts as far as it
-shares a core.
+once: "ours" leaves out what CuPy's allocations and stand-ins take, asked for again, and
+is an error beyond ``--most`` microseconds, which need a quiet core. On the CPU (``--on
+cpu --sides 8``) one thread computes matrices so small that Python takes most of the
+time. It is processor time: other work on the machine counts as far as it shares a core.
 """
 
 from argparse import Namespace
@@ -32,6 +32,7 @@ def bench_host(report: Report, args: Namespace) -> None:
 def _on_gpu(report: Report, args: Namespace) -> None:
     from tests.support.cuda.idle import idle_device
 
+    slow = []
     for n in args.sides:
         with idle_device() as device:
             for stack in ((), (256,)) if n <= 256 else ((),):
@@ -40,6 +41,9 @@ def _on_gpu(report: Report, args: Namespace) -> None:
                     us, ours = device.shares(call, args.calls // 5)
                     shown = {"us": round(us, 1), "ours": round(ours, 1)}
                     report.add("host", routine=name, matrices=prod(stack), n=n, **shown)
+                    slow += [name] if ours > args.most > 0 else []
+    if slow:
+        raise SystemExit(f"more than {args.most} us: {', '.join(slow)}")
 
 
 def _cases(A: Any, B: Any, out: Any) -> dict[str, Callable[[], Any]]:
@@ -77,4 +81,4 @@ def least_seconds(call: Callable[[], Any], count: int) -> float:
 
 
 if __name__ == "__main__":
-    run(__doc__, bench_host, sides=[64], on="gpu", calls=5000)
+    run(__doc__, bench_host, sides=[64], on="gpu", calls=5000, most=0.0)
