@@ -10,6 +10,7 @@ import twom_dist as td
 from tests.support.cases import cases
 from tests.support.schedulers import FakeScheduler, planned_for
 from twom_dist.plan import Cluster
+from twom_dist.tiles.dask.placement.input_homes import choose_homes
 
 EACH = 8  # workers of a host
 
@@ -148,3 +149,17 @@ def test_few_rows_are_shared_by_the_workers_of_a_host():
     assert [{*Counter(x.values()).values()} for x in homes] == [{4}, {4}]
     first, second = ({scheduler.workers[w].host for w in x.values()} for x in homes)
     assert len(first) == len(second) == len(first ^ second) - 1 == 1
+
+
+@cases("high", [2, 4])
+def test_all_workers_of_a_host_share_the_rows_that_come_there(high):
+    workers = [*product(range(8), repeat=2)]
+    nodes = {f"{i}{j}": i // high * high + j * high // 8 for i, j in workers}
+    assert {*Counter(nodes.values()).values()} == {EACH}
+    groups, needed_by = [], {}
+    for side, line in product((0, 1), range(16)):
+        groups.append([(side, line, k) for k in range(16)])
+        own = [f"{x[0]}{x[1]}" for x in workers if x[side] == line % 8]
+        needed_by |= dict.fromkeys(groups[-1], own)
+    homes = choose_homes(groups, needed_by, dict.fromkeys(needed_by, ()), nodes, 64)
+    assert {*Counter(homes.values()).values()} == {8}

@@ -44,8 +44,11 @@ def choose_homes(
         most = max(wanted.values())
         able = sorted(worker for worker, count in wanted.items() if count == most)
         if parts > 1:
-            node = min({nodes.get(w) for w in able}, key=lambda x: (of_nodes[x], x))
-            able = [worker for worker in able if nodes.get(worker) == node]
+            near = defaultdict[Any, list[str]](list)
+            for worker in able:
+                near[nodes.get(worker)].append(worker)
+            node = min(near, key=lambda x: (sum(load[w] for w in near[x]), of_nodes[x]))
+            able = near[node]
             of_nodes[node] += len(group)
         size = -(-len(group) // max(1, parts))
         for lo in range(0, len(group), size):
