@@ -201,8 +201,9 @@ def seconds_of(task: Any, node: Any, plan: Plan) -> float:
     system = residue_system(plan.method, plan.num_moduli)
     each, stage = system.num_products, stage_and_token(task.key)[0]
     tiles, operations = len([x for x in task.dependencies if size_of(x, plan)]), 0.0
-    if stage == SWEEP:
-        step = next(x for x in node.args if isinstance(x, SweepStep))
+    given = getattr(node, "args", ())
+    step = next((x for x in given if isinstance(x, SweepStep)), None)
+    if step:
         triangle = plan.spec.routine.triangle
         cells = sum(0.5 if triangle and i == j else 1.0 for i, j in step.cells.values())
         along = tiles // len({(plan.spec.side_of(x), i) for x, i in step.lines})
@@ -210,6 +211,7 @@ def seconds_of(task: Any, node: Any, plan: Plan) -> float:
         # Sums are read, added to and written from the second tile along k on.
         moved = (16 + len(system.planes)) * tiles + 2 * each * cells * along
         moved -= 0 if step.done else 2 * each * cells
+        moved += 16 + each if stage == PRODUCT else 0
     elif stage == PRODUCT:
         stages = [stage_and_token(x.key)[0] for x in task.dependencies]
         moved = 16 + each * (stages.count(SWEEP) + stages.count(PART))
@@ -228,17 +230,25 @@ def bench_simulation(report: Report, args: Namespace) -> None:
         simulate(report, args, *given)
 
 
-def simulate(
-    report: Report, args: Namespace, name: str, workers: int, network: float
-) -> None:
+def make_simulation(
+    name: str, workers: int, network: float, args: Namespace
+) -> Simulation:
+    """Make the graph of a plan, and place it."""
     machine, shape = MACHINES["h200"], (args.size, args.size)
     more = {"num_moduli": args.num_moduli} if args.num_moduli else {}
     plan = make_plan(name, args.size, args.tile, workers, machine, args.node, **more)
     a, b = (f(shape, chunks=args.tile, dtype=complex) for f in (da.ones, da.zeros))
     spec = replace(plan.spec, engine="cpu", lazy=True)
     given = Operands(a, a if name == "herk" else b)
-    made = Simulation(product_array(given, plan.grid, spec), plan, args, network)
-    seconds, model = made.run(), predict(plan, machine, args.link, network)
+    return Simulation(product_array(given, plan.grid, spec), plan, args, network)
+
+
+def simulate(
+    report: Report, args: Namespace, name: str, workers: int, network: float
+) -> None:
+    made = make_simulation(name, workers, network, args)
+    seconds, plan = made.run(), made.plan
+    model = predict(plan, MACHINES["h200"], args.link, network)
     report.add(
         "simulation",
         routine=name,

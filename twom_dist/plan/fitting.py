@@ -48,8 +48,8 @@ def fit_sweep(
         *longer, own = longer_panels(grid)
 
     def fit(grid: Grid, sweep: Sweep) -> Fitted:
-        # The next step's are made while some of the last one's are in use.
-        most = planes_bytes(grid, spec, sweep.edges + 2)
+        # The next one is made while others are in use.
+        most = planes_bytes(grid, spec, sweep.held(spec.routine.triangle) + 1)
         most = bytes_setting("cache-bytes", most)
         predict = partial(
             predict_memory, grid, spec, placement, threads, job=job, sweep=sweep

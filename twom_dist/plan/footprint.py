@@ -189,7 +189,7 @@ def _predict(
     elif chains > threads:
         # Sums of cells take the place of their tiles of C.
         sums = chains * tile * spec.itemsize * spec.components
-        outputs = max(leaving, outputs - sums)
+        outputs = max(0, outputs - sums)
     num_products = 2 if spec.routine.sums else 1
     if spec.native or spec.empty:
         entry = num_products * spec.itemsize + finishing

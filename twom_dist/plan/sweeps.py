@@ -108,8 +108,8 @@ def cut_sweeps(
     held: dict[int, list[Cell]] = defaultdict(list)
     for cell in spec.routine.cells(grid.mt, grid.nt, spec.uplo):
         held[placement.slot(*cell)].append(cell)
-    if streams and size[0] <= size[1]:
-        # A task that makes its inputs keeps those of the shorter side.
+    if size[0] < size[1]:
+        # A task keeps what it has encoded, or made, of the shorter side.
         for own in held.values():
             own.sort(key=lambda cell: cell[::-1])
     return tuple(_cut_worker(cells, size) for _, cells in sorted(held.items()))

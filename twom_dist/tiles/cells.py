@@ -20,6 +20,7 @@ import numpy as np
 
 from ..kernels.double_double import add_pairs
 from ..kernels.family import namespace
+from ..kernels.statistics import RowStatistics
 from ..typing import Array, Uplo
 from . import tasks
 from .accumulator import Accumulator, SweepStep, SweepSums
@@ -58,7 +59,7 @@ def multiply_sweep(
     spec: Spec,
     step: SweepStep,
     before: Any,
-    c: Sequence[Array | None] | None,
+    c: Any,
     *operands: Any,
 ) -> SweepSums:
     """Multiply one panel of all cells of a sweep, and decode them after the last one.
@@ -69,8 +70,9 @@ def multiply_sweep(
     """
     # What the first step takes is of the worker's sweep before, which it waits for.
     sums: SweepSums = before if step.done else [(None, 0)] * len(step.cells)
-    rows = share_streams(operands[::2])
-    given = {n: step.operands(spec, cell, operands) for n, cell in step.cells.items()}
+    every = _choose_exponents(spec, operands)
+    rows = share_streams(every[::2])
+    given = {n: step.operands(spec, cell, every) for n, cell in step.cells.items()}
     last = {id(x.tiles): n for n, own in given.items() for x in own[::2]}
     alone, begun = c is not None and not step.done, dict[int, Any]()
     for steps in (each := rows[0].steps_at_once(len(given))):
@@ -97,10 +99,24 @@ def multiply_sweep(
     return sums
 
 
+def _choose_exponents(spec: Spec, given: Sequence[Any]) -> list[Any]:
+    """Choose the exponents of rows of which there is what was measured instead."""
+    choose, stats = tasks.choose_exponents, RowStatistics
+    return [choose(spec, x) if isinstance(x, stats) else x for x in given]
+
+
 def take_tile(spec: Spec, sums: SweepSums, n: int) -> Array:
     """Take the tile of a cell out of those of its sweep."""
     tile: Array = sums[n][0]
     return tile
+
+
+def finish_in_sweep(
+    spec: Spec, step: SweepStep, sums: SweepSums, c: Array | None, *operands: Any
+) -> Array:
+    """Multiply the last panel of one cell of a sweep, and decode it: a tile of C."""
+    (n,) = step.cells
+    return take_tile(spec, multiply_sweep(spec, step, sums, {n: c}, *operands), n)
 
 
 def take_cells(spec: Spec, sums: SweepSums, own: slice) -> SweepSums:
@@ -153,7 +169,8 @@ def finish_sums(
 ) -> Array:
     """Add the sums of all of k, and decode by exponents of op(A) and op(B)^T."""
     total: Sequence[Accumulator] = add_parts(spec, *sums)[0][0]
-    pairs = [*zip(scales[::2], scales[1::2], strict=True)]
+    own = _choose_exponents(spec, scales)
+    pairs = [*zip(own[::2], own[1::2], strict=True)]
     if spec.exact:
         zeros = namespace(total[0].values).zeros
         exponents = tuple(zeros(size, np.int32) for size in shape)

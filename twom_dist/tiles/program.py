@@ -88,9 +88,9 @@ def choose_shifts(ex: Analyser, spec: Spec, seen: Mapping[Place, Value]) -> list
 
     def combine(side: Side, s: int) -> Value:
         above = [seen[side, i, s] for i in ex.lines(side, wanted=False)]
-        if len(above) == 1:
-            return above[0]
-        return ex.call("columns", (side, s), stages.combine_columns, spec, above)
+        if len(above) == 1 or ex.grid.sweeps:
+            return above
+        return [ex.call("columns", (side, s), stages.combine_columns, spec, above)]
 
     count, sizes = len(ex.grid.strips), ex.grid.k
     columns = [[combine(side, s) for s in range(count)] for side in spec.sides]
@@ -100,7 +100,7 @@ def choose_shifts(ex: Analyser, spec: Spec, seen: Mapping[Place, Value]) -> list
 
 def multiply(ex: Interpreter, spec: Spec, found: Findings) -> None:
     """Scale rows of op(A) and columns of op(B), then compute C sweep by sweep."""
-    exponents: dict[Line, Value] = {}
+    exponents: Mapping[Line, Value] = {}
     if not (spec.native or spec.exact or spec.empty):
         exponents = scale(ex, spec, found)
     for sweeps in ex.sweeps():
@@ -137,31 +137,25 @@ def multiply_sweep(
     `ended`: what the sweep before has ended with, in each layer of workers. This one
     waits for it, since the sums of both would take twice the memory.
     """
-    grid, settled, every = ex.grid, found.spec, range(len(sweep))
+    grid, settled = ex.grid, found.spec
     if spec.empty or (len(grid.panels) == 1 and not grid.sweeps):
-        return [[(None, n)] for n in every]
-    alone, sums = len(grid.parts) == 1, list[list[Partial]]()
+        return [[(None, n)] for n in range(len(sweep))]
     stage, run = "sweep" if grid.sweeps else "panel", cells.multiply_sweep
-    tiles = [ex.c_tile(x) for x in sweep] if alone and grid.sweeps else None
+    # Tasks that make their inputs multiply all of k.
+    c = [ex.c_tile(x) for x in sweep] if len(grid.panels) == 1 else None
+    needed = list_scales(spec, sweep, exponents)
+    own, lines = dict(enumerate(sweep)), tuple(needed)
+    # The last panel of a single part is multiplied where it is decoded.
+    alone, sums = len(grid.parts) == 1 and c is None, list[list[Partial]]()
     for layer, parts in enumerate(grid.layers):
         sums.append([])
         for part in parts:
-            before, made = ended.get(layer), dict.fromkeys(every)
-            # The last panel of a single part is multiplied where it is decoded: by the
-            # product, or by the last step of a sweep.
-            for done, panel in enumerate(part if tiles else part[: len(part) - alone]):
-                c = tiles if panel is part[-1] else None
-                # Half of the tiles leave while the others are multiplied.
-                half = len(sweep) // 2 if c and done else 0
-                for own in filter(None, (every[:half], every[half:])):
-                    some = {x: sweep[x] for x in own}
-                    needed = list_scales(spec, some.values(), exponents)
-                    step = SweepStep(some, tuple(needed), done)
-                    where = *sweep[0], layer, panel[0], *range(own.stop < len(sweep))
-                    rows = operands(ex, found, needed, panel)
-                    before = ex.call(stage, where, run, settled, step, before, c, *rows)
-                    made |= dict.fromkeys(own, before)
-            sums[-1].append(Partial(layer, part[0][0], 1, made))
+            before = ended.get(layer)
+            for done, panel in enumerate(part[: len(part) - alone]):
+                where, step = (*sweep[0], layer, panel[0]), SweepStep(own, lines, done)
+                rows = operands(ex, found, needed, panel)
+                before = ex.call(stage, where, run, settled, step, before, c, *rows)
+            sums[-1].append(Partial(layer, part[0][0], 1, before))
         ended[layer] = before
     return gather(ex, settled, sweep, sums)
 
@@ -184,17 +178,16 @@ def gather(
 
     def find(x: Partial, n: int) -> tuple[Value, int]:
         if x.layer == homes[n]:
-            return x.sums[n], n
+            return x.sums, n
         key, own = (x.first, homes[n]), slice(n, None, layers)
         if key not in sent:
             where = (*sweep[0], x.layer, *key)
-            sent[key] = ex.call("part", where, cells.take_cells, spec, x.sums[n], own)
+            sent[key] = ex.call("part", where, cells.take_cells, spec, x.sums, own)
         return sent[key], n // layers
 
     if len(sweep) > 1 or len(every) == 1:
         return [[find(x, n) for x in every] for n in range(len(sweep))]
-    each = [[x._replace(sums=x.sums[0]) for x in own] for own in sums]
-    own = each[0] if layers == 1 else [add_up(x, add) for x in each]
+    own = sums[0] if layers == 1 else [add_up(x, add) for x in sums]
     own, half = own[homes[0] :] + own[: homes[0]], len(own) // 2
     return [[(add_up(x, add).sums, 0) for x in (own[:half], own[half:])]]
 
@@ -219,10 +212,14 @@ def finish(
             "product", cell, join, settled, diagonal, sums, c, shape, *scales
         )
     ((own, n),) = sums
-    if grid.sweeps:
+    if grid.sweeps and len(grid.panels) == 1:
         return ex.call("product", cell, cells.take_tile, settled, own, n)
     last = operands(ex, found, needed, grid.panels[-1])
-    return ex.call("product", cell, cells.finish_cell, settled, diagonal, own, c, *last)
+    if not grid.sweeps:
+        end = cells.finish_cell
+        return ex.call("product", cell, end, settled, diagonal, own, c, *last)
+    step = SweepStep({n: cell}, tuple(needed), len(grid.panels) - 1)
+    return ex.call("product", cell, cells.finish_in_sweep, settled, step, own, c, *last)
 
 
 def list_scales(
@@ -246,7 +243,7 @@ def operands(
         yield scale
 
 
-def scale(ex: Interpreter, spec: Spec, found: Findings) -> dict[Line, Value]:
+def scale(ex: Interpreter, spec: Spec, found: Findings) -> Mapping[Line, Value]:
     """Choose the largest powers of two for rows of tiles that the moduli allow."""
     measured, own = found.measured, [*lines(ex, spec, wanted=True)]
     if measured is None and len(ex.grid.strips) == 1:
@@ -254,5 +251,7 @@ def scale(ex: Interpreter, spec: Spec, found: Findings) -> dict[Line, Value]:
         return ex.each("exponents", stages.scale_in_one, found.spec, rows)
     if measured is None:
         measured = add_strips(ex, spec, measure(ex, spec, own, found.shifts))
+    if ex.grid.sweeps:
+        return measured  # few tasks take them, and choose by themselves
     cases = {x: (measured[x],) for x in own}
     return ex.each("exponents", stages.choose_exponents, found.spec, cases)

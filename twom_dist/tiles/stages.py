@@ -13,13 +13,14 @@ import numpy as np
 
 from ..kernels.family import convert, join
 from ..kernels.statistics import Ask, RowStatistics
-from ..moduli import norm_bits, scaling_rule
+from ..moduli import norm_bits
 from ..typing import Array
 from .analysis import equilibration
 from .blocks import unlike_chunks
 from .grid import Chunks
 from .rows import Row
 from .spec import Spec, load_engine
+from .tasks import choose_exponents as choose_exponents
 
 
 def largest_exponents(
@@ -108,26 +109,17 @@ def combine_columns(spec: Spec, parts: Sequence[RowStatistics]) -> RowStatistics
 def choose_shifts(
     spec: Spec,
     sizes: Chunks,
-    left: Sequence[RowStatistics],
-    *right: Sequence[RowStatistics],
+    left: Sequence[Sequence[RowStatistics]],
+    *right: Sequence[Sequence[RowStatistics]],
 ) -> Sequence[Array] | None:
-    """Choose the shifts of each tile along k; None where they gain nothing."""
-    a, *b = (join([convert(x.columns, "numpy") for x in y]) for y in (left, *right))
+    """Choose the shifts of each tile along k; None where they gain nothing.
+
+    `left`, `right`: of each strip what was measured of all rows, or is combined.
+    """
+    both = ([combine_columns(spec, x).columns for x in own] for own in (left, *right))
+    a, *b = (join([convert(x, "numpy") for x in own]) for own in both)
     shifts = equilibration.choose_shifts(a, b[0] if b else a, spec.dtype)
     return None if shifts is None else np.split(shifts, np.cumsum(sizes)[:-1])
-
-
-def choose_exponents(spec: Spec, measured: RowStatistics) -> Array | None:
-    """Choose a power of two for each row; None if the product became native."""
-    if spec.native:
-        return None
-    engine = load_engine(spec)
-    # What a job has analysed before lies on the host.
-    largest = convert(measured.largest, engine.family)
-    rule = scaling_rule(spec.system, spec.k)
-    assert rule is not None
-    squares = convert(measured.squares, engine.family)
-    return engine.choose_exponents(largest, squares, rule)
 
 
 def scale_in_one(spec: Spec, row: Row) -> Array | None:

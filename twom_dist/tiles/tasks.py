@@ -6,9 +6,10 @@ from functools import partial
 
 import numpy as np
 
-from ..kernels.family import family_of
+from ..kernels.family import convert, family_of
 from ..kernels.limits import FusedGemm, FusedProduct
 from ..kernels.protocol import Encoded, Fill
+from ..kernels.statistics import RowStatistics
 from ..moduli import scaling_rule
 from ..typing import Array, Uplo
 from .accumulator import Accumulator
@@ -36,6 +37,19 @@ def on_worker() -> bool:
     if worker is None or not hasattr(worker.thread_state, "execution_state"):
         return False
     return client is not None and not client.Client._instances
+
+
+def choose_exponents(spec: Spec, measured: RowStatistics) -> Array | None:
+    """Choose a power of two for each row; None if the product became native."""
+    if spec.native:
+        return None
+    engine = load_engine(spec)
+    # What a job has analysed before lies on the host.
+    largest = convert(measured.largest, engine.family)
+    rule = scaling_rule(spec.system, spec.k)
+    assert rule is not None
+    squares = convert(measured.squares, engine.family)
+    return engine.choose_exponents(largest, squares, rule)
 
 
 def encode_tile(row: Row, step: int, exponents: Array, spec: Spec) -> Encoded:

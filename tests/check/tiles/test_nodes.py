@@ -1,16 +1,17 @@
 """Workers that share hosts: a tile enters few of them; plans say how much does."""
 
 import random
+from argparse import Namespace
 from collections import Counter
 from itertools import product
 
 import dask.array as da
 
 import twom_dist as td
+from benchmarks.bench_simulation import make_simulation
 from tests.support.cases import cases
 from tests.support.schedulers import FakeScheduler, planned_for
 from twom_dist.plan import Cluster
-from twom_dist.tiles.dask.placement.input_homes import choose_homes
 
 EACH = 8  # workers of a host
 
@@ -151,15 +152,8 @@ def test_few_rows_are_shared_by_the_workers_of_a_host():
     assert len(first) == len(second) == len(first ^ second) - 1 == 1
 
 
-@cases("high", [2, 4])
-def test_all_workers_of_a_host_share_the_rows_that_come_there(high):
-    workers = [*product(range(8), repeat=2)]
-    nodes = {f"{i}{j}": i // high * high + j * high // 8 for i, j in workers}
-    assert {*Counter(nodes.values()).values()} == {EACH}
-    groups, needed_by = [], {}
-    for side, line in product((0, 1), range(16)):
-        groups.append([(side, line, k) for k in range(16)])
-        own = [f"{x[0]}{x[1]}" for x in workers if x[side] == line % 8]
-        needed_by |= dict.fromkeys(groups[-1], own)
-    homes = choose_homes(groups, needed_by, dict.fromkeys(needed_by, ()), nodes, 64)
-    assert {*Counter(homes.values()).values()} == {8}
+def test_all_gpus_get_as_many_tiles():
+    args = {"size": 131072, "tile": 8192, "node": EACH, "inputs": "home", "link": 1}
+    made = make_simulation("gemm", 64, 1, Namespace(**args, num_moduli=0))
+    holders = (task.who_has for task in made.scheduler.tasks.values())
+    assert {*Counter(own[0].address for own in holders if own).values()} == {8}

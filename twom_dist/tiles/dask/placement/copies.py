@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from ..graph import PART, PRODUCT, PRODUCT_STAGES, SWEEP
+from ..graph import PRODUCT, PRODUCT_STAGES, SWEEP
 from .assignment import stage_and_token
 
 # What the logs of workers say of tiles that come before their task, and are dropped.
@@ -55,16 +55,17 @@ class Copies:
 
         dask would fetch them once that step is done, and have the worker wait for them.
         """
-        if stage_and_token(task.key)[0] != SWEEP:
+        if stage_and_token(task.key)[0] not in (SWEEP, PRODUCT):
             return
-        worker, after = task.processing_on.address, [*task.dependents]
-        # The next sweep waits for a tile, or the sums of one, of this one.
-        cells = (x for x in after if stage_and_token(x.key)[0] in (PRODUCT, PART))
-        after += [y for x in cells for y in x.dependents]
+        worker = task.processing_on.address
+        after = sorted(task.dependents, key=lambda x: x.priority)
         for step in after:
-            own, _ = self._received.get(step.key, ("", []))
-            if step.key[0] == task.key[0] and own == worker:
+            own, tiles = self._received.get(step.key, ("", ()))
+            if own == worker and tiles:
                 self._fetch(step.key)
+            elif own and not tiles:
+                # Sums that go elsewhere, or come from there, before the next sweep.
+                after += step.dependents
 
     def _fetch(self, key: Any) -> None:
         """Have the worker of a task fetch the tiles that it takes.

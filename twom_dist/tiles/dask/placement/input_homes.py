@@ -47,7 +47,7 @@ def choose_homes(
             near = defaultdict[Any, list[str]](list)
             for worker in able:
                 near[nodes.get(worker)].append(worker)
-            node = min(near, key=lambda x: (sum(load[w] for w in near[x]), of_nodes[x]))
+            node = min(near, key=lambda x: (of_nodes[x], sum(load[w] for w in near[x])))
             able = near[node]
             of_nodes[node] += len(group)
         size = -(-len(group) // max(1, parts))
