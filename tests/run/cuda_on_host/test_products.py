@@ -18,7 +18,7 @@ from tests.support.pipeline import REFERENCE, add_both_ways, dtype_for, run_stag
 from tests.support.strategies import random_matrix
 from twom_dist.errors import KernelError
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.cuda import hopper
+from twom_dist.kernels.cuda import hopper, tuning
 from twom_dist.kernels.cuda import products as launcher
 from twom_dist.kernels.cuda import samples as launcher_of_samples
 from twom_dist.kernels.cuda.engine import CudaEngine
@@ -111,6 +111,7 @@ def test_every_kernel_makes_sums_of_samples(
 ):
     """Of long rows in shares along k; the largest samples have one sign each."""
     monkeypatch.setattr(launcher_of_samples, "choose_squares", lambda *_: squares)
+    monkeypatch.setattr(tuning, "SHORTEST_SHARE", 64)
     for bound in (1, 1 << 40):
         pairs, options = conjugated is not None, conjugated or (False, False)
         found, system = [], samples_system(pairs, bound)

@@ -40,6 +40,38 @@ def test_routines_have_the_bits_of_the_cpu(cuda, m, k, dtype):
     assert {"copy_samples", "decode_samples"} < {*cuda.device.launched}
 
 
+def test_rows_are_read_as_they_lie(cuda):
+    """If their distance and ends are multiples of 16 bytes; others are copied once."""
+    x = random_integers((2, 9, 64), "int8", True)
+    for part, copies in (
+        *((x, 0), (x[0, :, :32], 0), (x[:1, ::2], 0), (x[0, 1:2, 32:], 0)),
+        *((x[0, :, :30], 1), (x[0, :, 1:], 1), (x[0, :, ::2], 1), (x[:, ::2], 1)),
+        (x[0].swapaxes(0, 1), 1),
+    ):
+        cuda.device.launched.clear()
+        found = td.integers.herk(part, pairs=True)
+        expected = td.integers.herk(part, pairs=True, engine="reference")
+        assert same_bits(np.asarray(found), expected)
+        assert cuda.device.launched.count("copy_samples") == copies
+
+
+@cases("uplo", ["full", "lower", "upper"])
+@cases(
+    ("routine", "op", "pairs"), [("herk", "C", 1), ("syrk", "T", 1), ("syrk", "N", 0)]
+)
+def test_triangles_are_closed_as_they_are_decoded(cuda, routine, op, pairs, uplo):
+    x, compute = (
+        random_integers((33, 19), "uint8", pairs),
+        getattr(td.integers, routine),
+    )
+    options = {"op": op, "uplo": uplo, "pairs": bool(pairs)}
+    for own in ({}, {"alpha": 0.5, "dtype": "c8" if pairs else "f4"}):
+        found = compute(x, **options, **own)
+        expected = compute(x, engine="reference", **options, **own)
+        assert same_bits(np.asarray(found), expected)
+    assert "symmetrise_diagonal_tile" not in cuda.device.launched
+
+
 def test_sums_of_a_triangle(cuda):
     """No more squares than it takes, and nothing is read of the others."""
     x = random_integers((300, 40), "int8", True)

@@ -68,7 +68,7 @@ class CudaFusedGemm:
         """
         number, tuned = where
         if product.system.wraps:
-            return gemm_samples(self.device, product, x, y, c, out)
+            return gemm_samples(self, product, x, y, c, out)
         # One copy from the host of so few numbers, where all operands would be copied.
         own = None if places is None else self.device.send(np.array(places, np.int32))
         given = x, y, c, out, own, *(shifts or (None, None))

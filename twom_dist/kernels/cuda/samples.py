@@ -1,6 +1,7 @@
 """Launches for samples of 8 bits modulo 2^32 or 2^64, which are read as they lie."""
 
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -44,15 +45,13 @@ def encode_samples(
     if x.dtype.kind == "b":
         x = x.view(np.uint8) != 0  # any other byte is True
     x, nbytes = as_stack(x), k * x.itemsize
-    if x.size:
-        distance, (start,) = _distance(x), device.addresses((x,), device.number())
-        apart = any(t % _CHUNK for t in (nbytes, distance, start)) or distance < nbytes
-        apart = apart or x.strides[-1] != x.itemsize
-        if apart or (count_matrices(x) > 1 and x.strides[0] != rows * distance):
-            width = align(nbytes, _CHUNK) // x.itemsize
-            out = device.empty((*x.shape[:-1], width), x.dtype)
-            _copy_samples(device, x, system, out=out)
-            x = out
+    distance, (start,) = _distance(x), device.addresses((x,), device.number())
+    lies = not any(t % _CHUNK for t in (nbytes, distance, start)) and distance >= nbytes
+    lies = lies and (count_matrices(x) == 1 or x.strides[0] == rows * distance)
+    if x.size and not (lies and x.strides[-1] == x.itemsize):
+        given, width = x, align(nbytes, _CHUNK) // x.itemsize
+        x = device.empty((*x.shape[:-1], width), x.dtype)
+        _copy_samples(device, given, system, out=x)
     order = tuple(range(len(system.planes)))
     if conjugate:
         order = system.conjugate_planes or order
@@ -189,7 +188,7 @@ def decode_samples(
 
 
 def gemm_samples(
-    device: CudaDevice,
+    engine: Any,
     product: FusedProduct,
     x: Array,
     y: Array,
@@ -197,16 +196,16 @@ def gemm_samples(
     out: Array | None,
 ) -> Array:
     """Compute a product of one tile; a triangle is closed as it is decoded."""
-    system, uplo, twin = product.system, product.uplo, product.twin
+    system, uplo, device = product.system, product.uplo, engine.device
     left = encode_samples(device, x, system, product.conjugate[0])
-    right = left if twin is None else left.reorder(twin)
-    if twin is None:
+    if product.twin is None:
         right = encode_samples(device, y, system, product.conjugate[1])
-    m, n = left.rows, right.rows
-    sums = device.empty((system.num_residues, m, align(n)), system.residue_dtype)
+    else:
+        right = left.reorder(product.twin)
     triangle: Uplo = "lower" if uplo == "full" else uplo or "full"
-    multiply_samples(device, left, right, system, sums, None, triangle)
-    out = device.empty((m, n), product.dtype) if out is None else out
+    sums = engine.multiply(left, right, system, triangle=triangle)
+    if out is None:
+        out = device.empty((left.rows, right.rows), product.dtype)
     closes = uplo is not None, product.hermitian, uplo == "full"
     scalars = product.alpha, product.beta
     decode_samples(device, sums, system, out, *scalars, c, triangle, closes)

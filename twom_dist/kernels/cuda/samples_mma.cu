@@ -58,7 +58,7 @@ samples_mma(const Sample* x, int64 x_stride, const Sample* y, int64 y_stride, in
   multiply_steps(d, left, right, piece.count, below, aside, idle, turning);
 #pragma unroll
   for (int32 i = 0; i < FRAGMENTS; ++i) {
-    SUM x_sums[2];
+    int32 x_sums[2];
 #pragma unroll
     for (int32 half = 0; half < 2; ++half) {
       // Four lanes have the words of a row.

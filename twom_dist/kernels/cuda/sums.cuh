@@ -66,11 +66,12 @@ __device__ __forceinline__ uint32 turn_word(uint32 word, int32 part, int32 conju
 }
 
 // Write, or add, a warp's sums of COLUMNS columns: of rows `row` + lane / 4 and 8 further,
-// of which `x_sums` are the sums of one part.
-template <int32 COLUMNS>
-__device__ __forceinline__ void store_sums(const int32* d, const SUM (&x_sums)[2],
+// of which `x_sums` are the sums of one part: int32 if these are along the piece.
+template <int32 COLUMNS, class T>
+__device__ __forceinline__ void store_sums(const int32* d, const T (&x_sums)[2],
                                            const Sums& own, const Piece& piece, int64 m,
                                            int64 row, int64 column) {
+  typedef typename Wrapping<T>::Word Own;
   int32 lane = threadIdx.x & 31;
 #pragma unroll
   for (int32 half = 0; half < 2; ++half) {
@@ -82,13 +83,14 @@ __device__ __forceinline__ void store_sums(const int32* d, const SUM (&x_sums)[2
       int32 part = j / (COLUMNS / 8);
       int64 at = column + 8 * (j % (COLUMNS / 8)) + 2 * (lane & 3);
       if (at >= own.row_stride) continue;
-      Word more = (Word)(SUM)MINUS_C * (Word)x_sums[half];
+      Own more = (Own)(T)MINUS_C * (Own)x_sums[half];
       if (PARTS == 1 || part != own.conjugate) more = 0;
-      Word sign = (Word)(SUM)(part == 1 ? own.sign : 1);
+      Own sign = (Own)(T)(part == 1 ? own.sign : 1);
       Word* out = (Word*)(line + part * own.part_stride + at);
 #pragma unroll
       for (int32 b = 0; b < 2; ++b) {
-        Word sum = ((Word)(SUM)d[4 * j + 2 * half + b] + more) * sign;
+        T found = (T)(((Own)(T)d[4 * j + 2 * half + b] + more) * sign);
+        Word sum = (Word)(SUM)found;
         if (piece.adds) atomicAdd(out + b, sum);
         else out[b] = sum;
       }

@@ -7,19 +7,8 @@ import numpy as np
 from ....moduli import ResidueSystem
 from ....typing import Array
 from ...finish import scale_and_add
-from ..jit import kernel
 from ..layout import as_parts
 from ..threads import ranges, run_each
-
-
-@kernel
-def _convert(sums, n, out, lo, hi):
-    """Write rows lo..hi of out[rows, n, parts]."""
-    for i in range(lo, hi):
-        for j in range(n):
-            out[i, j, 0] = sums[0, i, j]
-            if out.shape[2] == 2:
-                out[i, j, 1] = sums[1, i, j]
 
 
 def decode_samples(
@@ -40,7 +29,9 @@ def decode_samples(
     whole = as_parts(found).reshape(rows, n, system.parts)
 
     def convert(piece: tuple[int, int]) -> None:
-        _convert(lines, n, whole, *piece)
+        lo, hi = piece
+        for part, own in zip(np.moveaxis(whole, -1, 0), lines, strict=True):
+            part[lo:hi] = own[lo:hi, :n]
 
     run_each(convert, ranges(rows, each=n * len(sums) // 2))
     if not plain:
