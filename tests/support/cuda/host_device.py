@@ -175,7 +175,7 @@ class HostDevice:
         """Launch a program by a function of the host, as the driver does."""
         self._failure = None
         launch = ctypes.cast(self._launcher, ctypes.c_void_p).value
-        driver.run(launch, 0, program, np.frombuffer(bases, np.int64))
+        driver.run(launch, 0, program, bases)
         if self._failure is not None:
             raise self._failure
 

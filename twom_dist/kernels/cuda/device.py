@@ -27,7 +27,7 @@ _SHARED_SIZE, _MAX_DYNAMIC_SHARED_SIZE = 1, 8
 
 OLDEST_CAPABILITY = 75  # the oldest with dp4a and int8 tensor cores (Turing)
 
-_WORD, _NO_BASES = np.dtype(np.int64), bytes(8)
+_NO_BASES = bytes(8)
 _INSTALL = f"Install it with {INSTALL_CUDA}"
 
 
@@ -196,7 +196,7 @@ class CudaDevice(Streams):
     def run(self, program: Array, bases: bytes) -> None:
         """Launch a program; `bases`: addresses and maps of planes, in words."""
         stream = self._cupy.cuda.get_current_stream()
-        status = run(launcher(), stream.ptr, program, np.frombuffer(bases, _WORD))
+        status = run(launcher(), stream.ptr, program, bases)
         if status != 0:
             self._cupy.cuda.driver.check_status(status)
 

@@ -95,6 +95,7 @@ def run(launcher, stream, program, bases):  # type: ignore[no-untyped-def]
     CU_LAUNCH_PARAM_BUFFER_POINTER, those of products.cu came 48 bytes late, since its
     first one asks for multiples of 64 (an H200, driver 580.159.04; no error was told).
     """
+    words = np.frombuffer(bases, np.int64)
     count, in_holes, parameters, _ = program[:4]
     holes = 4 + count
     offsets = holes + in_holes
@@ -103,7 +104,7 @@ def run(launcher, stream, program, bases):  # type: ignore[no-untyped-def]
     start = memory.ctypes.data
     memory[:count] = program[4:holes]
     for i in range(holes, offsets, 3):
-        memory[program[i]] = bases[program[i + 1]] + program[i + 2]
+        memory[program[i]] = words[program[i + 1]] + program[i + 2]
     for i in range(parameters):
         memory[count + i] = start + program[offsets + i]
     status = 0

@@ -196,7 +196,7 @@ def test_a_program_fills_its_holes_and_stops_at_a_launch_that_fails():
     for i in range(3):
         packed = struct.pack("<Qd", 5, i + 0.5), (0, 8)
         writer.add(10 + i, (1, 2, 3, 4, 5, 6, 7), packed, [(0, 1, 40 + i)])
-    bases = np.array([1 << 50, 1 << 60])
+    bases = struct.pack("<2q", 1 << 50, 1 << 60)
     at = ctypes.cast(launch, ctypes.c_void_p).value
     assert run(at, 9, writer.program(), bases) == 700
     sizes = 1, 2, 3, 4, 5, 6, 7, 9, None
