@@ -24,10 +24,10 @@ _MATRICES = ("A", "B", "C")  # other operands are vectors
 def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Call:
     """Replace the matrices of a call by arrays and headers.
 
-    `dtype`: that of shapes, and of the result unless that is exact; by default that of
-    a BLAS-typed name or of an array besides them, or complex128. `reading`: whether
-    the data are checked: files become dask arrays, not headers, and stacks of arrays
-    are refused.
+    `dtype`: that of shapes, and of the result unless shapes are of exact products; by
+    default that of a BLAS-typed name or of an array besides them, or complex128.
+    `reading`: whether the data are checked: files become dask arrays, not headers, and
+    stacks of arrays are refused.
     """
     if call.out is not None:
         text = "out has no effect on plans and explanations, which compute nothing"
@@ -35,10 +35,10 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
     labelled = call.names is not None
     if labelled:
         call = as_plain(call, single=reading)
-    # DataArrays have dtypes of their own.
-    of_result = labelled or not isinstance(call.terms.choice.target, Exact)
-    if dtype is not None and of_result:
-        letter = letter_of(dtype, exact=isinstance(call.terms.choice.target, Exact))
+    exact = isinstance(call.terms.choice.target, Exact)
+    shapes = any(map(_is_shape, call.arrays().values()))
+    if dtype is not None and not (exact and shapes):
+        letter = letter_of(dtype, exact=exact)
         call = call._replace(terms=call.terms._replace(letter=letter))
     named = {x: y for x, y in call.arrays().items() if y is not None}
     pairs = call.terms.choice.pairs
@@ -79,6 +79,10 @@ def is_header(x: Any) -> bool:
     return isinstance(x, Header | StoredMatrix)
 
 
+def _is_shape(x: Any) -> bool:
+    return isinstance(x, list | tuple) and all(np.ndim(t) == 0 for t in x)
+
+
 def _open(x: Any, name: str, reading: bool, pairs: bool) -> Any:
     """Return the header of a file or the dask array that reads it; else x.
 
@@ -105,6 +109,6 @@ def _take(x: Any, name: str, dtype: Any) -> Any:
         if isinstance(x, tuple) and len(x) == 1 and as_integer(x[0]) is not None:
             return Header((int(x[0]),), np.dtype("float32"))
         return as_array(x, name)
-    if isinstance(x, list | tuple) and all(np.ndim(t) == 0 for t in x):
+    if _is_shape(x):
         return read_shape(name, x, dtype, stacks=True)
     return as_matrix(x, name)

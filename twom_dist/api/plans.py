@@ -60,8 +60,8 @@ def plan(
         pairs, with the 2 at the end), but no batch. For a job, matrices may be shapes
         or arrays, and the output may be left out.
     dtype : dtype, optional
-        float32, float64, complex64 or complex128; for exact products, that of the
-        integers. Default: that of the arrays or of the BLAS-typed name, or complex128.
+        float32, float64, complex64 or complex128; for shapes of exact products, that of
+        the integers. Default: that of the arrays or of the typed name, or complex128.
     chunks : int, or (mb, nb, kb) of int or tuple of int, optional
         Sizes of tiles along m, n and k; for `herk` and the like along n and k. Default:
         the chunks of dask arrays, otherwise chosen.

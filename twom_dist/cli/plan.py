@@ -9,6 +9,7 @@ from ..api.files import multiply_files, rank_k_files
 from ..api.plans import plan as plan_routine
 from ..errors import TwomError
 from ..tiles.routine import ROUTINES
+from ..workers.devices import count_gpus
 from ..workers.local import choose_workers
 from . import options as opt
 from .failures import show
@@ -91,7 +92,8 @@ def plan(
     job = rank_k_files if ROUTINES[routine].triangle else multiply_files
     threads, on_device = threads_per_worker, options["engine"] == "cuda"
     if n_workers is None:
-        own = choose_workers(None, threads, memory_limit)
+        gpus = (count_gpus()[0] or 1) if on_device else 0
+        own = choose_workers(None, threads, memory_limit, gpus=gpus)
         n_workers, threads = own.workers, own.threads
         # That of a GPU is not known here.
         memory_limit = memory_limit if on_device else own.memory.limit

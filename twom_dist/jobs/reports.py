@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import StoreError
+from ..plan.chunks import count_tiles
 from ..plan.explanation import Explanation
 from ..plan.show import Rows, name_count
 from ..store import Output, Signs, find_unfinished, open_matrix
@@ -155,8 +156,8 @@ class Status:
 
     path: str  # the output
     state: str  # "finished", "running" or "stopped"
-    done: int = 0  # tiles on disk, of `tiles` in all; both 0 once it is finished
-    tiles: int = 0
+    done: int | None = None  # tiles on disk, of `tiles` in all
+    tiles: int | None = None
     host: str = ""
     phase: str = ""
     # When the run began, and wrote its last tile, in seconds since 1970.
@@ -200,10 +201,17 @@ def find_status(path: str | os.PathLike[str]) -> Status:
         why = "A job that is queued, or failed at once, has left nothing"
         remedy = f"Check its name and folder. {why}: see the log of its batch job"
         raise StoreError(problem, remedy, "no-job") from error
+    routine = matrix.provenance().get("made", {}).get("routine", "")
+    tiles = None
+    if matrix.chunks and routine in ROUTINES:
+        counts = map(count_tiles, matrix.shape, matrix.chunks)
+        tiles = ROUTINES[routine].count_cells(*counts)
     return Status(
         path=name,
         state="finished",
-        routine=matrix.provenance().get("made", {}).get("routine", ""),
+        done=tiles,
+        tiles=tiles,
+        routine=routine,
         shape=matrix.shape,
         tile_shape=matrix.chunks or (),
         dtype=matrix.dtype.name,
@@ -252,7 +260,7 @@ def _pair(output: Output, routine: str, uplo: str) -> tuple[dict[Cell, float], i
     written, (rows, columns) = output.find_times(), output.counts
     if routine not in ROUTINES or not ROUTINES[routine].triangle:
         return written, rows * columns
-    total = rows * (rows + 1) // 2
+    total = ROUTINES[routine].count_cells(rows, columns)
     if uplo != "full":
         return written, total
     both = ((x, at) for x, at in written.items() if x[0] <= x[1])

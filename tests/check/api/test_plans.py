@@ -143,13 +143,18 @@ def test_pairs_are_planned_and_explained_as_arrays_shapes_and_paths(here):
     assert td.plan(*job, chunks=10, **pairs).tile_shape == (10, 10, 10)
     assert td.explain(*job, **pairs) == td.explain(herk, "V.npy", **pairs) == about
     given = ("V.npy", "V.npy"), ("V.npy", v), (v, "V.npy"), (v.shape, v)
-    both = {"op_b": "C", "dtype": "i1", **pairs}
+    both = {"op_b": "C", **pairs}
     explained = td.explain(td.integers.gemm, v, v, **both)
-    assert {td.explain(td.integers.gemm, *x, **both) for x in given} == {explained}
     # Without a dtype a shape has that of the other matrix.
-    del both["dtype"]
-    for x in (v, "V.npy"):
-        assert td.explain(td.integers.gemm, x, v.shape, **both) == explained
+    given += (v, v.shape), ("V.npy", v.shape)
+    assert {td.explain(td.integers.gemm, *x, **both) for x in given} == {explained}
+    shaped = td.explain(td.integers.gemm, v.shape, v.shape, dtype="i1", **both)
+    assert shaped == explained
+    # Beside arrays and files it is that of the result, which takes half the memory.
+    for found in (v, "V.npy"):
+        single = td.plan(herk, found, dtype="complex64", **pairs)
+        assert single.dtype == herk(v, dtype="complex64", **pairs).dtype
+        assert 2 * single.memory.outputs == whole.memory.outputs
     with raises(ArgumentError, "pairs-dtype"):
         td.plan(herk, v.shape, **pairs)
 

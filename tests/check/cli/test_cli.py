@@ -79,6 +79,7 @@ LINES = [
     (("herk", "A.npy", "-o", "H.npy", *HERE, "--quiet"), {"dtype": "complex128"}),
     (("plan", "gemm", "A.npy", "B.npy"), {"waves": 1}),
     (("plan", "gemm", "--shape-a", "3,4", "--shape-b", " 4x5"), {"shape": [3, 5, 4]}),
+    (("plan", "herk", "--shape-a", "5,4", "--engine", "cuda"), {"n_workers": 1}),
     (("plan", "herk", "A.npy", "--diag", "w.npy"), {"shape": [M, M, K]}),
     (("plan", "syrk", "I.npy", "--exact"), {"error_bound": 0}),
     (("plan", "herk", "V.npy", "--pairs"), {"shape": [3, 3, 4]}),
@@ -93,7 +94,8 @@ LINES = [
 ]
 
 
-def test_every_command_prints_a_line_of_json(call, a, b):
+def test_every_command_prints_a_line_of_json(call, a, b, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")  # a plan has GPUs all the same
     np.save("w.npy", np.ones(K))
     np.save("I.npy", np.ones((3, 4), "i2"))
     np.save("V.npy", np.ones((3, 4, 2), "i1"))

@@ -44,6 +44,8 @@ def test_a_job_is_running_then_stopped_then_finished(files, call, status, output
     left = running["seconds_left"] * running["tiles_per_second"]
     assert left == pytest.approx(30 - running["done"])
     assert call("status", output)[0] == 0
+    finished = status(output)
+    assert (finished["done"], finished["tiles"]) == (30, 30)
 
 
 def test_a_stopped_job_says_what_continues_it(call, files):
@@ -79,6 +81,10 @@ def test_updates_count_a_tile_and_its_image_once(files, status):
     assert (found["routine"], found["tiles"]) == ("herk", 15)
     assert 6 <= found["done"] < 15
     assert run().resumed == found["done"]
+    # A .npy file has no record of its tiles.
+    assert status("C.npy")["tiles"] is None
+    td.rank_k_files(td.herk, "A.zarr", "C.zarr", chunks=16)
+    assert status("C.zarr")["done"] == status("C.zarr")["tiles"] == 15
 
 
 def test_a_run_on_another_host_shows_by_the_time_of_its_lock(files, status):
