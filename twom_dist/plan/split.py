@@ -23,9 +23,9 @@ from ..tiles.spec import SIDES, Spec
 from .cluster import Cluster
 from .footprint import Placement
 
-# Times the least traffic for which fewer layers are taken: with 1.1 `herk` of 32 x 32
-# tiles moved 1.36 times the bound on 128 workers, and 1.25 so.
-LITTLE_MORE = 1.08
+# Times the least traffic for which fewer layers are taken: with 1.08 `herk` of 16 x 16
+# tiles moved 1.41 times the bound on 64 workers, and 1.30 so.
+LITTLE_MORE = 1.03
 
 
 class Split(NamedTuple):

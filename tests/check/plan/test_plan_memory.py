@@ -171,7 +171,7 @@ def test_a_turn_has_all_tiles_of_a_worker_where_they_fit():
     assert sizes[0] < sizes[-1]
     # Two layers move less, and have room for sweeps of eight tiles.
     found = on_gpus("herk", 131072, 16, 8192, 125)
-    assert (found.layers, max(map(len, chain(*found.grid.sweeps)))) == (1, 9)
+    assert (found.layers, max(map(len, chain(*found.grid.sweeps)))) == (1, 10)
     # One of two workers has more than half of nine.
     rows, columns = on_gpus("gemm", 3 * 8192, 2, 8192).spec.sweep
     assert 2 * rows * columns >= 9

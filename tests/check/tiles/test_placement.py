@@ -299,7 +299,7 @@ def placed(count, workers):
         (7, 14, 1.000, 0.429),
         (13, 26, 1.000, 0.308),
         (4, 20, 1.000, 0.650),
-        (16, 24, 1.000, 0.375),
+        (16, 24, 1.000, 0.333),
     ],
 )
 def test_figures(workers, count, balance, held):
