@@ -12,8 +12,8 @@ import zarr
 
 from twom_dist.store import find_unfinished, open_matrix
 
-NAMES = ["C.zarr", "C.npy", "C.h5", "C.hdf5"]
-MEMBER_NAMES = ["C.zarr::g/C", "C.h5::g/C"]
+NAMES = ["C.zarr", "C.npy", "C.npz", "C.h5", "C.hdf5"]
+MEMBER_NAMES = ["C.zarr::g/C", "C.npz::C", "C.h5::g/C"]
 
 
 def make_matrix(shape=(5, 7), dtype="c16"):
@@ -38,6 +38,9 @@ def save(path, values, tile=(2, 3)):
     suffix = Path(place).suffix.lower()
     if suffix == ".npy":
         np.save(place, values)
+    elif suffix == ".npz":
+        with open(place, "wb") as stream:
+            np.savez(stream, **{member or "matrix": values})
     elif suffix == ".zarr":
         options = {"chunks": tile, "compressors": None}
         zarr.create_array(Path(place), name=member or None, data=values, **options)

@@ -35,7 +35,7 @@ def multiply_files(
     Parameters
     ----------
     a, b : str or os.PathLike
-        Matrices A and B in .zarr, .npy or HDF5 files, or members of these:
+        Matrices A and B in .zarr, .npy, .npz or HDF5 files, or members of these:
         "data.h5::A". All workers must see these files under the same paths, and the
         files must not change.
     output : str or os.PathLike

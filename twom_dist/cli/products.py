@@ -19,7 +19,7 @@ from .options import drop_none, find_routine, flag, option
 
 _HELP = """Compute C = {formula} from matrices in files.
 
-Matrices are .zarr, .npy or HDF5 files, or members (data.h5::A).{triangle}
+Matrices are .zarr, .npy, .npz or HDF5 files, or members (data.h5::A).{triangle}
 An output that exists is unchanged until the new one is complete. Everything is checked
 before any work. The same command, without --overwrite, continues a stopped job.
 

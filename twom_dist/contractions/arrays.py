@@ -41,7 +41,7 @@ def _check(x: Any, name: str) -> None:
     if x.dtype.kind not in "biufc":
         raise ArgumentError(
             f"{name} has dtype {x.dtype}, which is not a dtype of numbers",
-            "Convert it with astype",
+            "Convert it with astype; for Python integers call td.integers.matmul",
             "dtype",
         )
     check_known(x.shape, name)

@@ -73,7 +73,7 @@ def gemm(
     See Also
     --------
     herk, syrk, her2k, syr2k : Hermitian and symmetric results, for half the work.
-    matmul : Products of larger integers, as int64.
+    matmul : Products of integers of any size, as int64 or Python integers.
     twom_dist.gemm : Products of any floating-point numbers.
 
     Notes

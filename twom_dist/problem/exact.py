@@ -77,9 +77,11 @@ class Integers:
 
         Where only blocks will tell, they are as large as results of 53 bits allow.
         """
+        a, b = _find_magnitude(self.a), _find_magnitude(self.b)
         room = LARGEST_RESULT // max(1, self._count_terms(routine, k))
-        known = _find_magnitude(self.a), _find_magnitude(self.b)
-        left, right = share_room(room, known)
+        fair = isqrt(room)
+        left = (fair if b is None else room // max(b, 1)) if a is None else a
+        right = (fair if a is None else room // max(a, 1)) if b is None else b
         return _limit(self.a, left), _limit(self.b, right)
 
     def _count_terms(self, routine: Routine, k: int) -> int:
@@ -127,14 +129,6 @@ class Integers:
         a, b = (pair_dtype(x) if self.pairs else x for x in kinds)
         known = [x for x in map(_find_magnitude, (self.a, self.b)) if x is not None]
         return describe_tiles(a, b, max(known, default=0), engine, system)
-
-
-def share_room(room: int, known: tuple[int | None, int | None]) -> tuple[int, int]:
-    """Return two magnitudes; one that is not known leaves their product this room."""
-    (a, b), fair = known, isqrt(room)
-    left = (fair if b is None else room // max(b, 1)) if a is None else a
-    right = (fair if a is None else room // max(a, 1)) if b is None else b
-    return left, right
 
 
 def _find_magnitude(x: Header) -> int | None:

@@ -134,7 +134,7 @@ def _refusal(text: str, part: float, dtype: Any, limit: int) -> PlanError:
     elif abs(part) > exact:
         bits = exact.bit_length() - 1
         problem = f"{text}, and {dtype} does not hold all integers beyond 2^{bits}"
-        remedy = "Give td.integers.matmul integers of int64"
+        remedy = "Give integers of int64 or Python's to td.integers.matmul"
     else:
         problem = f"{text}, and sums of products may exceed 2^53 beyond {limit}"
         remedy = "Call td.integers.matmul, with dask arrays of files"

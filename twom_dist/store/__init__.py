@@ -1,4 +1,4 @@
-"""Matrices in .npy and HDF5 files, and in zarr stores; these also at URLs."""
+"""Matrices in .npy, .npz and HDF5 files, and in zarr stores; these also at URLs."""
 
 from ._matrix import StoredMatrix, open_matrix, read_vector
 from .output import Output

@@ -6,13 +6,14 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
+from zipfile import ZIP_STORED, ZipFile
 
 from numpy.lib import format as npy_format
 
 from ..errors import StoreError
 from ._errors import store_errors
 from ._location import DEFAULT_MEMBER, Location
-from ._tree import check_kind, stamp_file, sync
+from ._tree import check_kind, remove, stamp_file, sync
 from .output import MANIFEST, Output, read_manifest
 
 _LONGEST = 8192  # longest side of a chunk: HDF5 counts its bytes in 32 bits
@@ -32,7 +33,12 @@ def export(output: Output, location: Location, path: str) -> str:
             shutil.copyfile(location.path, path)
         _write_hdf5(output, path, member, "r+" if there else "w")
         return path
-    _write_npy(output, path)
+    plain = f"{path}.npy" if location.format == "npz" else path
+    _write_npy(output, plain)
+    if plain != path:
+        with ZipFile(path, "w", ZIP_STORED) as archive:
+            archive.write(plain, f"{member}.npy")
+        remove(plain)
     return path
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from ..errors import StoreError
 
-_FORMATS = ("zarr", "npy", "hdf5")
+_FORMATS = ("zarr", "npy", "npz", "hdf5")
 DEFAULT_MEMBER = "matrix"  # name of an output in a container if the user gives none
 # The first "suffix::" splits, so that folders may contain "::" themselves.
-_MEMBER = re.compile(r"(?is)(?P<path>.*?\.(zarr|npy|h5|hdf5))/*::(?P<member>.*)")
+_MEMBER = re.compile(r"(?is)(?P<path>.*?\.(zarr|npy|npz|h5|hdf5))/*::(?P<member>.*)")
 # zarr's own spelling for a member of a store: path.zarr/member.
 _INSIDE = re.compile(r"(?is)(?P<path>.*?\.zarr)/+(?P<member>.*[^/])/*")
 _FILE_URL = re.compile(r"(?:file|local)://(?=/)", re.IGNORECASE)
@@ -42,7 +42,7 @@ def parse_location(path: str | os.PathLike[str]) -> Location:
         given = f"ends in '.{name}'" if name else "has no suffix"
         raise StoreError(
             f"{file.partition('::')[0]!r} {given}, but matrices are stored as .zarr, "
-            ".npy, .h5 or .hdf5",
+            ".npy, .npz, .h5 or .hdf5",
             "Rename or convert it, or write path::member",
             "path-suffix",
         )
@@ -89,14 +89,14 @@ def _find_format(file: str) -> str:
 
 
 def _clean_member(text: str, format_name: str, member: str) -> str:
-    cleaned = member.strip("/")
+    cleaned = member.removesuffix(".npy") if format_name == "npz" else member.strip("/")
     # A member must not lead out of its container, neither to read nor to write.
     parts = cleaned.split("/")
     if (
         format_name == "npy"
         or any(part in {"", ".", ".."} for part in parts)
         or "\0" in cleaned
-        # HDF5 holds names as UTF-8.
+        # HDF5 and zip files hold names as UTF-8.
         or (format_name != "zarr" and re.search("[\ud800-\udfff]", cleaned))
     ):
         raise StoreError(

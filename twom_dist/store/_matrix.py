@@ -103,7 +103,7 @@ class StoredMatrix(ABC):
     def provenance(self) -> dict[str, Any]:
         """Return the notes that jobs keep in an output; empty for other matrices.
 
-        .npy files hold none.
+        .npy and .npz files hold none.
         """
         return {}
 
@@ -226,12 +226,12 @@ def refuse_empty(location: Location, there: int, whole: int) -> None:
 
 def matrix_class(format: str) -> type[StoredMatrix]:
     """Import the class of a format when it is needed: zarr and h5py load slowly."""
-    module = import_module(f"._{format}", __package__)
+    module = import_module({"npz": "._npy"}.get(format, f"._{format}"), __package__)
     return cast("type[StoredMatrix]", getattr(module, f"{format.title()}Matrix"))
 
 
 def open_matrix(path: str | os.PathLike[str], pairs: bool = False) -> StoredMatrix:
-    """Open a matrix in a ``.zarr``, ``.npy`` or HDF5 file; read its header.
+    """Open a matrix in a ``.zarr``, ``.npy``, ``.npz`` or HDF5 file; read its header.
 
     `path`: the file, or ``path::member`` for an array inside a container, such as
     ``data.h5::A`` or ``store.zarr::group/A``; the only 2-D array needs no name; nor
@@ -240,7 +240,8 @@ def open_matrix(path: str | os.PathLike[str], pairs: bool = False) -> StoredMatr
     truncated, its suffix is unknown, or it does not hold a matrix of numbers.
 
     Chunks that a zarr store or an HDF5 file lacks are read as its fill value; a damaged
-    chunk is found when it is read. Nothing is ever unpickled.
+    chunk is found when it is read. Nothing is ever unpickled. Every read of a
+    compressed ``.npz`` member unpacks all of it.
     """
     location = parse_location(path)
     with store_errors(location, "read"):

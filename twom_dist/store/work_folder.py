@@ -22,8 +22,8 @@ from ._location import Location, parse_location
 from ._matrix import matrix_class
 from .output import Manifest, Output, open_output
 
-# Arrays of an output on its disk at a time: tiles, and export.
-_COPIES = {"zarr": 1, "npy": 2, "hdf5": 2}
+# Arrays of an output on its disk at a time: tiles, export, and an .npz's own .npy file.
+_COPIES = {"zarr": 1, "npy": 2, "hdf5": 2, "npz": 3}
 _MEMBER = "member"  # name of the manifest's entry for the member that an output becomes
 
 
@@ -233,7 +233,8 @@ class Unfinished:
             for store in folder.glob("*.zarr"):
                 # If a kill leaves part of the store, no run may continue it.
                 os.rename(store, f"{store}.draft")
-            files = "look", "look.draft", name
+            # An .npz is made from an .npy file.
+            files = "look", "look.draft", name, f"{name}.npy"
             for path in (*folder.glob("*.zarr.*"), *map(folder.joinpath, files)):
                 tree.remove(str(path))
 

@@ -63,7 +63,7 @@ CASES = [
     ("syrk", TURNED[1:], {"op": "T", "uplo": "upper", "alpha": 2j, **GIVEN}),
     ("syr2k", AB, {"accuracy": "componentwise", **ADDED}),
 ]
-OUTPUTS = {"full": "C.zarr", "lower": "C.npy", "upper": "C.h5"}
+OUTPUTS = {"full": "C.zarr", "lower": "C.npz", "upper": "C.h5"}
 
 
 @pytest.mark.parametrize("way", ["waves", "streams"])
@@ -88,7 +88,7 @@ INTEGERS = [
     ("waves", "herk", ("V.zarr",), {}),
     ("waves", "herk", ("V.npy",), {"op": "C", "uplo": "lower"}),
     ("waves", "syrk", ("memory://folder/V.zarr",), {"uplo": "upper"}),
-    ("waves", "gemm", ("V.npy", "W.h5"), {"op_b": "T"}),
+    ("waves", "gemm", ("V.npz", "W.h5"), {"op_b": "T"}),
     ("streams", "her2k", ("W.h5", "V.zarr"), {"method": "hybrid"}),
 ]
 
@@ -97,7 +97,7 @@ INTEGERS = [
 def samples(memory):
     """Store pairs of 8 and of 16 bits in every format; by the first letter."""
     v, w = (random_integers((N, K), x, pairs=True) for x in ("int8", "int16"))
-    for name, values in {"V.zarr": v, "V.npy": v, "W.h5": w}.items():
+    for name, values in {"V.zarr": v, "V.npy": v, "V.npz": v, "W.h5": w}.items():
         save(name, values)
     # Chunks of either part alone.
     zarr.create_array("memory://folder/V.zarr", data=v, chunks=(16, 16, 1))
@@ -130,13 +130,14 @@ def test_a_stopped_product_of_pairs_goes_on(samples):
 
 def test_vectors_of_every_format(here):
     np.save("row.npy", W[np.newaxis].astype(">f8"))
+    np.savez("w.npz", w=W, other=W)
     with h5py.File("w.h5", "w") as file:
         file["grid/w"] = W
     zarr.save("w.zarr", W)
     zarr.open_group("g.zarr", mode="w")["w"] = W
-    for path in ("row.npy", "w.h5::grid/w", "w.zarr"):
+    for path in ("row.npy", "w.npz::w", "w.h5::grid/w", "w.zarr"):
         assert same_bits(read_vector(path), W)
-    for path in ("w.h5", "g.zarr"):
+    for path in ("w.npz", "w.h5", "g.zarr"):
         with raises(StoreError, "no-member"):
             read_vector(path)
         with raises(StoreError, "no-such-member"):

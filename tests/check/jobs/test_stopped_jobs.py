@@ -45,7 +45,7 @@ def flip(path):
 # --- going on -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("output", ["C.zarr", "C.npy", "C.h5::g/C"])
+@pytest.mark.parametrize("output", ["C.zarr", "C.npy", "C.h5::g/C", "C.npz"])
 def test_a_stopped_job_goes_on_where_it_was(files, output):
     error = stop_after(7, partial(multiply, output))
     told = first_number(error.__notes__[0])

@@ -3,6 +3,7 @@
 import os
 import pickle
 import shutil
+import zipfile
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
@@ -43,6 +44,8 @@ def test_regions_of_foreign_layouts_become_native(dtype, order):
     shape, cut = (x[: 2 + pairs] for x in ((5, 7, 2), (2, 4, 1)))
     values = make_matrix(shape, dtype[1:]).astype(dtype, order=order)
     np.save("A.npy", values)
+    np.savez("A.npz", values)
+    np.savez_compressed("packed.npz", A=values)
     with h5py.File("A.h5", "w") as file:
         file["A"] = values
     native = values.astype(values.dtype.newbyteorder("="))
@@ -52,7 +55,7 @@ def test_regions_of_foreign_layouts_become_native(dtype, order):
     if pairs:
         fields = ",".join([native.dtype.str] * 2)
         native = np.ascontiguousarray(native).view(fields)[..., 0]
-    names = ["A.npy", "A.h5", "A.hdf5", "A2.zarr", "A3.zarr"]
+    names = ["A.npy", "A.npz", "packed.npz", "A.h5", "A.hdf5", "A2.zarr", "A3.zarr"]
     for matrix in (open_matrix(name, pairs) for name in names):
         for index in product(ROWS, COLUMNS):
             found = np.asarray(matrix[index])
@@ -63,6 +66,7 @@ def test_regions_of_foreign_layouts_become_native(dtype, order):
 
 def test_members_are_found_by_name():
     arrays = {"A": make_matrix(), "g/B": make_matrix((2, 2)), "v": np.zeros(3)}
+    np.savez("two.npz", **arrays)
     with h5py.File("two.h5", "w") as file:
         file["gone"] = h5py.SoftLink("/nowhere")
         for name, values in arrays.items():
@@ -71,7 +75,7 @@ def test_members_are_found_by_name():
         group = zarr.open_group(f"two{form}.zarr", mode="w", zarr_format=form)
         for name, values in arrays.items():
             group.create_array(name, data=values)
-    for name in ("two.h5", "two2.zarr", "two3.zarr"):
+    for name in ("two.npz", "two.h5", "two2.zarr", "two3.zarr"):
         for member in ("A", "g/B"):
             assert_same_bits(everything(f"{name}::{member}"), arrays[member])
         with raises(StoreError, "many-matrices"):
@@ -105,10 +109,10 @@ def test_a_path_leads_where_the_system_says(here, monkeypatch):
         assert_same_bits(everything(path), make_matrix((2, 2)))
     assert find_unfinished("link/../C.npy").location.path == f"{here}/far/C.npy"
     # Nor need workers run in the folder where the client was started.
-    save("C.HDF5::x::y", make_matrix())
-    matrix = open_matrix("C.HDF5::x::y")
+    save("C.NPZ::x::y", make_matrix())
+    matrix = open_matrix("C.NPZ::x::y.npy")
     monkeypatch.chdir("/")
-    assert (matrix.path, matrix.location.member) == (f"{here}/C.HDF5", "x::y")
+    assert (matrix.path, matrix.location.member) == (f"{here}/C.NPZ", "x::y")
     assert_same_bits(matrix[:, :], make_matrix())
 
 
@@ -182,10 +186,21 @@ def test_damage_is_found_when_it_is_read():
         zarr.create_array(name, data=values, chunks=(2, 3), zarr_format=form)
         os.truncate(f"{name}/{chunk}", 40)
         assert_same_bits(open_matrix(name)[2:, :], values[2:, :])
-    for name in ("2.zarr", "3.zarr"):
+    np.savez_compressed("A.npz", A=np.arange(4e4).reshape(200, 200))
+    flip("A.npz", os.path.getsize("A.npz") // 2)
+    for name in ("2.zarr", "3.zarr", "A.npz"):
         matrix = open_matrix(name)
         with raises(StoreError, "file-damaged"):
             matrix[:1, :1]
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_member_that_claims_more_than_it_has(compression):
+    save("A.npy", np.zeros((200, 200)))
+    with zipfile.ZipFile("A.npz", "w", compression) as archive:
+        archive.writestr("A.npy", Path("A.npy").read_bytes()[:30_000])
+    with raises(StoreError, "file-truncated"):
+        open_matrix("A.npz")
 
 
 # --- what is missing, and where it comes from -----------------------------------------

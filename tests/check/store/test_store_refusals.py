@@ -82,8 +82,10 @@ VERSIONS = [(9, 0), (1, 1), (0, 0)]
 AXES = [(), (3,), (2, 2, 2)]
 NEGATIVE = [(-120, 80), (-120, -80), (120, -1)]
 # Each format has dtypes of its own.
-FOREIGN = [(x, y) for x in ("npy", "h5") for y in ("f2", "g", "G", "S3", "i4,f8")]
-FOREIGN += [("npy", "M8[s]"), ("zarr", "f2")]
+FOREIGN = [
+    (x, y) for x in ("npy", "npz", "h5") for y in ("f2", "g", "G", "S3", "i4,f8")
+]
+FOREIGN += [("npy", "M8[s]"), ("npz", "M8[s]"), ("zarr", "f2")]
 PIPES = [("A/zarr.json", "::A", 3), (".zattrs", "::A", 2), ("A/.zattrs", "::A", 2)]
 # What is made, what is opened, and the code.
 REFUSED = [
@@ -100,7 +102,7 @@ REFUSED = [
     *((partial(set_pipe, x, z), f"Z.zarr{y}", "file-kind") for x, y, z in PIPES),
     *((partial(write_header, x), "A.npy", "matrix-shape") for x in NEGATIVE),
     *((partial(write_version, *x), "A.npy", "file-damaged") for x in VERSIONS),
-    *((partial(hold, x), x, "no-matrix") for x in ("t.zarr", "t.h5")),
+    *((partial(hold, x), x, "no-matrix") for x in ("t.zarr", "t.h5", "t.npz")),
     (partial(save, "A.zarr", np.eye(3)), "A.zarr::A", "no-such-member"),
     (partial(save, "A.zarr", np.eye(3)), "A.zarr::g/A", "no-such-member"),
     *(
@@ -200,14 +202,15 @@ def test_pickled_objects_are_refused_and_not_loaded():
 
     values = np.full((2, 2), Trap())
     np.save("A.npy", values, allow_pickle=True)
+    np.savez("A.npz", A=values)
     Path("B.npy").write_bytes(pickle.dumps(Trap()))
-    for name in ("A.npy", "B.npy"):
+    for name in ("A.npy", "A.npz", "B.npy"):
         with raises(StoreError, "file-damaged" if name == "B.npy" else "matrix-dtype"):
             open_matrix(name)
     assert not Path("sprung").exists()
 
 
-@pytest.mark.parametrize("name", ["C.npy", "C.h5"])
+@pytest.mark.parametrize("name", ["C.npy", "C.npz", "C.h5"])
 def test_every_truncated_file_is_found_at_once(name):
     save(name, make_matrix())
     whole = Path(name).read_bytes()
@@ -216,6 +219,13 @@ def test_every_truncated_file_is_found_at_once(name):
         with pytest.raises(StoreError) as caught:
             open_matrix(name)
         assert caught.value.code in ("file-truncated", "file-damaged")
+
+
+def test_what_is_compressed_and_large_is_not_unpacked_for_each_tile():
+    np.savez_compressed("A.npz", A=np.zeros((1025, 2**13)))
+    with raises(StoreError, "npz-compressed"):
+        td.rank_k_files(td.herk, "A.npz", "C.npy", num_moduli=16)
+    assert os.listdir() == ["A.npz"]
 
 
 def test_a_store_that_may_not_be_looked_into_is_not_taken_for_none():

@@ -87,7 +87,7 @@ def test_all_is_on_disk_before_it_counts(name):
     assert (os.getcwd(), True) in synced
 
 
-@pytest.mark.parametrize(("name", "copies"), [("C.zarr", 1), ("C.h5", 2)])
+@pytest.mark.parametrize(("name", "copies"), [("C.zarr", 1), ("C.h5", 2), ("C.npz", 3)])
 def test_room_is_asked_for_first(name, copies):
     """Tiles that are there need no more."""
 

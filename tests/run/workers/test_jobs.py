@@ -30,7 +30,7 @@ AB = ("A.zarr", "B.npy")
 JOBS = [
     ("gemm", AB, "C.h5", "waves", {"C": "C0.h5", **HYBRID}),
     ("gemm", AB, "C.zarr", "one wave", {"equilibrate": True}),
-    ("herk", AB[:1], "C.npy", "streams", {"op": "C"}),
+    ("herk", AB[:1], "C.npz", "streams", {"op": "C"}),
     ("syr2k", AB[:1] * 2, "C.zarr", "waves", {"uplo": "lower", "num_moduli": 16}),
 ]
 
