@@ -258,10 +258,7 @@ def are_plain(x: Any, y: Any) -> bool:
 
 
 def differ_surely(x: Any, y: Any, *, waits: bool) -> bool:
-    """Tell matrices that `_compare` would find to be no x and x^T or x^H.
-
-    By their first entries, or on a device, by where they lie.
-    """
+    """Tell, without a wait, matrices that `_compare` takes for no x and x^T or x^H."""
     if 0 in (x.size, y.size):
         return False
     if type(x) is not np.ndarray:

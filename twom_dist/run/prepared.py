@@ -178,10 +178,7 @@ def compute_arrays(call: Call, key: Hashable = None) -> Any:
 
 
 def find_key(call: Call) -> Hashable:
-    """Return all that a product of NumPy or CuPy arrays depends on, or None.
-
-    That is everything but their addresses: its arrays are `alike`.
-    """
+    """Return all but addresses that a product of arrays depends on, or None."""
     terms, A, B, C, out, _ = call
     choice, kind, family = terms.choice, type(A), family_of(A)
     if kind is not np.ndarray and (family == "numpy" or kind.__name__ != "ndarray"):
