@@ -115,18 +115,20 @@ def multiply_samples(
         given = *maps, x_sums
     else:
         given = x, _distance(x), y, _distance(y)
-        resident = squares.resident / parts
+        # Those of 64 leave room for twice the threads.
+        resident = squares.resident / (parts if squares.side > 64 else 1)
         squares = squares._replace(threads=parts * squares.threads, resident=resident)
     wave = max(1, int(device.multiprocessors() * squares.resident))
-    cut = _cut(total, nbytes, step, wave, sums.itemsize == 8)
+    split, shares = _cut(total, nbytes, step, wave, sums.itemsize == 8)
+    adds = before is not None or (split == 0 and shares > 1)
+    if adds and before is None:
+        sums[...] = 0  # for all shares at a time
     own = sums, *(t // sums.itemsize for t in (sums.strides[-2], sums.strides[0]))
-    args = *given, nbytes, *shape, (*own, *turned), triangle_arg(triangle), count, *cut
-    args = *args, before is not None
-    squares, (split, shares) = squares._replace(module=module), cut
-    launch_squares(device, squares, args, nbytes, range(total))
-    if shares > 1:
-        rest = range(total, total + (shares - 1) * (total - split))
-        launch_squares(device, squares, args, nbytes, rest)
+    args = *given, nbytes, *shape, (*own, *turned), triangle_arg(triangle), count
+    args, end = (*args, split, shares, adds), total + (shares - 1) * (total - split)
+    squares = squares._replace(module=module)
+    for some in [range(end)] if adds else [range(total), range(total, end)]:
+        launch_squares(device, squares, args, nbytes, some)
     return sums
 
 
