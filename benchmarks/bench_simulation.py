@@ -6,8 +6,10 @@ device runs one task after another, and so does the scheduler. Blocks queue on t
 into a worker, out of a node, and into one (``--network``, bytes a second: 4e11 for
 eight links of 50 GB/s), whose workers share them as `host_shares` has it. Inputs lie
 where placement would make them (home), are made there by tasks (made), or lie on
-workers drawn by lot (anywhere). Memory is left out, and with it copies that are dropped
-and fetched again. Predictions, not measurements of a GPU.
+workers drawn by lot (anywhere). Rows settle the moduli, and no columns are shifted, so
+that the data check reads tiles twice and its later tasks only pass on. Memory is left
+out, and with it copies that are dropped and fetched again. Predictions, not
+measurements of a GPU.
 
     python benchmarks/bench_simulation.py --workers 64 --size 131072 --network 2e10,5e10
 """
@@ -31,6 +33,7 @@ from twom_dist.moduli import residue_system
 from twom_dist.plan import Plan
 from twom_dist.run.collection import product_array
 from twom_dist.tiles.accumulator import SweepStep
+from twom_dist.tiles.cells import multiply_second
 from twom_dist.tiles.dask.graph import PART, PRODUCT, SWEEP, UPDATE, Operands
 from twom_dist.tiles.dask.placement.assignment import stage_and_token
 from twom_dist.tiles.dask.task_spec import Alias
@@ -39,6 +42,8 @@ from twom_dist.tiles.dask.task_spec import Alias
 ARRIVAL = 0.2
 # Seconds from scheduler to worker, or back: dask sends every 2 ms what has gathered.
 MESSAGE = 1e-3
+# Stages of the data check that read tiles.
+READING = "twom-largest", "twom-sums", "twom-exponents"
 # Seconds of Python that a worker takes for a task: 1.4 to 2.1 ms with the scheduler's
 # on the same two cores (dask-gpu.jsonl).
 PYTHON = 1.5e-3
@@ -170,7 +175,8 @@ class Simulation:
 
     def launch(self, task: Any, worker: Any) -> None:
         seconds = seconds_of(task, self.graph[task.key], self.plan)
-        done = self.take(worker, seconds)
+        # A thread that waits for nothing on the device waits for no other one.
+        done = self.take(worker, seconds) if seconds else self.now
         self.at(done + MESSAGE, self.report, task, worker)
 
     def report(self, task: Any, worker: Any) -> None:
@@ -206,6 +212,8 @@ def seconds_of(task: Any, node: Any, plan: Plan) -> float:
     if step:
         triangle = plan.spec.routine.triangle
         cells = sum(0.5 if triangle and i == j else 1.0 for i, j in step.cells.values())
+        if multiply_second in given:
+            tiles -= tiles // plan.grid.panels[1][1]  # the first panel is multiplied
         along = tiles // len({(plan.spec.side_of(x), i) for x, i in step.lines})
         operations = cells * along * each * 2 * area * plan.tile_shape[2]
         # Sums are read, added to and written from the second tile along k on.
@@ -219,8 +227,10 @@ def seconds_of(task: Any, node: Any, plan: Plan) -> float:
         moved = 2 * each * len(task.dependents)
     elif stage == UPDATE:
         moved = 0 if isinstance(node, Alias) else 32
+    elif stage in READING and len(task.key) < 5:
+        moved = 16 * tiles * (1 if len(plan.grid.strips) > 1 else 2)
     else:
-        moved = 16 * tiles if stage else 16
+        moved = 0 if stage else 16
     passes = area * moved / machine.pass_bytes_per_second
     return operations / machine.int8_ops_per_second + passes
 

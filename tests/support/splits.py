@@ -3,6 +3,7 @@
 import pickle
 import random
 from contextlib import contextmanager, suppress
+from copy import copy
 from dataclasses import replace
 from itertools import cycle, pairwise
 
@@ -14,7 +15,7 @@ from twom_dist.plan.sweeps import cut_sweeps
 from twom_dist.run import lazy
 from twom_dist.tiles import cells, program
 from twom_dist.tiles.dask.placement.grids import WorkerGrid
-from twom_dist.tiles.grid import Partial
+from twom_dist.tiles.grid import Partial, cut_inner
 
 SIDES = [(1, 1), (1, 2), (2, 1), (2, 3)]
 
@@ -74,12 +75,18 @@ def split_along_k(layers, parts, seed=None):
 
 
 @contextmanager
-def in_sweeps(workers, size):
-    """Have every plan multiply tiles of C in sweeps, for workers in a grid."""
+def in_sweeps(workers, size, panel=0):
+    """Have every plan multiply tiles of C in sweeps, for workers in a grid.
+
+    `panel`: tiles along k of a panel, if whole rows are analysed.
+    """
     share_look, placement = planner.share_look, WorkerGrid(*workers)
 
     def share(grid, spec, *given):
         grid = share_look(grid, spec, *given)
+        if panel:
+            layers = cut_inner(grid.kt, 1, 1, panel)
+            grid = replace(grid, strips=((0, grid.kt),), layers=layers)
         return replace(grid, sweeps=cut_sweeps(grid, spec, placement, size))
 
     with (
@@ -103,10 +110,10 @@ def run_again(multiply, panel):
         for _ in range(2):
             with suppress(ValueError), pytest.MonkeyPatch.context() as patch:
                 patch.setattr(cells, "multiply_panel", fail)
-                multiply(spec, step, before, *args)
+                multiply(spec, step, before, *map(copy, args))
         before = pickle.loads(pickle.dumps(before))
-        multiply(spec, step, before, *args)
-        return multiply(spec, step, before, *args)
+        multiply(spec, step, before, *map(copy, args))
+        return multiply(spec, step, before, *map(copy, args))
 
     return run
 

@@ -21,7 +21,7 @@ from .footprint import Placement, predict_memory
 from .record import Plan
 from .show import name_count
 from .split import Split, choose_splits, needed_rows
-from .sweeps import cut_sweeps, tiles_of_panel
+from .sweeps import cut_first, cut_sweeps, tiles_of_panel
 
 # Encoded tiles that a CPU worker of limited memory keeps, as a share of its inputs and
 # results. 3072^3 in tiles of 512 took 1.2 times the memory of ``@`` on two workers, and
@@ -85,7 +85,7 @@ def make_plan(
             sweeps = cut_sweeps(grid, spec, split.placement, fitted.sweep)
             block = fitted.sweep if spec.data_driven else grid.pair_block
             grid = replace(grid, pair_block=block)
-        grid = replace(grid, sweeps=sweeps)
+        grid = cut_first(replace(grid, sweeps=sweeps), spec)
         idle, worker_grid, held_fraction = _share(grid, split, cluster.workers)
         plan = Plan(
             spec=replace(spec, cache_bytes=fitted.kept or 0, sweep=fitted.sweep),

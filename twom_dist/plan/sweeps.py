@@ -60,6 +60,20 @@ def longer_panels(grid: Grid) -> Iterator[Grid]:
     yield grid
 
 
+def cut_first(grid: Grid, spec: Spec) -> Grid:
+    """Have sweeps begin with one tile along k, which does not await the whole check.
+
+    The next task may have to multiply both panels, for which there is room.
+    """
+    (lo, hi), *rest = grid.panels
+    whole = len(grid.strips) == len(grid.parts) == 1
+    looks = spec.equilibrate and spec.data_driven
+    if not (grid.sweeps and whole and looks and rest and hi - lo > 1):
+        return grid
+    layers = ((((lo, lo + 1), (lo + 1, hi), *rest),),)
+    return replace(grid, layers=layers, early=True)
+
+
 def list_sweeps(
     grid: Grid, spec: Spec, placement: WorkerGrid | TriangleMap
 ) -> Iterator[Sweep]:

@@ -243,7 +243,7 @@ class Eager(Views):
 
     def run(self, found: Findings) -> Array:
         """Multiply, by the findings of whole matrices, and return the result."""
-        spec, shifts, measured = found
+        spec, shifts, measured, _ = found
         if shifts is not None:
             shifts = [shifts[0][step] for step in self._steps]
         if measured is not None:

@@ -33,6 +33,8 @@ class Grid:
     # side by side; empty where each tile is multiplied alone
     sweeps: tuple[tuple[tuple[Cell, ...], ...], ...] = ()
 
+    early: bool = False  # whether the first panel does not await the whole check
+
     def __post_init__(self) -> None:
         if not self.strips:
             # A frozen dataclass can only be changed this way.

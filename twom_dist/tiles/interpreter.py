@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ..typing import Cell, Side
-from .grid import Grid
+from .grid import Grid, Panel
 from .routine import PairBlock
-from .spec import Spec
+from .spec import SIDES, Spec
 
 Value = Any  # an array, a record of arrays, a reference to its task, or a count
 Line = tuple[Side, int]  # a row of tiles of op(A), or of op(B)^T, by its index
@@ -27,6 +27,7 @@ class Findings(NamedTuple):
     shifts: Shifts = None
     # `RowStatistics` of each line; None where there was no analysis
     measured: Mapping[Line, Value] | None = None
+    early: "Findings | None" = None  # what may hold, known earlier
 
 
 class Analyser(Protocol):
@@ -116,6 +117,27 @@ def by_line(found: Mapping[Place, Value]) -> dict[Line, list[Value]]:
     for (side, i, _), x in found.items():
         parts[side, i].append(x)
     return parts
+
+
+def list_scales(
+    spec: Spec, sweep: Iterable[Cell], exponents: Mapping[Line, Value]
+) -> dict[Line, Value]:
+    """List the rows of op(A) and of op(B)^T that cells take, with their exponents."""
+    return {
+        (side, x): exponents.get((spec.side_of(side), x))
+        for cell in sweep
+        for pair in spec.routine.pairs(*cell)
+        for side, x in zip(SIDES, pair, strict=True)
+    }
+
+
+def operands(
+    ex: Analyser, found: Findings, needed: Mapping[Line, Value], panel: Panel
+) -> Iterator[Value]:
+    """List one panel of rows, each followed by its exponents."""
+    for line, scale in needed.items():
+        yield ex.row(line, range(*panel), found.shifts)
+        yield scale
 
 
 class Interpreter(Analyser, Protocol):

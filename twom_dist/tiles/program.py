@@ -4,13 +4,13 @@ Stages make all decisions that depend on the entries of the matrices, so that ea
 products, graphs and plans all run these lines, each with its own `Interpreter`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..typing import Cell, Side
 from . import cells, stages
 from .accumulator import SweepStep
-from .analysis.moduli import choose_moduli
-from .grid import Panel, Partial, add_up
+from .analysis.moduli import choose_moduli, guess_moduli
+from .grid import Partial, add_up
 from .interpreter import (
     Analyser,
     Findings,
@@ -21,9 +21,11 @@ from .interpreter import (
     Value,
     by_line,
     lines,
+    list_scales,
+    operands,
     strips,
 )
-from .spec import SIDES, Spec
+from .spec import Spec
 
 
 def product(ex: Interpreter, spec: Spec) -> None:
@@ -37,15 +39,20 @@ def look(ex: Analyser, spec: Spec) -> Findings:
         return Findings(spec)
     shifts: Shifts = None
     seen: Mapping[Place, Value] = {}
+    early: Findings | None = None
     if spec.equilibrate:
         seen = measure(ex, spec, lines(ex, spec), columns=True)
         shifts, seen = ex.decide(choose_shifts(ex, spec, seen), seen)
+        if shifts and seen and ex.grid.early:
+            rows = {x[:2]: y for x, y in seen.items()}
+            early = Findings(guess_moduli(ex, spec, shifts[0], rows), None, rows)
     if not spec.data_driven:
         return Findings(spec, shifts)
     if shifts is not None or not seen:
         seen = measure(ex, spec, lines(ex, spec), shifts, seen)
     measured = ex.settle(add_strips(ex, spec, seen))
-    return Findings(choose_moduli(ex, spec, shifts, measured), shifts, measured)
+    settled = choose_moduli(ex, spec, shifts, measured)
+    return Findings(settled, shifts, measured, early)
 
 
 def measure(
@@ -140,7 +147,7 @@ def multiply_sweep(
     grid, settled = ex.grid, found.spec
     if spec.empty or (len(grid.panels) == 1 and not grid.sweeps):
         return [[(None, n)] for n in range(len(sweep))]
-    stage, run = "sweep" if grid.sweeps else "panel", cells.multiply_sweep
+    stage = "sweep" if grid.sweeps else "panel"
     # Tasks that make their inputs multiply all of k.
     c = [ex.c_tile(x) for x in sweep] if len(grid.panels) == 1 else None
     needed = list_scales(spec, sweep, exponents)
@@ -150,11 +157,18 @@ def multiply_sweep(
     for layer, parts in enumerate(grid.layers):
         sums.append([])
         for part in parts:
-            before = ended.get(layer)
+            before, early = ended.get(layer), None if ended else found.early
             for done, panel in enumerate(part[: len(part) - alone]):
                 where, step = (*sweep[0], layer, panel[0]), SweepStep(own, lines, done)
-                rows = operands(ex, found, needed, panel)
-                before = ex.call(stage, where, run, settled, step, before, c, *rows)
+                now, scales, second = found, needed, early is not None and done == 1
+                if early is not None and not done:
+                    now, scales = early, list_scales(spec, sweep, early.measured or {})
+                rows = [*operands(ex, now, scales, panel)]
+                if second:
+                    # It takes the first panel again, in case that awaits the check.
+                    rows = [*operands(ex, found, needed, part[0]), *rows]
+                run = cells.multiply_second if second else cells.multiply_sweep
+                before = ex.call(stage, where, run, now.spec, step, before, c, *rows)
             sums[-1].append(Partial(layer, part[0][0], 1, before))
         ended[layer] = before
     return gather(ex, settled, sweep, sums)
@@ -220,27 +234,6 @@ def finish(
         return ex.call("product", cell, end, settled, diagonal, own, c, *last)
     step = SweepStep({n: cell}, tuple(needed), len(grid.panels) - 1)
     return ex.call("product", cell, cells.finish_in_sweep, settled, step, own, c, *last)
-
-
-def list_scales(
-    spec: Spec, sweep: Iterable[Cell], exponents: Mapping[Line, Value]
-) -> dict[Line, Value]:
-    """List the rows of op(A) and of op(B)^T that cells take, with their exponents."""
-    return {
-        (side, x): exponents.get((spec.side_of(side), x))
-        for cell in sweep
-        for pair in spec.routine.pairs(*cell)
-        for side, x in zip(SIDES, pair, strict=True)
-    }
-
-
-def operands(
-    ex: Interpreter, found: Findings, needed: Mapping[Line, Value], panel: Panel
-) -> Iterator[Value]:
-    """List one panel of rows, each followed by its exponents."""
-    for line, scale in needed.items():
-        yield ex.row(line, range(*panel), found.shifts)
-        yield scale
 
 
 def scale(ex: Interpreter, spec: Spec, found: Findings) -> Mapping[Line, Value]:

@@ -14,6 +14,15 @@ from ..spec import Spec
 from . import pair_stages
 
 
+def guess_moduli(
+    ex: Analyser, spec: Spec, shift: Value, measured: Mapping[Line, Value]
+) -> Value:
+    """Choose moduli that hold if nothing is shifted, and if rows settle them."""
+    sides = [[measured[x, i] for i in ex.lines(x, wanted=False)] for x in spec.sides]
+    guess = pair_stages.guess_by_rows
+    return ex.call("spec", ("early",), guess, spec, shift, *sides)
+
+
 def choose_moduli(
     ex: Analyser, spec: Spec, shifts: Shifts, measured: Mapping[Line, Value]
 ) -> Value:

@@ -21,6 +21,8 @@ class Copies:
         self._scheduler = scheduler
         # By a task: its worker, and the tiles that have to come there.
         self._received: dict[Any, tuple[str, list[Any]]] = {}
+        # By a tile and a host: where it was sought last.
+        self._sought: dict[Any, str] = {}
         # By a product's token: the first steps of its sweeps.
         self._first: dict[str, list[Any]] = defaultdict(list)
 
@@ -70,7 +72,8 @@ class Copies:
     def _fetch(self, key: Any) -> None:
         """Have the worker of a task fetch the tiles that it takes.
 
-        All workers of a host seek a tile at one holder: so it enters the host once.
+        All workers of a host seek a tile at one holder, also later, when there are
+        more: so it enters the host once.
         """
         worker, tiles = self._received.get(key, ("", []))
         state = self._scheduler.workers.get(worker)
@@ -80,10 +83,15 @@ class Copies:
             return
 
         def seek(tile: Any) -> str:
-            def rank(ws: Any) -> Any:
-                return ws.host != state.host, hash((tile.key, ws.address, state.host))
+            own = tile.key, state.host
+            before = self._sought.get(own)
 
-            return str(min(tile.who_has, key=rank).address)
+            def rank(ws: Any) -> Any:
+                far, new = ws.host != state.host, ws.address != before
+                return far, new, hash((own, ws.address))
+
+            found = self._sought[own] = str(min(tile.who_has, key=rank).address)
+            return found
 
         # As `Scheduler.request_acquire_replicas` has it, which names all holders.
         message = {
@@ -97,6 +105,8 @@ class Copies:
     def end(self, key: Any, finish: str) -> None:
         """Have a worker drop tiles once a task has ended; forget one that is gone."""
         worker, tiles = self._received.pop(key, ("", []))
+        if not self._received:
+            self._sought.clear()
         if finish == "forgotten":
             self._first.pop(stage_and_token(key)[1], None)
         elif tiles:
