@@ -27,8 +27,8 @@ PAUSE, SPILL, TARGET = 0.8, 0.7, 0.6
 PRODUCT_SHARE = PAUSE
 # Share of a small machine that tiles get at least: the process is there already.
 _LEAST_SHARE = 1 / 8
-# Share of a device's free memory, or of its pool: CuPy's pool rounds allocations up,
-# and there are gaps between blocks. By reasoning; not measured.
+# Share of a device's free memory, or of its pool, so that a fifth stays free: CuPy's
+# pool rounds allocations up, and leaves gaps. By reasoning; not measured.
 DEVICE_SHARE = 0.8
 # Share of a pool that outputs of tasks take at most: plans take the share above, of
 # which the inside of tasks has at least a tenth.

@@ -276,6 +276,7 @@ class Plan:
         least = format_bytes(self.memory.least)
         if room := self.cluster.memory.tile_bytes:
             peak += f" of {format_bytes(room)} for tiles"
+            peak += f" in {format_bytes(self.cluster.memory.limit)}"
         if self.memory.total == self.memory.least:
             return peak
         return f"{peak}; {least} if tiles of C are not kept"

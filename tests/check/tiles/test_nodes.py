@@ -131,6 +131,25 @@ def test_workers_receive_little_more_than_they_must(routine, count, workers):
     assert moved <= 1.34 * least_moved(routine, count, workers)
 
 
+@cases("routine", [td.gemm, td.herk])
+@cases("allowed", ["ab", "abc", "abcde", "abcdefg"])
+def test_the_workers_that_are_allowed_get_even_shares(routine, allowed):
+    """Of a product that was planned for eight, in two layers."""
+    a, b = (f((16, 16), chunks=1) for f in (da.ones, da.zeros))
+    with planned_for(Cluster(8)):
+        product = routine(*([a, b] if routine is td.gemm else [a]), num_moduli=4)
+    scheduler, work = FakeScheduler(product, 8), Counter()
+    for task in scheduler.tasks.values():
+        task.worker_restrictions = {*allowed}
+    scheduler.place()
+    for name, i, j, *step in scheduler.tasks:
+        if "panel" in name and step:
+            (worker,) = scheduler.tasks[name, i, j, *step].worker_restrictions
+            work[worker] += 1 if i == j and routine is td.herk else 2
+    # As even as on a grid of so many.
+    assert max(work.values()) <= 1.32 * work.total() / len(allowed)
+
+
 def test_threads_are_slots_of_their_host():
     a = da.ones((8, 8), chunks=1)
     made = td.gemm(a, a, num_moduli=4)

@@ -172,6 +172,9 @@ def _choose(
     mt, nt = (1 + max(indices) for indices in zip(*heads, strict=True))
     cells, layers = heads.keys(), 1 + max(layer for _, _, layer in places)
     own = layer_slots(len(workers), layers, node)
+    if -layers * own % len(workers) > (LITTLE - 1) * layers * own:
+        # Other workers than were planned for: each has a share of all layers.
+        own = len(workers)
     node = min(node, own)
     # All cells on one side of the diagonal, and on it.
     triangle = len(cells) == mt * (mt + 1) // 2
