@@ -218,10 +218,18 @@ def _search_design(
     rows: int, workers: int, even: float, planes: Iterable[BlockDesign]
 ) -> BlockDesign:
     """Find the design, small or repeated, that is best once it is filled evenly."""
+    designs: dict[tuple[int, int], BlockDesign] = {}
+    largest = min(rows, max(2 * SIZES, 6 * isqrt(workers)))
+    for points in range(largest, 1, -(1 + (largest - 1) // SIZES)):
+        for seed in range(SEEDS):
+            design = greedy_design(points, workers, seed).spread(rows)
+            held = [block.bit_count() for block in design.blocks]
+            designs.setdefault((max(held), sum(held)), design)
+    kept = [designs[held] for held in sorted(designs)[:KEPT]]
     cells = [(i, j) for i in range(rows) for j in range(i + 1)]
     most = max(even * rows**2 / workers, -(-(rows**2) // workers))
-    designs = [*(x.spread(rows) for x in planes), *_list_designs(rows, workers)]
-    found = (_even_out(x, cells, workers, most) for x in designs)
+    tried = (*(x.spread(rows) for x in planes), *kept)
+    found = (_even_out(x, cells, workers, most) for x in tried)
     return min(chain.from_iterable(found), key=itemgetter(0))[1]
 
 
@@ -250,19 +258,6 @@ def _even_out(
             if len(new) == 1:
                 gain[new.pop()] += max(0, load[slot] - most)
         rows[least].add(max(gain, key=gain.__getitem__))
-
-
-@lru_cache(maxsize=16)
-def _list_designs(rows: int, workers: int) -> list[BlockDesign]:
-    """List greedy designs, small or repeated, with few rows."""
-    designs: dict[tuple[int, int], BlockDesign] = {}
-    most = min(rows, max(2 * SIZES, 6 * isqrt(workers)))
-    for points in range(most, 1, -(1 + (most - 1) // SIZES)):
-        for seed in range(SEEDS):
-            design = greedy_design(points, workers, seed).spread(rows)
-            held = [rows.bit_count() for rows in design.blocks]
-            designs.setdefault((max(held), sum(held)), design)
-    return [designs[held] for held in sorted(designs)[:KEPT]]
 
 
 def _fill(design: BlockDesign, cells: Iterable[Cell]) -> dict[Cell, int]:
