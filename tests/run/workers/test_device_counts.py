@@ -12,7 +12,7 @@ import pytest
 from distributed import wait
 
 import twom_dist as td
-from benchmarks import clock, clocked
+from tests.support.cuda import clock, clocked
 from tests.support.jobs import addresses
 from tests.support.workers import start_workers
 

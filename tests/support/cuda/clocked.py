@@ -20,7 +20,7 @@ import dask
 import numpy as np
 from distributed import get_worker
 
-from benchmarks.clock import AREA, COPY, NORMS, POOL, SCALE, Clock, on_numpy
+from tests.support.cuda.clock import AREA, COPY, NORMS, POOL, SCALE, Clock, on_numpy
 from twom_dist.kernels import registry
 from twom_dist.kernels.cuda import engine as cuda
 from twom_dist.plan import sweeps
