@@ -26,7 +26,6 @@ from ..testing import random_matrix
 from ..tiles.routine import ROUTINES
 from ..typing import EngineName
 from .client import check_client, current_client
-from .startup import SAFE_WITH_PROFILER
 
 # If releases of these differ, processes cannot read each other's messages or tasks.
 _MUST_AGREE = ("python", "dask", "distributed", "twom_dist")
@@ -282,6 +281,8 @@ def check_workers(client: Any) -> Iterator[Finding]:
 
 def check_profilers(client: Any, python: tuple[int, ...]) -> Iterator[Finding]:
     """Tell of workers that dask's profiler may stop."""
+    from .startup import SAFE_WITH_PROFILER
+
     # A lambda is sent by value: workers may lack this package.
     found = client.run(lambda dask_worker: "profile" in dask_worker.periodic_callbacks)
     if any(found.values()) and python < SAFE_WITH_PROFILER:

@@ -45,13 +45,6 @@ def test_the_documentation_shows_what_is_predicted(capsys):
         assert capsys.readouterr().out in read(DOCS / "scaling-out.md")
 
 
-@cases("name", [x.stem for x in (ROOT / "benchmarks").glob("*.py")])
-def test_each_finds_what_it_imports(name):
-    if "cupy" in read(ROOT / "benchmarks" / f"{name}.py"):
-        pytest.importorskip("cupy")
-    import_module(f"benchmarks.{name}")
-
-
 def test_the_script_for_a_device_finds_what_it_imports():
     pytest.importorskip("cupy")
     script = read(ROOT / "benchmarks" / "first_minutes.sh")

@@ -5,9 +5,13 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
+import pytest
+
 import twom_dist
+from tests.support.cases import cases
 from tests.support.places import ROOT
 
 # A child that forks beside a thread which holds a lock, then one of threads that work.
@@ -184,3 +188,11 @@ def test_a_small_product_passes_few_functions_of_ours():
     found = json.loads(output_of(PASSED, ROOT))
     recorded = json.loads((ROOT / "tests/data/ways.json").read_text())
     assert {name: min(found[name], n) for name, n in recorded.items()} == found
+
+
+@cases("path", sorted((ROOT / "benchmarks").glob("*.py")))
+def test_each_benchmark_finds_what_it_imports(path):
+    """One that draws looks for fonts, by another program."""
+    if "cupy" in path.read_text("utf-8"):
+        pytest.importorskip("cupy")
+    import_module(f"benchmarks.{path.stem}")
