@@ -109,12 +109,13 @@ def _begin(tiles, rows, steps):
 def _multiply_items(
     lo, hi, x, y, out, before, add, jobs, table, block, longest, tiles, samples, side
 ):
-    """Multiply items lo..hi: blocks of rows of each job of each matrix, in this order.
+    """Multiply items lo..hi: blocks of rows of each place of each matrix, in order.
 
-    x, y (planes, groups of all matrices, words, 16, 4); out (products, matrices, m, n
-    or more), and before, which may be out itself. `tiles`: AMX's configuration, or
-    None: then the microkernel multiplies. `samples`: None; or the first word and the
-    last, what those of x and of y exceed their planes by, and the columns k of these.
+    x, y (planes, groups of all matrices, words, 16, 4); out (places, matrices, m, n or
+    more), and before, which may be out itself; jobs (places, products that are added
+    up, 4). `tiles`: AMX's configuration, or None: then the microkernel multiplies.
+    `samples`: None; or the first word and the last, what those of x and of y exceed
+    their planes by, and the columns k of these.
     """
     matrices, m = out.shape[1], out.shape[2]
     blocks, begin, end = -(-m // block), 0, y.shape[2]
@@ -125,7 +126,6 @@ def _multiply_items(
     room = _begin(tiles, min(block, m), min(longest, end - begin))
     for item in range(lo, hi):
         matrix, item = divmod(item, len(jobs) * blocks)
-        left, right, q = jobs[item // blocks]
         row = item % blocks * block
         rows = min(block, m - row)
         first, last = 0, groups
@@ -133,20 +133,22 @@ def _multiply_items(
             last = min(groups, -(-(row + rows) // GROUP))
         elif side > 0:
             first = row // GROUP
-        where, result = (row, rows, first, last), out[q, matrix]
-        for k_lo in range(begin, end, longest):
-            k_hi = min(end, k_lo + longest)
-            old = result.ctypes.data if k_lo > begin else _NONE
-            if add and k_lo == begin:
-                old = before[q, matrix].ctypes.data
-            source = x[left, matrix * of_x].ctypes.data + _BYTES * k_lo
-            panel = y[right, matrix * groups].ctypes.data + _BYTES * k_lo
-            given = source, stride, panel, stride, k_hi - k_lo, result, old
-            _multiply_rows(*given, where, table[q], room, tiles, samples)
-        if samples is not None and samples[2] != 0:
-            panel = y[right, matrix * groups].ctypes.data + _BYTES * begin
-            of_y = panel, stride, end - begin
-            _add_offsets(*of_y, result, where, table[q, 0], samples)
+        for i in range(jobs.shape[1]):
+            left, right, q, entry = jobs[item // blocks, i]
+            where, result = (row, rows, first, last), out[q, matrix]
+            for k_lo in range(begin, end, longest):
+                k_hi = min(end, k_lo + longest)
+                old = result.ctypes.data if i > 0 or k_lo > begin else _NONE
+                if add and i == 0 and k_lo == begin:
+                    old = before[q, matrix].ctypes.data
+                source = x[left, matrix * of_x].ctypes.data + _BYTES * k_lo
+                panel = y[right, matrix * groups].ctypes.data + _BYTES * k_lo
+                given = source, stride, panel, stride, k_hi - k_lo, result, old
+                _multiply_rows(*given, where, table[entry], room, tiles, samples)
+            if samples is not None and samples[2] != 0:
+                panel = y[right, matrix * groups].ctypes.data + _BYTES * begin
+                of_y = panel, stride, end - begin
+                _add_offsets(*of_y, result, where, table[entry, 0], samples)
     if tiles is not None:
         release_tiles()
 
@@ -231,15 +233,18 @@ def _plan(
 ) -> tuple[tuple[Array, Array, int, int], list[tuple[int, int]]]:
     """Tabulate the products `own` and what they are reduced by, and share their blocks.
 
-    A job: where a product's planes stand, and its residues. `shape`: (matrices, m, n).
-    Of samples planes may be read with the other sign, which the sums are multiplied by.
+    A job: where a product's planes stand, its residues, and what reduces it. `shape`:
+    (matrices, m, n). Of samples planes may be read with the other sign, which the sums
+    are multiplied by.
     """
     given = [(q, system.products[q]) for q in own]
-    places = [(left[t.left], right[t.right], system.places[q]) for q, t in given]
-    jobs = np.array([(max(i, ~i), max(j, ~j), q) for i, j, q in places])
+    places = [(left[t.left], right[t.right], system.places[q], q) for q, t in given]
+    listed = [(max(i, ~i), max(j, ~j), *more) for i, j, *more in places]
+    jobs = np.array(listed).reshape(len({q for _, _, q, _ in places}), -1, 4)
     (count, m, n), (block, longest) = shape, cut_rows(words, has_tiles, triangle)
     if system.wraps:
-        table = np.array([[1 if i ^ j >= 0 else -1] for i, j, _ in places], np.int32)
+        signs = [[1 if i ^ j >= 0 else -1] for i, j, *_ in places]
+        table = np.array(signs, np.int32)
         # So many that all threads have some: each product of few rows would be one.
         share = -(-count * len(jobs) * m // (4 * threads))
         share = min(share, m // 8) if triangle else share

@@ -121,22 +121,16 @@ def _multiply_samples(
     side: int,
 ) -> None:
     """Multiply samples, to int32, or to int64, to which panels along k are added."""
-    words, each = left.planes.shape[2], len(own) // len(sums)
-
-    def multiply(out: Array, old: Array | None, span: tuple[int, int]) -> None:
-        for first in range(each):  # of the products that a part is the sum of
-            some = own[first::each]
-            multiply_packed(left, right, system, out, old, some, None, side, span)
-            old = out
-
+    given, words = (left, right, system), left.planes.shape[2]
     if sums.itemsize == 4:
-        return multiply(sums, before, (0, words))
+        return multiply_packed(*given, sums, before, own, None, side, (0, words))
     if before is None:
         sums[...] = 0
     elif before.ctypes.data != sums.ctypes.data:
         sums[...] = before
     panel = empty(sums.shape, np.int32)
-    for start in range(0, words, _PANEL // each):
-        span = start, min(words, start + _PANEL // each)
-        multiply(panel, None, span)
+    step = _PANEL // (len(own) // len(sums))
+    for start in range(0, words, step):
+        span = start, min(words, start + step)
+        multiply_packed(*given, panel, None, own, None, side, span)
         sums += panel
