@@ -1,6 +1,6 @@
 # Two commands for a newcomer:
 #
-#   make demo      multiply two matrices and see how long and how exact
+#   make demo      multiply two matrices and compare the times with NumPy
 #   make test      run the checks for every change
 #
 # Both build .venv first, in either order; `make help` lists the rest.

@@ -1,4 +1,4 @@
-"""``make demo``: multiply two stored matrices on this machine, and check the result."""
+"""``make demo``: multiply two stored matrices, and compare the times with NumPy."""
 
 import logging
 import tempfile
@@ -45,7 +45,7 @@ _OPTIONS = [
 
 @click.group(cls=SentenceGroup, params=_OPTIONS, invoke_without_command=True)
 def main(a: str | None, b: str | None, size: int | None, n_workers: int | None) -> None:
-    """Multiply two stored matrices on a local dask cluster, and check the result.
+    """Multiply two stored matrices on a local dask cluster, and compare with NumPy.
 
     The result is written to ./demo-output/C.zarr.
     """
