@@ -150,7 +150,7 @@ def find_arrays(x: Any) -> list[Array]:
 def _dump(x: Any, context: Any = None) -> tuple[dict[str, Any], list[bytes]]:
     passage = ((context or {}).get("recipient") or {}).get(FAMILY)
     if passage is None:
-        raise NotImplementedError
+        raise NotImplementedError  # as dask asks of a family that leaves it to the next
     arrived = dict(passage.arrived)
     try:
         if find_arrays(x):
