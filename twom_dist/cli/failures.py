@@ -7,6 +7,7 @@ third Ctrl-C or SIGTERM have different effects.
 import json
 import logging
 import os
+import re
 import signal
 import sys
 import traceback
@@ -62,11 +63,31 @@ def escape(text: str) -> str:
     return "".join(x if x.isprintable() else ascii(x)[1:-1] for x in text)
 
 
+_ARGUMENT = re.compile(r"\b([a-z_]+)=('?)(\w[\w.+-]*\b)\2")
+
+
+def spell(text: str) -> str:
+    """Spell the arguments of routines as options: op_b='C' as --op-b C."""
+    ctx = click.get_current_context(silent=True)
+    group: Any = ctx and ctx.find_root().command
+    own = group.commands.values() if group else ()
+    known = {x.name for command in own for x in command.params}
+
+    def option(found: re.Match[str]) -> str:
+        name, _, value = found.groups()
+        if name not in known:
+            return found[0]
+        name = "--" + name.replace("_", "-")
+        return name if value == "True" else f"{name} {value}"
+
+    return _ARGUMENT.sub(option, text)
+
+
 def say(*sentences: str) -> None:
     """Print lines on stderr; where that fails, nothing is shown from then on."""
     try:
         for sentence in sentences:
-            click.echo(f"twom-dist: {escape(sentence)}", err=True)
+            click.echo(f"twom-dist: {escape(spell(sentence))}", err=True)
     except OSError:
         _discard(sys.stderr)
 
@@ -133,7 +154,8 @@ def _end(ctx: click.Context, error: BaseException) -> int:
             traceback.print_exception(error)
     say("error: " + " ".join(str(said).splitlines()))
     if "--json" in arguments:
-        about = {"error": said.problem, "remedy": said.remedy, "code": said.code}
+        words = {"error": spell(said.problem), "remedy": spell(said.remedy)}
+        about = {**words, "code": said.code}
         show(json.dumps({**about, "exit": code}), done=True)
     return code
 

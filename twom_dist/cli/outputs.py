@@ -116,9 +116,9 @@ def status(output: str, as_json: bool) -> None:
 def _list_rows(found: Any, now: float) -> dict[str, str]:
     rows = {"output": found.path, "state": found.state}
     if found.state == "finished":
-        if not found.routine:
-            rows["state"] += ", or another program's: it has no record of a job"
-        return rows
+        product = f"{found.routine}, {' x '.join(map(str, found.shape))} {found.dtype}"
+        alien = "of another program, or a job's whose record is gone"
+        return rows | {"product": product if found.routine else alien}
     running = found.state == "running"
     if running:
         rows["state"] += f" on {found.host}" if found.host else ""

@@ -91,13 +91,12 @@ def plan(
         asked[name] = path or shape
     job = rank_k_files if ROUTINES[routine].triangle else multiply_files
     threads, on_device = threads_per_worker, options["engine"] == "cuda"
-    if n_workers is None:
-        gpus = (count_gpus()[0] or 1) if on_device else 0
-        own = choose_workers(None, threads, memory_limit, gpus=gpus)
-        n_workers, threads = own.workers, own.threads
-        # That of a GPU is not known here.
-        memory_limit = memory_limit if on_device else own.memory.limit
-    elif threads is None and not on_device:
+    if on_device:
+        n_workers = n_workers or count_gpus()[0] or 1
+    elif n_workers is None:
+        own = choose_workers(None, threads, memory_limit)
+        n_workers, threads, memory_limit = own.workers, own.threads, own.memory.limit
+    elif threads is None:
         threads = max(1, CPU_COUNT // n_workers)
     workers = {"n_workers": n_workers, "threads_per_worker": threads}
     asked |= workers | {"memory_limit": memory_limit} | drop_none(**options)

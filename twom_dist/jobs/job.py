@@ -121,13 +121,13 @@ def check_call(call: Call) -> None:
     check_matrices(call.terms.routine, call.A, call.B)
     single = call.terms.choice.components == 1 and call.terms.letter not in INTEGERS
     if not single or call.out is not None or call.names is not None:
-        text = (
-            "files are multiplied without out and dim, and to a single result of "
-            "floating-point numbers"
-        )
+        text = "jobs take neither out nor dim"
         remedy = "Give td.gemm, td.herk or the like"
         if call.terms.letter in INTEGERS:
-            remedy = "Leave dtype out, or request a dtype of floating-point numbers"
+            text = "jobs write real and complex numbers, not pairs of integers"
+            remedy = "Leave dtype out, or request dtype=complex64"
+        elif call.terms.choice.components > 1:
+            text = "jobs write one array, not two components"
         raise PlanError(text, remedy, "routine")
 
 

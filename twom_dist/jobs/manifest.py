@@ -114,7 +114,7 @@ def check_same(output: str, then: Manifest, now: Manifest) -> None:
                 "its owner, permissions or links, have changed, or it was renamed and "
                 "renamed back, or is a copy"
             )
-            remedy = "Start anew (overwrite=True, --overwrite)"
+            remedy = "Start anew (overwrite=True)"
             raise StoreError(problem, remedy, "unfinished-input-changed")
 
 
@@ -128,7 +128,7 @@ def check_same_panels(output: str, then: Manifest, layout: Layout) -> None:
 
 def _differ(output: str, old: str, new: str) -> StoreError:
     problem = f"{output!r} was begun with {old} and this run has {new}"
-    remedy = "Run the job as it was begun, or start anew (overwrite=True, --overwrite)"
+    remedy = "Run the job as it was begun, or start anew (overwrite=True)"
     return StoreError(problem, remedy, "unfinished-differs")
 
 

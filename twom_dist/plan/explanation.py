@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..moduli import NONFINITE_ROW, ZERO_ROW
-from ..moduli.accuracy import componentwise_bound, error_bound
+from ..moduli.accuracy import componentwise_bound, error_bound, unit_roundoff
 from ..tiles.interpreter import Findings
 from ..tiles.spec import SIDES, Spec
 from .show import Rows, as_text, name_count, round_up
@@ -181,6 +181,8 @@ def explain_spec(spec: Spec, data_driven: bool, asked: str) -> Explanation:
         on_diagonal = system.num_hermitian_products
     if spec.routine.sums and not spec.exact:
         relative_to += " of each of the two products"
+    if 0 < bound < 2.5 * unit_roundoff(spec.dtype, spec.components):
+        asked += f", before rounding to {np.dtype(spec.dtype).name}"
     return Explanation(
         routine=spec.routine.name,
         asked=asked,

@@ -254,8 +254,8 @@ class Plan:
         wave = f"below is the first of {self.waves} waves, {_WHY_WAVES}"
         return [
             ("routine", self.routine + (f", {self.uplo}" if self.uplo else "")),
-            ("product", f"{m} x {k} times {k} x {n}, {self.dtype}"),
             *([("wave", wave)] if self.waves > 1 else []),
+            ("product", f"{m} x {k} times {k} x {n}, {self.dtype}"),
             ("method", self.method + (f", {moduli}" if self.num_moduli else "")),
             ("error bound", str(bound_error(self.spec, self.spec.data_driven))),
             ("tiles", f"{mt} x {nt} of C, {kt} along k; up to {mb} x {nb} x {kb}"),

@@ -24,7 +24,7 @@ def advise_method(posed: Problem) -> list[str]:
     if not prefers_native(engine, routine, posed.dtype, posed.shape):
         return []
     told = tell_choice(engine, routine, posed.dtype, posed.shape)
-    return [f"method 'auto' would be {told}"]
+    return [f"method='auto' would be {told}"]
 
 
 def advise_op(posed: Problem) -> list[str]:

@@ -125,7 +125,7 @@ def check_member(location: Location, overwrite: bool) -> None:
 
 def refuse_existing(name: str) -> StoreError:
     """Return the error for an output that exists and is not to be replaced."""
-    remedy = "Choose another name, or replace it (overwrite=True, --overwrite)"
+    remedy = "Choose another name, or replace it (overwrite=True)"
     return StoreError(f"{name!r} exists", remedy, "output-exists")
 
 

@@ -24,8 +24,7 @@ Region = tuple[slice, ...]  # of rows and columns, and of the parts of pairs
 _DTYPE = re.compile(r"b1|[iu][1248]|f[48]|c8|c16")
 _MAX_LISTED = 10
 _SAY_PAIRS = (
-    "If its last axis holds real and imaginary parts, routines of td.integers take it "
-    "with pairs=True, and products of twom-dist with --pairs"
+    "If its last axis holds real and imaginary parts, give pairs=True (td.integers)"
 )
 _SAY_ARRAYS = (
     "Name another array, or multiply this one in Python, as dask array or by "

@@ -93,7 +93,7 @@ class Unfinished:
                         f"the unfinished output in {self.folder!r} has no array{named} "
                         f"that can be continued ({kind})",
                         "Give the output its earlier name, or start anew "
-                        "(overwrite=True, --overwrite)",
+                        "(overwrite=True)",
                         "unfinished-damaged",
                     ) from error
         return None

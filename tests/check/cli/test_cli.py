@@ -283,3 +283,11 @@ def test_errors_are_json_beside_the_sentence(call):
         assert (exit_code, found["code"], found["exit"]) == (2, code, 2)
         assert err.startswith(f"twom-dist: error: {found['error']}")
         assert found["remedy"] in err
+
+
+def test_arguments_are_spelled_as_options(call, a):
+    _, _, err = call("gemm", "A.npy", "A.npy", "-oC.npy")
+    assert "(--op-a N, --op-b N)" in err
+    assert "--op-b C" in err
+    save("C.zarr", a)
+    assert "replace it (--overwrite)." in call("herk", "A.npy", "-oC.zarr")[2]

@@ -14,7 +14,7 @@ ONE = "C is one tile: a stopped job multiplies from the beginning"
 @cases(
     ("routine", "shape", "options", "told"),
     [
-        (td.herk, SQUARE, {"op": "C"}, "method 'auto' would be native"),
+        (td.herk, SQUARE, {"op": "C"}, "method='auto' would be native"),
         (td.herk, SQUARE, {"op": "C", "num_moduli": 12}, None),
         (td.herk, (100, 100), {}, None),
         (td.herk, TALL, BLAS, LARGE("C")),

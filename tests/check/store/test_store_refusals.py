@@ -148,7 +148,7 @@ def test_what_holds_no_pairs_is_refused():
         code = "matrix-shape" if name in NAMES[:2] else "no-matrix"
         with raises(StoreError, code) as caught:
             open_matrix(name)
-        assert "--pairs" in caught.value.remedy
+        assert "pairs=True" in caught.value.remedy
 
 
 CHUNKS = [({"zarr_format": 2}, "1.2"), ({}, "c/1/2")]
