@@ -166,7 +166,8 @@ def _run_job(
                 here = name_count(cluster.workers, "worker")
             start = f"begins on {here}, {name_count(total, 'tile')} to compute"
             if done:
-                start = f"continues on {here}, with {done} of {total} tiles kept"
+                sides = " x ".join(map(str, run.layout.tile_shape[:2]))
+                start = f"continues on {here}, {done} of {total} tiles of {sides} kept"
             kept = ", and the check of the data is kept" if run.look else ""
             say(start + kept)
             say(*advise_method(run.job))
