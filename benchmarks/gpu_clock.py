@@ -27,8 +27,8 @@ STAGES = {
     ),
     "quarters": ("spread", "join"),
     "requantise": ("requantise", "widen"),
-    "decode": ("decode", "decode_and_close", "decode_samples"),
-    "fill": ("mark_nonfinite", "fill_nonfinite", "fill_product"),
+    "decode": ("decode", "decode_and_fill", "decode_samples"),
+    "fill": ("mark_nonfinite", "fill_nonfinite"),
     "combine": ("combine",),
     "close": ("symmetrise_diagonal_tile", "mirror_tile"),
     "other": (),
@@ -79,7 +79,10 @@ def split(program: Any) -> list[Any]:
     words = len(program) - program[3]
     front, launches = program[:words].copy(), program[words:].reshape(-1, ROW)
     front[3] = ROW
-    return [np.concatenate([front, row]) for row in launches]
+    found = [np.concatenate([front, row]) for row in launches]
+    for own in found:
+        own[-2] = 0  # what an event is between does not overlap
+    return found
 
 
 def event_seconds(call: Callable[[], Any]) -> float:

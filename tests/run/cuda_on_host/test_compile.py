@@ -1,4 +1,7 @@
-"""The usual modules compile, without a device, for Hopper."""
+"""The usual modules compile, without a device, for Hopper.
+
+Every kernel may be launched before the grid ahead has ended: it waits before all else.
+"""
 
 import re
 
@@ -16,6 +19,17 @@ _FLUSHING = re.compile(
 _HARMLESS = {"cvt.rzi.ftz.u32.f32", "cvt.rni.ftz.s32.f32"}
 
 
+# What a kernel does before it waits, in PTX: of memory it may read parameters.
+_HEAD = re.compile(r"\.entry[^{]*\{(.*?)griddepcontrol\.wait;", re.DOTALL)
+_USES = re.compile(
+    r"\b(?:(?:ld|ldu|st|atom|red|cp|prefetch|multimem)\.(?!param)|bra|call|ret|exit)"
+)
+_LATE = """extern "C" __global__ void late(int* x) {{
+  {} asm volatile("griddepcontrol.wait;" ::: "memory"); *x = 1;
+}}"""
+_NEVER = 'extern "C" __global__ void never(int* x) { *x = 1; }'
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_modules_compile_and_keep_subnormal_floats(kept, family):
     usual = nvrtc.usual_modules("complex128")
@@ -26,4 +40,18 @@ def test_modules_compile_and_keep_subnormal_floats(kept, family):
         shifts = {False, family in SHIFTED_FAMILIES}
         modules = [module_for(*given, shifted=x) for x in shifts]
     for module in modules:
-        assert set(_FLUSHING.findall(nvrtc.compile_as_cupy(kept, module))) <= _HARMLESS
+        ptx = nvrtc.compile_as_cupy(kept, module)
+        assert set(_FLUSHING.findall(ptx)) <= _HARMLESS
+        heads = _HEAD.findall(ptx)
+        assert len(heads) == ptx.count(".entry")
+        assert not any(map(_USES.search, heads))
+
+
+@pytest.mark.parametrize(
+    ("before", "right"),
+    [("", True), ("x += *x;", False), ("if (!x) return;", False)],
+)
+def test_a_late_wait_is_found(before, right):
+    code = nvrtc.compile_text(_LATE.format(before))
+    assert nvrtc.waits_first(code) == right
+    assert not nvrtc.waits_first(nvrtc.compile_text(_NEVER))

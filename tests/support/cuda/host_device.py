@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.cases import NIGHTLY
 from tests.support.cuda.host import check_arguments
+from tests.support.cuda.launches import LAUNCH
 from twom_dist.errors import MemoryLimitError
 from twom_dist.kernels.cuda import driver, scripts, tuning
 from twom_dist.kernels.cuda import engine as engine_module
@@ -24,11 +25,6 @@ from twom_dist.kernels.cuda.packing import packing_of
 from twom_dist.kernels.cuda.scripts import Recorder
 from twom_dist.kernels.cuda.sources import DYNAMIC_FAMILIES
 
-# cuLaunchKernel: function, grid, block, shared bytes, stream, parameters, extra.
-_LAUNCH = ctypes.CFUNCTYPE(
-    *(ctypes.c_int, ctypes.c_size_t, *[ctypes.c_uint] * 7),
-    *(ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p),
-)
 POISON = 0xA5
 # Bytes before and behind an allocation that nobody may write to.
 _GUARD = 256
@@ -88,7 +84,7 @@ class HostDevice:
         self.kernels, self._capability = kernels, capability
         self.launched, self.repeated, self.allocated = [], [], []
         self.guarded = {}
-        self._kernels, self._launcher = [], _LAUNCH(self._launch_by_pointers)
+        self._kernels, self._launcher = [], LAUNCH(self._launch_by_pointers)
         self.total, self.room, self.free, self.asked = 8 << 30, 1 << 62, None, 0
 
     def empty(self, shape, dtype):
@@ -171,27 +167,33 @@ class HostDevice:
         self._kernels.append((module, name))
         return len(self._kernels)
 
+    def overlaps(self):
+        return self._capability >= 90
+
     def run(self, program, bases):
         """Launch a program by a function of the host, as the driver does."""
-        self._failure = None
+        self._failure, self._first = None, True
         launch = ctypes.cast(self._launcher, ctypes.c_void_p).value
         driver.run(launch, 0, program, bases)
         if self._failure is not None:
             raise self._failure
 
-    def _launch_by_pointers(self, number, *given):
-        """Stand for cuLaunchKernel, which copies each parameter."""
+    def _launch_by_pointers(self, config, number, pointers, extra):
+        """Stand for cuLaunchKernelEx, which copies each parameter."""
         try:
-            (*sizes, shared, stream, pointers, extra) = given
+            own = config.contents
+            # What comes before the first one is the user's, and may not wait.
+            assert own.overlaps() == (self.overlaps() and not self._first)
+            self._first = False
             module, name = self._kernels[number - 1]
             packing = packing_of(module.family, name)
             count = len(packing.offsets)
             found = (ctypes.c_void_p * count).from_address(pointers)
             start = found[0] - packing.offsets[0]
             assert [x - start for x in found] == [*packing.offsets]
-            assert (stream, extra) == (0, None)
+            assert (own.stream, extra) == (None, None)
             data = ctypes.string_at(start, packing.packer.size)
-            given = tuple(sizes[:3]), tuple(sizes[3:]), data, packing.offsets, shared
+            given = (*own.grid,), (*own.block,), data, packing.offsets, own.shared
             self.launch_packed(module, name, *given)
         except Exception as error:
             self._failure = error

@@ -35,8 +35,8 @@ _PROPERTIES = {
 }
 
 
-@numba.cfunc("int32(int64,int32,int32,int32,int32,int32,int32,int32,int64,int64,int64)")
-def _launch(kernel, x, y, z, i, j, k, shared, stream, pointers, extra):
+@numba.cfunc("int32(int64,int64,int64,int64)")
+def _launch(config, kernel, pointers, extra):
     return 0
 
 
@@ -135,6 +135,7 @@ def idle_device():
             cupy.cuda.runtime,
             getDevice=lambda: 0,
             getDeviceProperties=lambda _: _PROPERTIES,
+            driverGetVersion=lambda: 13000,
         )
         put(cupy.cuda, get_current_stream=lambda: stream)
         put(device_module, launcher=lambda: _launch.address)

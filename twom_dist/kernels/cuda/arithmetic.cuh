@@ -13,6 +13,16 @@ typedef unsigned long long uint64;
 #define NONFINITE_ROW (1 << 30)
 #define NAN_ROW (NONFINITE_ROW + 1)
 
+// What every kernel begins with (`text_of` in sources.py): before it nobody reads or writes
+// memory that other grids write to. The next grid may come as soon as all blocks of this
+// one have, and waits here itself, so that a grid which has ended has waited for all
+// before.
+__device__ __forceinline__ void wait_for_grids() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;\ngriddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // The residue of raw in the low byte: raw - rint(raw / p) p, symmetric.
 //
 // raw < 2^23 read as a float is the subnormal raw 2^-149; with inverse = 2^126 / p the

@@ -6,21 +6,17 @@
 
 // out[i, j] = alpha X Y^T + beta c from residues[q * product_stride + i * row_stride + j];
 // 16 divides row_stride and the address.
-// out has rows of out_stride elements, m of them for each matrix of a stack, and all of
-// these for each word.
+// out is contiguous: words, the matrices of a stack, m rows, n columns.
 // Blocks of 32 x 8: x over groups of ELEMENTS along n, y over rows, any number of blocks
-// in y; z over the matrices, whose places in c and out may be given. Threads without an
-// element of the triangle write nothing.
+// in y; z over the matrices. Threads without an element of the triangle write nothing.
 extern "C" __global__ void __launch_bounds__(256, 2)
 decode(const int8* residues, int64 row_stride, int64 product_stride, int64 m, int64 n,
        const int32* rows, const int32* columns, Scalar alpha, Scalar beta, Matrix c,
-       REAL* out, int64 out_stride, int32 triangle, const int32* places) {
-  uint32 place = find_place(places);
-  c = move(c, place);
+       REAL* out, int32 triangle) {
   residues += blockIdx.z * m * row_stride;
   rows += blockIdx.z * m;
   columns += blockIdx.z * n;
-  out += PARTS * (place * m * out_stride);
+  out += PARTS * (blockIdx.z * m * n);
   int64 first = ELEMENTS * ((int64)blockIdx.x * blockDim.x + threadIdx.x);
   if (first >= n) return;
   int32 count = n - first < ELEMENTS ? (int32)(n - first) : ELEMENTS;
@@ -36,7 +32,7 @@ decode(const int8* residues, int64 row_stride, int64 product_stride, int64 m, in
       if (e >= count) break;
       int64 j = first + e;
       const REAL* own = locate(c, i, j);
-      REAL* target = out + PARTS * (i * out_stride + j);
+      REAL* target = out + PARTS * (i * n + j);
 #if RESULTS == 2
 #pragma unroll
       for (int32 part = 0; part < PARTS; ++part) {
@@ -46,7 +42,7 @@ decode(const int8* residues, int64 row_stride, int64 product_stride, int64 m, in
         // Inf - Inf is NaN.
         v[e][1][part] = total - total == 0.0 ? low : 0.0;
       }
-      REAL* beyond = target + PARTS * (gridDim.z * m * out_stride);
+      REAL* beyond = target + PARTS * (gridDim.z * m * n);
       store_element(v[e][1], own, beyond, Scalar{NONE});
 #endif
       store_element(v[e][0], own, target, beta);

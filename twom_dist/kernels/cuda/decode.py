@@ -13,7 +13,6 @@ from ...moduli import ResidueSystem
 from ...typing import Array, Uplo
 from .device import CudaDevice
 from .launch import (
-    BLOCK,
     as_stack,
     count_matrices,
     fill_grid,
@@ -30,7 +29,7 @@ from .sources import module_for
 from .tables import decode_elements
 from .tuning import tuning_for
 
-# Residues of a modulus in decode_and_close.cu: SIDE rows of PITCH words.
+# Squares of decode_and_fill.cu; residues of a modulus are SIDE rows of PITCH words.
 _SIDE, _PITCH = 32, 9
 
 
@@ -78,16 +77,22 @@ class CudaDecode:
         if out is None:
             shape = *rows.shape, columns.shape[-1]
             out = self.device.empty((*front, *shape), dtype)
+        c = None if c is None else as_stack(c)
         if out.size and system.wraps:
-            c = None if c is None else as_stack(c)
             of_sums = residues, system, out, alpha, beta, c, triangle
             decode_samples(self.device, *of_sums)
         elif out.size:
-            c = None if c is None else as_stack(c)
             x = residues.reshape(len(residues), -1, *residues.shape[-2:])
-            tall = out.reshape(*front, *x.shape[1:3], -1)
-            given = x, rows, columns, system, tall, alpha, beta, c, triangle
-            decode_residues(self.device, *given)
+            (_, count, m, _), n = x.shape, out.shape[-1]
+            args = (
+                *(x, x.strides[2], x.strides[0], m, n, rows, columns, scalar(alpha)),
+                *(scalar(beta), matrix(c), out, triangle_arg(triangle)),
+            )
+            integer = tuning_for(self.device.capability()).integer_sums
+            kind = out.dtype, system, components
+            grid = tile_grid(m, n, decode_elements(system), count)
+            module = module_for("decode", *kind, integer=integer)
+            self.device.launch(module, "decode", *grid, args)
         return out
 
     def find_nonfinite(
@@ -171,38 +176,7 @@ class CudaDecode:
         return tile
 
 
-def decode_residues(
-    device: CudaDevice,
-    residues: Array,
-    rows: Array,
-    columns: Array,
-    system: ResidueSystem,
-    out: Array,
-    alpha: complex,
-    beta: complex,
-    c: Array | None,
-    triangle: Uplo = "full",
-    places: Array | None = None,
-) -> None:
-    """Write ``alpha X Y^T + beta c``, or a triangle of it; out has one word or two.
-
-    Of residues (products, m, n or more), or (products, matrices, m, n or more).
-    `places`: those of the matrices in c and out, if these are others.
-    """
-    (_, *stack, m, _), n = residues.shape, out.shape[-1]
-    components = 1 if out.ndim < residues.ndim else len(out)
-    args = (
-        *(residues, residues.strides[-2], residues.strides[0], m, n, rows, columns),
-        *(scalar(alpha), scalar(beta), matrix(c), out, n, triangle_arg(triangle)),
-        places,
-    )
-    integer = tuning_for(device.capability()).integer_sums
-    module = module_for("decode", out.dtype, system, components, integer=integer)
-    grid = tile_grid(m, n, decode_elements(system), prod(stack))
-    device.launch(module, "decode", *grid, args)
-
-
-def decode_and_close(
+def decode_and_fill(
     device: CudaDevice,
     x: Array,
     y: Array,
@@ -215,49 +189,28 @@ def decode_and_close(
     alpha: complex,
     beta: complex,
     c: Array | None,
-    uplo: Uplo,
+    uplo: Uplo | None,
     hermitian: bool,
     places: Array | None,
 ) -> None:
-    """Write a triangle of ``alpha X Y^T + beta c``, filled; close it as `uplo` says.
+    """Write ``alpha X Y^T + beta c``, filled; or a triangle, closed as `uplo` says.
 
     Of operands that hold all of k, and residues of all products, or of one for each 2M
     modulus, if `hermitian`.
     """
-    n, k = x.shape[-2:]
+    (m, k), n = x.shape[-2:], y.shape[-2]
     mirrored = len(residues) < system.num_products
+    triangle = triangle_arg("lower" if uplo == "full" else uplo or "full")
     args = (
         *(*pair(x, y, conjugate, rows, columns), k, residues, residues.strides[-2]),
         *(residues.strides[0], scalar(alpha), scalar(beta), matrix(c)),
-        *(out, mirrored, hermitian, uplo == "upper", uplo == "full", places),
+        *(out, triangle, mirrored, hermitian, uplo == "full", places),
     )
     integer = tuning_for(device.capability()).integer_sums
-    module = module_for("decode_and_close", out.dtype, system, integer=integer)
-    squares = -(-n // _SIDE)
-    grid = squares, squares, count_matrices(residues[0])
+    module = module_for("decode_and_fill", out.dtype, system, integer=integer)
+    grid = fill_grid(m, n, count_matrices(residues[0]), _SIDE)
     shared = 4 * _SIDE * _PITCH * system.num_moduli if mirrored else 0
-    device.launch(module, "decode_and_close", grid, BLOCK, args, shared)
-
-
-def fill_product(
-    device: CudaDevice,
-    x: Array,
-    y: Array,
-    rows: Array,
-    columns: Array,
-    conjugate: tuple[bool, bool],
-    out: Array,
-    alpha: complex,
-    beta: complex,
-    c: Array | None,
-    places: Array | None,
-) -> None:
-    """Mark and overwrite at once, for operands that hold all of k."""
-    (m, k), n = x.shape[-2:], y.shape[-2]
-    sides = pair(x, y, conjugate, rows, columns)
-    args = *sides, k, scalar(alpha), scalar(beta), matrix(c), out, places
-    grid = fill_grid(m, n, rows.size // m)
-    device.launch(module_for("fill", x.dtype), "fill_product", *grid, args)
+    device.launch(module, "decode_and_fill", *grid, args, shared)
 
 
 def pair(

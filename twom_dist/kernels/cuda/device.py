@@ -27,6 +27,9 @@ _SHARED_SIZE, _MAX_DYNAMIC_SHARED_SIZE = 1, 8
 
 OLDEST_CAPABILITY = 75  # the oldest with dp4a and int8 tensor cores (Turing)
 
+# The oldest driver that captures overlapping launches as graphs: 12.3.
+_CAPTURES_OVERLAPS = 12030
+
 _NO_BASES = bytes(8)
 _INSTALL = f"Install it with {INSTALL_CUDA}"
 
@@ -192,6 +195,11 @@ class CudaDevice(Streams):
             # If threads load it at once, one stays, because scripts keep its address.
             self._functions.setdefault(key, _function(*key))
         return int(self._functions[key].ptr)
+
+    def overlaps(self) -> bool:
+        """Tell whether a launch may begin before the one ahead of it has ended."""
+        driver = self._cupy.cuda.runtime.driverGetVersion()
+        return self.capability() >= 90 and driver >= _CAPTURES_OVERLAPS
 
     def run(self, program: Array, bases: bytes) -> None:
         """Launch a program; `bases`: addresses and maps of planes, in words."""

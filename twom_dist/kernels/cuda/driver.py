@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Iterable
 from functools import cache
+from struct import pack, unpack
 from typing import Any
 
 import numpy as np
@@ -13,19 +14,25 @@ from ...typing import Array
 from ..cpu.jit import instructions, kernel
 
 ROW = 9  # words of a launch
+# A CUlaunchAttribute: CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, allowed.
+_OVERLAPS = pack("<9Q", 6, 1, *[0] * 7)
 
 
 class ProgramWriter:
     """Writes a program, launch after launch, which `run` takes as one array.
 
-    Its words of 8 bytes: how many there are of each part; the arguments of all
-    launches; for each hole its word, the base that goes there, and what is added; bytes
-    at which parameters begin, launch after launch; and for each launch the function,
-    grid, block, bytes of shared memory, and first parameter.
+    Its words of 8 bytes: how many there are of each part; an attribute of launches, and
+    the arguments of all; for each hole its word, the base that goes there, and what is
+    added; bytes at which parameters begin, launch after launch; and for each launch the
+    function, a CUlaunchConfig without addresses, and the first parameter.
+
+    `overlaps`: whether launches begin before those ahead have ended, for which their
+    kernels wait (`wait_for_grids`). The first one does not: what comes before it is the
+    user's.
     """
 
-    def __init__(self) -> None:
-        self._data = bytearray()
+    def __init__(self, overlaps: bool = False) -> None:
+        self._data, self._overlaps = bytearray(_OVERLAPS), overlaps
         self._holes: list[tuple[int, int, int]] = []
         self._offsets: list[int] = []
         self._launches: list[tuple[int, ...]] = []
@@ -42,7 +49,9 @@ class ProgramWriter:
         `sizes`: of the grid and of a block, and bytes of shared memory.
         """
         (data, offsets), start = packed, len(self._data)
-        self._launches.append((function, *sizes, len(self._offsets)))
+        attributes = int(self._overlaps and bool(self._launches))
+        config = unpack("<7q", pack("<7I4x2QI4x", *sizes, 0, 0, attributes))
+        self._launches.append((function, *config, len(self._offsets)))
         self._holes += [((start + at) // 8, base, more) for at, base, more in holes]
         self._offsets += [start + at for at in offsets]
         self._data += data + bytes(-len(data) % 8)
@@ -66,22 +75,18 @@ def driver_function(name: str) -> Any:
 @cache
 def launcher() -> int:
     """Return the address of what launches a kernel."""
-    address = ctypes.cast(driver_function("cuLaunchKernel"), ctypes.c_void_p).value
+    address = ctypes.cast(driver_function("cuLaunchKernelEx"), ctypes.c_void_p).value
     assert address is not None
     return address
 
 
 @instructions(result=types.int64)
-def _launch(builder, launcher, row, stream, pointers):  # type: ignore[no-untyped-def]
-    """Call cuLaunchKernel by its address, with a row of launches; return its status."""
-    word, short = ir.IntType(64), ir.IntType(32)
-    kind = ir.FunctionType(short, [word, *[short] * 7, word, word, word])
-    places = [ir.Constant(word, i) for i in range(8)]
-    row = builder.inttoptr(row, word.as_pointer())
-    function, *sizes = (builder.load(builder.gep(row, [at])) for at in places)
-    sizes = [builder.trunc(x, short) for x in sizes]
-    given = function, *sizes, stream, pointers, ir.Constant(word, 0)
+def _launch(builder, launcher, config, function, pointers):  # type: ignore[no-untyped-def]
+    """Call cuLaunchKernelEx by its address; return its status."""
+    word = ir.IntType(64)
+    kind = ir.FunctionType(ir.IntType(32), [word] * 4)
     called = builder.inttoptr(launcher, kind.as_pointer())
+    given = config, function, pointers, ir.Constant(word, 0)
     return builder.sext(builder.call(called, given), word)
 
 
@@ -96,22 +101,24 @@ def run(launcher, stream, program, bases):  # type: ignore[no-untyped-def]
     first one asks for multiples of 64 (an H200, driver 580.159.04; no error was told).
     """
     words = np.frombuffer(bases, np.int64)
-    count, in_holes, parameters, _ = program[:4]
+    count, in_holes, parameters, rows = program[:4]
     holes = 4 + count
     offsets = holes + in_holes
-    launches = offsets + parameters
-    memory = np.empty(count + parameters, np.int64)
+    launches = count + parameters
+    memory = np.empty(launches + rows, np.int64)
     start = memory.ctypes.data
     memory[:count] = program[4:holes]
     for i in range(holes, offsets, 3):
         memory[program[i]] = words[program[i + 1]] + program[i + 2]
     for i in range(parameters):
         memory[count + i] = start + program[offsets + i]
+    memory[launches:] = program[offsets + parameters :]
     status = 0
-    for i in range(launches, len(program), ROW):
-        pointers = start + 8 * (count + program[i + ROW - 1])
-        row = program.ctypes.data + 8 * i
-        status = _launch(launcher, row, stream, pointers)
+    for i in range(launches, len(memory), ROW):
+        # The stream, and the attribute, with which the arguments begin.
+        memory[i + 5], memory[i + 6] = stream, start
+        pointers = start + 8 * (count + memory[i + ROW - 1])
+        status = _launch(launcher, start + 8 * (i + 1), memory[i], pointers)
         if status != 0:
             break
     # Read once more, so that it lives until here.

@@ -6,13 +6,6 @@
 
 #define SIDE 64
 
-__device__ __forceinline__ Square locate_square(int64 columns) {
-  uint32 across = (uint32)((columns + SIDE - 1) / SIDE);
-  int32 thread = 32 * threadIdx.y + threadIdx.x;
-  return {SIDE * (int64)(blockIdx.x / across), SIDE * (int64)(blockIdx.x % across),
-          thread / SIDE, thread % SIDE};
-}
-
 // Marks where a row or column is reached, other elements are left as they are. Blocks of
 // 32 x 8, one a square, the grid one-dimensional but for z, over the matrices of stacks.
 // Without a second bound ptxas 13 aims at 40 registers for sm_120, and spills.
@@ -21,23 +14,13 @@ mark_nonfinite(Side x, Side y, int64 k, uint8* out) {
   __shared__ uint8 marks[SIDE][SIDE];
   int64 n = y.rows;
   out += blockIdx.z * x.rows * n;
-  Square square = locate_square(n);
+  Square square = locate_square<SIDE>(n);
   mark_square(take_matrix(x, blockIdx.z), take_matrix(y, blockIdx.z), k, square, marks);
   int64 j = square.column + square.own_column;
   for (int32 own = square.own_row; own < SIDE; own += 256 / SIDE) {
     uint32 mark = marks[own][square.own_column];
     if (mark) out[(square.row + own) * n + j] = (uint8)(mark & ~REACHED);
   }
-}
-
-__device__ __forceinline__ void fill_element(uint32 marks, const Scalar& alpha,
-                                             const Scalar& beta, const REAL* c,
-                                             REAL* out) {
-  double v[PARTS];
-#pragma unroll
-  for (int32 part = 0; part < PARTS; ++part) v[part] = marked_value(marks >> 3 * part);
-  multiply_scalar(v, alpha);
-  store_element(v, c, out, beta);
 }
 
 // out[i, j] = alpha v + beta c, v the marked value, where a row or column is reached.
@@ -51,34 +34,17 @@ fill_nonfinite(const uint8* marks, int64 m, int64 n, const int32* rows,
   columns += blockIdx.z * n;
   out += PARTS * (blockIdx.z * out_stack_stride);
   Side left = {nullptr, m, 0, 0, 0, rows}, right = {nullptr, n, 0, 0, 0, columns};
-  Square square = locate_square(n);
+  Square square = locate_square<SIDE>(n);
   int64 j = square.column + square.own_column;
   int32 f = read_exponent(right, j);
   for (int32 own = square.own_row; own < SIDE; own += 256 / SIDE) {
     int64 i = square.row + own;
     if (!first_mark(read_exponent(left, i), f)) continue;
-    REAL* target = out + PARTS * (i * out_stride + j);
-    fill_element(marks[i * n + j], alpha, beta, locate(c, i, j), target);
-  }
-}
-
-// Both at once, of a product whose operands hold all of k: out is contiguous. Grid as for
-// mark_nonfinite. Bounded, it takes 48 registers on any device.
-extern "C" __global__ void __launch_bounds__(256, 5)
-fill_product(Side x, Side y, int64 k, Scalar alpha, Scalar beta, Matrix c, REAL* out,
-             const int32* places) {
-  __shared__ uint8 marks[SIDE][SIDE];
-  int64 n = y.rows;
-  uint32 place = find_place(places);
-  c = move(c, place);
-  out += PARTS * (place * x.rows * n);
-  Square square = locate_square(n);
-  mark_square(take_matrix(x, place), take_matrix(y, place), k, square, marks);
-  int64 j = square.column + square.own_column;
-  for (int32 own = square.own_row; own < SIDE; own += 256 / SIDE) {
-    uint32 mark = marks[own][square.own_column];
-    if (!mark) continue;
-    int64 i = square.row + own;
-    fill_element(mark, alpha, beta, locate(c, i, j), out + PARTS * (i * n + j));
+    uint32 mark = marks[i * n + j];
+    double v[PARTS];
+#pragma unroll
+    for (int32 part = 0; part < PARTS; ++part) v[part] = marked_value(mark >> 3 * part);
+    multiply_scalar(v, alpha);
+    store_element(v, locate(c, i, j), out + PARTS * (i * out_stride + j), beta);
   }
 }

@@ -132,6 +132,15 @@ struct Square {
   int32 own_row, own_column;
 };
 
+// That of this block, of a grid in x.
+template <int32 SIDE>
+__device__ __forceinline__ Square locate_square(int64 columns) {
+  uint32 across = (uint32)((columns + SIDE - 1) / SIDE);
+  int32 thread = 32 * threadIdx.y + threadIdx.x;
+  return {SIDE * (int64)(blockIdx.x / across), SIDE * (int64)(blockIdx.x % across),
+          thread / SIDE, thread % SIDE};
+}
+
 // Mark the elements of a square, for all threads of a block. Half of them read rows of x,
 // the others rows of y, each a word at a time.
 template <int32 SIDE>

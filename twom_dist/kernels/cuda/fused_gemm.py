@@ -1,7 +1,7 @@
-"""Products in four launches: scale and encode, multiply, decode, fill.
+"""Products in three launches: scale and encode, multiply, decode and fill.
 
-Updates take three launches: one kernel decodes a triangle, fills it, and writes its
-mirror image. For ``X X^H`` in 2M half of the products are computed, and read twice.
+The last one of an update decodes a triangle, and writes its mirror image. For ``X X^H``
+in 2M half of the products are computed, and read twice.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from ..limits import FusedProduct
 from ..statistics import RowStatistics
 from . import tuning
 from .cublas import align
-from .decode import decode_and_close, decode_residues, fill_product
+from .decode import decode_and_fill
 from .device import CudaDevice
 from .hopper import LINE, ROW_GROUP
 from .launch import (
@@ -123,13 +123,7 @@ def _write(
         multiply_planes(device, *planes, None, hermitian, triangle, False)
     out = device.empty((*stack, m, n), dtype) if out is None else out
     decoded = residues, rows, columns, system, out, alpha, beta, c
-    if uplo is None:
-        decode_residues(device, *decoded, "full", places)
-        fill_product(
-            device, x, y, rows, columns, conjugate, out, alpha, beta, c, places
-        )
-    else:
-        decode_and_close(device, x, y, conjugate, *decoded, uplo, hermitian, places)
+    decode_and_fill(device, x, y, conjugate, *decoded, uplo, hermitian, places)
     return out
 
 

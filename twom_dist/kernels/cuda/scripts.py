@@ -66,7 +66,7 @@ class Recorder:
     """
 
     def __init__(self, device: Any, given: Sequence[Array | None]) -> None:
-        self._device, self._writer = device, ProgramWriter()
+        self._device, self._writer = device, ProgramWriter(device.overlaps())
         self._maps: dict[_Planes, int] = {}  # the first base of each
         self._slab: tuple[int, int | None] | None = None
         self._made: tuple[tuple[int, ...], Any] | None = None

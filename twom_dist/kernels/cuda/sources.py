@@ -21,7 +21,7 @@ from .tables import (
 # Files of kernels; each name is that of a `.cu` beside this file.
 FAMILIES = (
     *("norms", "analysis", "octaves", "encode", "scale_and_encode", "requantise"),
-    *("products", "products_mma", "combine", "winograd", "decode", "decode_and_close"),
+    *("products", "products_mma", "combine", "winograd", "decode", "decode_and_fill"),
     *("fingerprint", "fill", "tile", "samples", "samples_mma", "samples_wgmma"),
 )
 # Those whose operands have one type: one module for all dtypes.
@@ -31,19 +31,19 @@ _CONSTANTS = {
     "encode": encode_constants,
     "scale_and_encode": encode_constants,
     "decode": decode_constants,
-    "decode_and_close": decode_constants,
+    "decode_and_fill": decode_constants,
 }
 # Those that may shift columns: two modules of each, since most products shift none.
 SHIFTED_FAMILIES = ("norms", "analysis", "encode", "scale_and_encode")
 # Those written for Hopper's own instructions: sm_90a and no other; those whose blocks
 # take shared memory of a size that a launch says.
 HOPPER_FAMILIES = ("products", "samples_wgmma")
-DYNAMIC_FAMILIES = (*HOPPER_FAMILIES, "scale_and_encode", "decode_and_close")
+DYNAMIC_FAMILIES = (*HOPPER_FAMILIES, "scale_and_encode", "decode_and_fill")
 
 _INCLUDE = re.compile(r'^#include "([\w.]+)"\n', re.MULTILINE)
 _STRUCTURE = re.compile(r"struct (\w+) \{([^{}]*)\};")
 _KERNEL = re.compile(
-    r'extern "C" __global__ void\s+(?:__\w+__\([\w, ]+\)\s*)*(\w+)\(([^)]*)\)'
+    r'extern "C" __global__ void\s+(?:__\w+__\([\w, ]+\)\s*)*(\w+)\(([^)]*)\) \{'
 )
 
 
@@ -106,7 +106,7 @@ def module_for(
     if family not in _CONSTANTS:
         return Module(family, tuple(macros.items()))
     assert system is not None
-    if family in ("decode", "decode_and_close"):
+    if family in ("decode", "decode_and_fill"):
         macros["DIGITS"] = str(system.num_digits)
         macros["ELEMENTS"] = str(decode_elements(system))
         macros["RESULTS"] = str(components)
@@ -155,7 +155,10 @@ def source_of(module: Module) -> str:
 
 @cache
 def text_of(family: str) -> str:
-    """Read the text of a family, the headers it includes in place."""
+    """Read the text of a family, the headers it includes in place.
+
+    Kernels wait at their heads until grids before have ended, see `ProgramWriter`.
+    """
     seen: set[str] = set()
 
     def load(name: str) -> str:
@@ -165,7 +168,7 @@ def text_of(family: str) -> str:
         text = files(__package__).joinpath(name).read_text("utf-8")
         return _INCLUDE.sub(lambda match: load(match[1]), text)
 
-    return load(f"{family}.cu")
+    return _KERNEL.sub(r"\g<0> wait_for_grids();", load(f"{family}.cu"))
 
 
 @cache

@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 from tests.support.cases import cases
+from tests.support.cuda.launches import LAUNCH, Config
 from tests.support.expect import raises
 from tests.support.modules import with_modules
 from twom_dist.errors import EngineUnavailableError, KernelError
+from twom_dist.kernels.cuda import device as device_module
 from twom_dist.kernels.cuda.device import CudaDevice, open_device
 from twom_dist.kernels.cuda.driver import ProgramWriter, run
 from twom_dist.kernels.cuda.sources import Module
@@ -178,21 +180,19 @@ def test_memory_that_is_copied_to_is_kept_until_it_is_copied(cuda):
 
 
 def test_a_program_fills_its_holes_and_stops_at_a_launch_that_fails():
-    found, statuses = [], iter((0, 700, 0, 0, 0, 0))
-    kind = ctypes.CFUNCTYPE(
-        ctypes.c_int, *[ctypes.c_size_t] * 9, *[ctypes.c_void_p] * 2
-    )
+    found, statuses = [], iter((0, 0, 700, 0, 0, 0))
 
-    @kind
-    def launch(function, *given):
-        (*sizes, stream, pointers, extra) = given
+    @LAUNCH
+    def launch(config, function, pointers, extra):
+        own = config.contents
         one, other = (ctypes.c_void_p * 2).from_address(pointers)
         number = ctypes.c_double.from_address(other).value
         address = ctypes.c_size_t.from_address(one).value
-        found.append((function, *sizes, stream, extra, address, number))
+        sizes = *own.grid, *own.block, own.shared, own.stream, extra
+        found.append((function, own.overlaps(), *sizes, address, number))
         return next(statuses)
 
-    writer = ProgramWriter()
+    writer = ProgramWriter(overlaps=True)
     for i in range(3):
         packed = struct.pack("<Qd", 5, i + 0.5), (0, 8)
         writer.add(10 + i, (1, 2, 3, 4, 5, 6, 7), packed, [(0, 1, 40 + i)])
@@ -200,12 +200,46 @@ def test_a_program_fills_its_holes_and_stops_at_a_launch_that_fails():
     at = ctypes.cast(launch, ctypes.c_void_p).value
     assert run(at, 9, writer.program(), bases) == 700
     sizes = 1, 2, 3, 4, 5, 6, 7, 9, None
-    expected = [(10 + i, *sizes, (1 << 60) + 40 + i, i + 0.5) for i in range(3)]
-    assert found == expected[:2]
+    rest = [(*sizes, (1 << 60) + 40 + i, i + 0.5) for i in range(3)]
+    # The first one waits for all that was launched before.
+    assert found == [(10 + i, i > 0, *rest[i]) for i in range(3)]
     # Benchmarks time each launch.
     gpu_clock = pytest.importorskip("benchmarks.gpu_clock")
     assert not any(run(at, 9, x, bases) for x in gpu_clock.split(writer.program()))
-    assert found[2:] == expected
+    assert found[3:] == [(10 + i, False, *rest[i]) for i in range(3)]
+
+
+def test_launches_are_described_as_the_header_declares():
+    driver = pytest.importorskip("cuda.bindings.driver")
+    names = "gridDimX gridDimY gridDimZ blockDimX blockDimY blockDimZ sharedMemBytes"
+    theirs, attribute = driver.CUlaunchConfig(), driver.CUlaunchAttribute()
+    for i, name in enumerate(names.split()):
+        setattr(theirs, name, i + 1)
+    theirs.hStream = driver.CUstream(9)
+    value = driver.CUlaunchAttributeValue()
+    value.programmaticStreamSerializationAllowed = 1
+    attribute.id = driver.CUlaunchAttributeID(6)
+    assert attribute.id.name.endswith("_PROGRAMMATIC_STREAM_SERIALIZATION")
+    attribute.value = value
+    theirs.attrs, theirs.numAttrs = [attribute], 1
+    own = Config.from_address(theirs.getPtr())
+    assert (*own.grid, *own.block, own.shared, own.stream) == (*range(1, 8), 9)
+    assert own.overlaps()
+
+
+@cases(
+    ("capability", "driver", "overlap"),
+    [((9, 0), 12030, True), ((9, 0), 12020, False), ((8, 9), 13000, False)],
+)
+def test_launches_overlap_where_device_and_driver_can(
+    cuda, capability, driver, overlap
+):
+    device_module._properties.cache_clear()
+    told = dict(zip(("major", "minor"), capability, strict=True))
+    cuda.runtime.getDeviceProperties = lambda i: told
+    cuda.runtime.driverGetVersion = lambda: driver
+    assert CudaDevice().overlaps() == overlap
+    device_module._properties.cache_clear()
 
 
 def test_kernels_stay_loaded_whose_addresses_scripts_keep(cuda):

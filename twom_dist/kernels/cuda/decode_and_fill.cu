@@ -1,9 +1,10 @@
-// Decode a triangle of a square product, fill it, and close the other one, in one pass.
+// Decode and fill a product whose operands hold all of k, in one pass; or a triangle of
+// a square one, and close the other triangle.
 //
 // Macros: those of decode.cuh; one component a result. In 2M, and if X meets its conjugate,
 // C- = C+^T: then the residues are those of C+ alone, and C- is read across the diagonal,
-// through shared memory. Must move as many bytes as decode.cu; symmetrise_diagonal_tile
-// would read the triangle once more.
+// through shared memory. Must move as many bytes as decode.cu; fill.cu would read all
+// exponents once more, and symmetrise_diagonal_tile the triangle.
 #include "decode.cuh"
 #include "fill.cuh"
 
@@ -63,42 +64,41 @@ __device__ __forceinline__ void turn_residues(const int8* residues, int64 row_st
   }
 }
 
-// out[i, j] = alpha X Y^T + beta c in the lower triangle, or the upper one; beyond it the
-// mirror image, conjugated or not, or zeros unless `full`. Of a Hermitian product the
-// diagonal is real. Operands as fill.cu has them; residues as decode.cu does, of n x n,
-// but of one product for each modulus if `mirrored`, which takes 2M alone; out is
-// contiguous. Blocks of 32 x 8, x and y over squares, z over the matrices of a stack.
+// out[i, j] = alpha X Y^T + beta c, or a triangle of it; beyond that the mirror image,
+// conjugated or not, or zeros unless `full`. Of a Hermitian product the diagonal is real.
+// Operands as fill.cu has them; residues as decode.cu does, but of one product for each
+// modulus if `mirrored`, which takes 2M alone; out is contiguous. Blocks of 32 x 8, x over
+// squares, z over the matrices of a stack.
 extern "C" __global__ void __launch_bounds__(256, 2)
-decode_and_close(Side x, Side y, int64 k, const int8* residues, int64 row_stride,
-                 int64 product_stride, Scalar alpha, Scalar beta, Matrix c, REAL* out,
-                 int32 mirrored, int32 conjugate, int32 upper, int32 full,
-                 const int32* places) {
+decode_and_fill(Side x, Side y, int64 k, const int8* residues, int64 row_stride,
+                int64 product_stride, Scalar alpha, Scalar beta, Matrix c, REAL* out,
+                int32 triangle, int32 mirrored, int32 conjugate, int32 full,
+                const int32* places) {
   extern __shared__ uint32 turned[];  // MODULI SIDE PITCH, if mirrored
   __shared__ uint8 marks[SIDE][SIDE];
-  int32 triangle = upper ? UPPER : LOWER, thread = 32 * threadIdx.y + threadIdx.x;
-  Square square = {SIDE * (int64)blockIdx.y, SIDE * (int64)blockIdx.x, thread / SIDE,
-                   thread % SIDE};
+  int64 m = x.rows, n = y.rows;
+  Square square = locate_square<SIDE>(n);
   if (!is_wanted(triangle, square.row, SIDE, square.column, SIDE)) return;
   uint32 place = find_place(places);
   x = take_matrix(x, place);
   y = take_matrix(y, place);
   c = move(c, place);
-  int64 n = x.rows;
   const int32 *rows = x.exponents, *columns = y.exponents;
-  residues += blockIdx.z * n * row_stride;
-  out += PARTS * (place * n * n);
+  residues += blockIdx.z * m * row_stride;
+  out += PARTS * (place * m * n);
   if (mirrored) {
     turn_residues(residues, row_stride, product_stride, n, square.row, square.column,
                   turned);
   }
   mark_square(x, y, k, square, marks);  // all threads meet
+  int32 thread = 32 * threadIdx.y + threadIdx.x;
   int32 own_column = ELEMENTS * (thread % (SIDE / ELEMENTS));
   int64 first = square.column + own_column;
   int32 count = n - first < ELEMENTS ? (int32)(n - first) : ELEMENTS;
 #pragma unroll 1
   for (int32 own = thread / (SIDE / ELEMENTS); own < SIDE; own += 8 * ELEMENTS) {
     int64 i = square.row + own;
-    if (i >= n || count <= 0 || !is_wanted(triangle, i, 1, first, count)) continue;
+    if (i >= m || count <= 0 || !is_wanted(triangle, i, 1, first, count)) continue;
     const int8* source = residues + i * row_stride + first;
     PairReader reader = {source, product_stride, 2 * product_stride,
                          source + product_stride, 2 * product_stride};
@@ -128,7 +128,7 @@ decode_and_close(Side x, Side y, int64 k, const int8* residues, int64 row_stride
       Element found = make_element(v[e][0], locate(c, i, j), beta);
       if (PARTS == 2 && conjugate && i == j) found.part[PARTS - 1] = 0;
       write_element(out, i * n + j, found);
-      if (i == j) continue;
+      if (triangle == FULL || i == j) continue;
       found = full ? conjugate_element(found, conjugate) : Element{};
       write_element(out, j * n + i, found);
     }
