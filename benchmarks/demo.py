@@ -131,13 +131,13 @@ def write_random(folder: str, n: int) -> list[str]:
 
 def show_products(on_device: bool) -> None:
     """Time products beside those of the array library, in turns, and show both."""
-    click.echo(f"{'':32}twom_dist    {'CuPy' if on_device else 'NumPy'}")
+    click.echo(f"{'':42}twom_dist    {'CuPy' if on_device else 'NumPy'}")
     for name, calls in list_products(on_device).items():
         seconds = interleave(dict(zip(("ours", "native"), calls, strict=True)), 5)
         ours, native = (median(seconds[x]) for x in ("ours", "native"))
         ratio = ratios(seconds, "native")["ours"]
         times = f"{ours:9.3f} s {native:8.3f} s"
-        click.echo(f"{name:32}{times}   {ratio:.2f} times as fast")
+        click.echo(f"{name:42}{times}   {ratio:.2f} times as fast")
 
 
 def list_products(on_device: bool) -> dict[str, tuple[Call, Call]]:
@@ -150,6 +150,7 @@ def list_products(on_device: bool) -> dict[str, tuple[Call, Call]]:
     x = xp.asarray(random_matrix(n, n))
     # As many entries, in few long rows.
     shape, rng = (n // 4, 4 * n, 2), np.random.default_rng(SEED)
+    of_samples = f"8-bit samples, {n // 4} x {4 * n}: A @ A.conj().T"
     samples = xp.asarray(rng.integers(-127, 128, shape, dtype=np.int8))
     single = samples.astype("f4").view("c8")[..., 0]
 
@@ -157,13 +158,16 @@ def list_products(on_device: bool) -> dict[str, tuple[Call, Call]]:
         return wait(x @ x)
 
     return {
-        "A @ B, by default": (lambda: wait(td.gemm(x, x)), multiply),
-        "A @ B, 16 moduli": (lambda: wait(td.gemm(x, x, num_moduli=16)), multiply),
-        "A @ A.conj().T, 16 moduli": (
+        f"{n} x {n}: A @ B, by default": (lambda: wait(td.gemm(x, x)), multiply),
+        f"{n} x {n}: A @ B, 16 moduli": (
+            lambda: wait(td.gemm(x, x, num_moduli=16)),
+            multiply,
+        ),
+        f"{n} x {n}: A @ A.conj().T, 16 moduli": (
             lambda: wait(td.herk(x, num_moduli=16)),
             lambda: wait(x @ x.conj().T),
         ),
-        "the same of 8-bit samples": (
+        of_samples: (
             lambda: wait(td.integers.herk(samples, pairs=True)),
             lambda: wait(single @ single.conj().T),
         ),
