@@ -6,10 +6,12 @@ device runs one task after another, and so does the scheduler. Blocks queue on t
 into a worker, out of a node, and into one (``--network``, bytes a second: 4e11 for
 eight links of 50 GB/s), whose workers share them as `host_shares` has it. Inputs lie
 where placement would make them (home), are made there by tasks (made), or lie on
-workers drawn by lot (anywhere). Rows settle the moduli, and no columns are shifted, so
-that the data check reads tiles twice and its later tasks only pass on. Memory is left
-out, and with it copies that are dropped and fetched again. Predictions, not
-measurements of a GPU.
+workers drawn by lot (anywhere). Memory is left out, and with it copies that are dropped
+and fetched again. Predictions, not measurements of a GPU.
+
+Data for which rows settle the moduli (``--data rows``) are read twice, and later tasks
+of the check only pass on. If columns are shifted, tiles are read twice more; if pairs
+are open, their octaves are found and multiplied. The first panel awaits both.
 
     python benchmarks/bench_simulation.py --workers 64 --size 131072 --network 2e10,5e10
 """
@@ -34,7 +36,14 @@ from twom_dist.plan import Plan
 from twom_dist.run.collection import product_array
 from twom_dist.tiles.accumulator import SweepStep
 from twom_dist.tiles.cells import multiply_second
-from twom_dist.tiles.dask.graph import PART, PRODUCT, SWEEP, UPDATE, Operands
+from twom_dist.tiles.dask.graph import (
+    PART,
+    PRODUCT,
+    PRODUCT_STAGES,
+    SWEEP,
+    UPDATE,
+    Operands,
+)
 from twom_dist.tiles.dask.placement.assignment import stage_and_token
 from twom_dist.tiles.dask.task_spec import Alias
 
@@ -44,6 +53,9 @@ ARRIVAL = 0.2
 MESSAGE = 1e-3
 # Stages of the data check that read tiles.
 READING = "twom-largest", "twom-sums", "twom-exponents"
+OCTAVES, PAIRS = "twom-octaves", "twom-pairs"
+# The int8 products that take as long as one of octaves (docs/kernels.md; predicted).
+OCTAVE_PRODUCTS = 40
 # Seconds of Python that a worker takes for a task: 1.4 to 2.1 ms with the scheduler's
 # on the same two cores (dask-gpu.jsonl).
 PYTHON = 1.5e-3
@@ -61,6 +73,7 @@ class Simulation:
             held = {key: chr(97 + drawn.randrange(workers)) for key in inputs}
         self.scheduler = FakeScheduler(array, workers, held, workers // node)
         self.plan, self.drawn, self.link = plan, drawn, args.link
+        self.data, self.network = args.data, network
         ranks = order(graph)
         for key, task in self.scheduler.tasks.items():
             task.priority = 0, 1, ranks[key]
@@ -74,7 +87,8 @@ class Simulation:
         self.turn, self.now = count(), 0.0
         self.free: dict[Any, float] = defaultdict(float)  # devices, links, scheduler
         self.busy: dict[Any, float] = defaultdict(float)
-        self.network = network
+        self.work: dict[Any, float] = defaultdict(float)  # without the data check
+        self.tasks: dict[str, int] = defaultdict(int)  # that workers have now
         # By block and worker: the tasks there that wait for it.
         self.coming: dict[Any, list[Any]] = {}
         self.missing: dict[Any, int] = {}  # blocks, by task
@@ -114,7 +128,10 @@ class Simulation:
             own = task.worker_restrictions
             own = own or {ws.address for x in task.dependencies for ws in x.who_has}
             names = sorted(own) or [*self.scheduler.workers]
+            idle = min(self.tasks[x] for x in names)
+            names = [x for x in names if self.tasks[x] == idle]
             worker = self.scheduler.workers[self.drawn.choice(names)]
+            self.tasks[worker.address] += 1
             task.processing_on, task.state = worker, "processing"
             tiles = [x for x in task.dependencies if worker not in x.who_has]
             self.missing[task] = len(tiles)
@@ -147,7 +164,7 @@ class Simulation:
         if not near and key in self.led:
             self.led[key].append(worker)
             return
-        nbytes = size_of(tile, self.plan)
+        nbytes = size_of(tile, self.plan, self.data)
         if not nbytes:
             self.at(self.now, self.arrive, tile, worker, key)
             return
@@ -174,7 +191,9 @@ class Simulation:
         self.at(self.now + PYTHON, self.launch, task, worker)
 
     def launch(self, task: Any, worker: Any) -> None:
-        seconds = seconds_of(task, self.graph[task.key], self.plan)
+        seconds = seconds_of(task, self.graph[task.key], self.plan, self.data)
+        if stage_and_token(task.key)[0] in (*PRODUCT_STAGES, UPDATE):
+            self.work[worker] += seconds
         # A thread that waits for nothing on the device waits for no other one.
         done = self.take(worker, seconds) if seconds else self.now
         self.at(done + MESSAGE, self.report, task, worker)
@@ -187,50 +206,68 @@ class Simulation:
     def end(self, task: Any, worker: Any) -> None:
         task.state = "memory"
         task.who_has.append(worker)
+        self.tasks[worker.address] -= 1
         for other in task.dependents:
             self.waits[other] -= 1
         self.send(task.dependents)
 
 
-def size_of(tile: Any, plan: Plan) -> float:
-    """Return the bytes of an input, or of sums; others are small."""
+def size_of(tile: Any, plan: Plan, data: str) -> float:
+    """Return the bytes of an input, of sums or octaves; others are small."""
     stage, area = stage_and_token(tile.key)[0], prod(plan.tile_shape[:2])
     if stage == PART:
         products = residue_system(plan.method, plan.num_moduli).num_products
         return products * area * len(tile.dependents)
+    if stage == OCTAVES and data == "pairs":
+        return area * len(list_tiles(tile))
     return 0.0 if stage else 16 * area
 
 
-def seconds_of(task: Any, node: Any, plan: Plan) -> float:
+def list_tiles(task: Any) -> list[Any]:
+    return [x for x in task.dependencies if not stage_and_token(x.key)[0]]
+
+
+def seconds_of(task: Any, node: Any, plan: Plan, data: str) -> float:
     """Return what a task takes on its device: products, and passes over memory."""
     machine, area = MACHINES["h200"], prod(plan.tile_shape[:2])
     system = residue_system(plan.method, plan.num_moduli)
     each, stage = system.num_products, stage_and_token(task.key)[0]
-    tiles, operations = len([x for x in task.dependencies if size_of(x, plan)]), 0.0
+    tiles, operations, moved = len(list_tiles(task)), 0.0, 0.0
     given = getattr(node, "args", ())
     step = next((x for x in given if isinstance(x, SweepStep)), None)
+    early = any(x.key[1:] == ("early",) for x in task.dependencies)
+    if early and data != "rows":
+        return 0.0
     if step:
         triangle = plan.spec.routine.triangle
         cells = sum(0.5 if triangle and i == j else 1.0 for i, j in step.cells.values())
-        if multiply_second in given:
+        if multiply_second in given and data == "rows":
             tiles -= tiles // plan.grid.panels[1][1]  # the first panel is multiplied
         along = tiles // len({(plan.spec.side_of(x), i) for x, i in step.lines})
         operations = cells * along * each * 2 * area * plan.tile_shape[2]
-        # Sums are read, added to and written from the second tile along k on.
-        moved = (16 + len(system.planes)) * tiles + 2 * each * cells * along
-        moved -= 0 if step.done else 2 * each * cells
+        # Sums are read and added to from the second tile along k on; products include
+        # the time of writing them.
+        begun = step.done and (data == "rows" or multiply_second not in given)
+        moved = (16 + len(system.planes)) * tiles + each * cells * along
+        moved -= 0 if begun else each * cells
         moved += 16 + each if stage == PRODUCT else 0
     elif stage == PRODUCT:
         stages = [stage_and_token(x.key)[0] for x in task.dependencies]
-        moved = 16 + each * (stages.count(SWEEP) + stages.count(PART))
-    elif stage == PART:
-        moved = 2 * each * len(task.dependents)
+        others = max(0, stages.count(SWEEP) + stages.count(PART) - 1)
+        moved = 16 + each * (1 + 3 * others)
     elif stage == UPDATE:
         moved = 0 if isinstance(node, Alias) else 32
-    elif stage in READING and len(task.key) < 5:
+    elif stage in READING and (len(task.key) < 5 or data == "columns"):
         moved = 16 * tiles * (1 if len(plan.grid.strips) > 1 else 2)
-    else:
-        moved = 0 if stage else 16
+    elif stage == OCTAVES and data == "pairs":
+        moved = 17 * tiles
+    elif stage == PAIRS and data == "pairs":
+        found = {x.key[3] for x in task.dependencies if size_of(x, plan, data)}
+        ends = [plan.grid.strips[s] for s in found]
+        along = len(given[3].args) * sum(hi - lo for lo, hi in ends)
+        operations = along * OCTAVE_PRODUCTS * 2 * area * plan.tile_shape[2]
+    elif not stage:
+        moved = 16
     passes = area * moved / machine.pass_bytes_per_second
     return operations / machine.int8_ops_per_second + passes
 
@@ -269,12 +306,14 @@ def simulate(
         link=args.link,
         network=network,
         inputs=args.inputs,
+        data=args.data,
         num_moduli=args.num_moduli or "default",
         tasks=plan.num_tasks,
         grid=plan.worker_grid,
         seconds=seconds,
         efficiency=model.ideal / workers / seconds,
         model=model.ideal / workers / model.seconds,
+        share=max(made.work.values()) / seconds,
         look_seconds=made.first,
         device_busy=max(made.busy[x] for x in made.workers) / seconds,
         scheduler_busy=made.busy["scheduler"] / seconds,
@@ -296,5 +335,6 @@ if __name__ == "__main__":
         link=450e9,
         network=[5e10],
         inputs="home",
+        data="rows",
         num_moduli=0,
     )

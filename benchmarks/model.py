@@ -57,9 +57,10 @@ MACHINES = {
         "one Zen 4 core, benchmarks/results/gemm-cpu-zen4.jsonl",
     ),
     "h200": Machine(
-        # n = 8192, 16 moduli: 25.0 ms of products and 5.0 ms of passes over 16.1 GB.
+        # n = 8192, 16 moduli: 25.0 ms of products, which write their residues, and
+        # 5.0 ms of passes over 14.0 GB.
         1.41e15,
-        3.2e12,
+        2.8e12,
         0,
         "one H200 at 700 W, benchmarks/results/gpu.jsonl",
         "cuda",
@@ -171,8 +172,9 @@ def predict(
     An entry of s bytes becomes L planes and takes P products, with kt tiles along k.
     Norms read s twice. Encode reads s and writes L, once for all inputs of a worker if
     its cache keeps them, otherwise for every task. Requantise writes and reads
-    `sum_bytes` P for each of the kt tiles, and adds P to P from the second on. Decode
-    reads P and writes s.
+    `sum_bytes` P for each of the kt tiles, and writes P; products that reduce their
+    sums do so within their own time. P are read to add others, and by decode, which
+    writes s.
     """
     part = (part_of_rectangle if plan.worker_grid else part_of_triangle)(plan)
     itemsize = np.dtype(plan.dtype).itemsize
@@ -183,8 +185,8 @@ def predict(
     pass_bytes = (
         2 * itemsize * part.scaled
         + (itemsize + planes) * (part.needed if kept else part.taken)
-        + 2 * (machine.sum_bytes * kt + kt - 1) * sums
-        + (2 * sums + itemsize * part.finished)
+        + (2 * machine.sum_bytes + 1 + bool(machine.sum_bytes)) * kt * sums
+        + itemsize * part.finished
     )
     ideal = plan.int8_operations / machine.int8_ops_per_second
     products, passes = ideal * part.share, pass_bytes / machine.pass_bytes_per_second

@@ -182,6 +182,7 @@ def test_few_rows_are_shared_by_the_workers_of_a_host():
 
 def test_all_gpus_get_as_many_tiles():
     args = {"size": 131072, "tile": 8192, "node": EACH, "inputs": "home", "link": 1}
-    made = make_simulation("gemm", 64, 1, Namespace(**args, num_moduli=0))
+    args |= {"data": "rows", "num_moduli": 0}
+    made = make_simulation("gemm", 64, 1, Namespace(**args))
     holders = (task.who_has for task in made.scheduler.tasks.values())
     assert {*Counter(own[0].address for own in holders if own).values()} == {8}
