@@ -11,7 +11,7 @@ and fetched again. Predictions, not measurements of a GPU.
 
 Data for which rows settle the moduli (``--data rows``) are read twice, and later tasks
 of the check only pass on. If columns are shifted, tiles are read twice more; if pairs
-are open, their octaves are found and multiplied. The first panel awaits both.
+are open, their octaves are found and multiplied, which the first panel awaits.
 
     python benchmarks/bench_simulation.py --workers 64 --size 131072 --network 2e10,5e10
 """
@@ -235,21 +235,21 @@ def seconds_of(task: Any, node: Any, plan: Plan, data: str) -> float:
     tiles, operations, moved = len(list_tiles(task)), 0.0, 0.0
     given = getattr(node, "args", ())
     step = next((x for x in given if isinstance(x, SweepStep)), None)
-    early = any(x.key[1:] == ("early",) for x in task.dependencies)
-    if early and data != "rows":
+    early = any(x.key[1:] == ("sums",) for x in task.dependencies)
+    if early and stage == SWEEP and data == "pairs":
         return 0.0
+    again = multiply_second in given and data == "pairs"
     if step:
         triangle = plan.spec.routine.triangle
         cells = sum(0.5 if triangle and i == j else 1.0 for i, j in step.cells.values())
-        if multiply_second in given and data == "rows":
+        if multiply_second in given and not again:
             tiles -= tiles // plan.grid.panels[1][1]  # the first panel is multiplied
         along = tiles // len({(plan.spec.side_of(x), i) for x, i in step.lines})
         operations = cells * along * each * 2 * area * plan.tile_shape[2]
         # Sums are read and added to from the second tile along k on; products include
         # the time of writing them.
-        begun = step.done and (data == "rows" or multiply_second not in given)
         moved = (16 + len(system.planes)) * tiles + each * cells * along
-        moved -= 0 if begun else each * cells
+        moved -= 0 if step.done and not again else each * cells
         moved += 16 + each if stage == PRODUCT else 0
     elif stage == PRODUCT:
         stages = [stage_and_token(x.key)[0] for x in task.dependencies]

@@ -61,14 +61,13 @@ def longer_panels(grid: Grid) -> Iterator[Grid]:
 
 
 def cut_first(grid: Grid, spec: Spec) -> Grid:
-    """Have sweeps begin with one tile along k, which does not await the whole check.
+    """Have sweeps begin with one tile along k, which does not await checks of pairs.
 
     The next task may have to multiply both panels, for which there is room.
     """
     (lo, hi), *rest = grid.panels
-    whole = len(grid.strips) == len(grid.parts) == 1
-    looks = spec.equilibrate and spec.data_driven
-    if not (grid.sweeps and whole and looks and rest and hi - lo > 1):
+    alone = grid.sweeps and len(grid.parts) == 1
+    if not (alone and spec.data_driven and rest and hi - lo > 1):
         return grid
     layers = ((((lo, lo + 1), (lo + 1, hi), *rest),),)
     return replace(grid, layers=layers, early=True)

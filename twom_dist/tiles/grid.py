@@ -33,7 +33,7 @@ class Grid:
     # side by side; empty where each tile is multiplied alone
     sweeps: tuple[tuple[tuple[Cell, ...], ...], ...] = ()
 
-    early: bool = False  # whether the first panel does not await the whole check
+    early: bool = False  # whether the first panel does not await checks of pairs
 
     def __post_init__(self) -> None:
         if not self.strips:

@@ -27,7 +27,7 @@ class Findings(NamedTuple):
     shifts: Shifts = None
     # `RowStatistics` of each line; None where there was no analysis
     measured: Mapping[Line, Value] | None = None
-    early: "Findings | None" = None  # what may hold, known earlier
+    early: Value = None  # the spec if rows settle the moduli, known earlier
 
 
 class Analyser(Protocol):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ..typing import Cell, Side
 from . import cells, stages
 from .accumulator import SweepStep
-from .analysis.moduli import choose_moduli, guess_moduli
+from .analysis.moduli import choose_moduli, settle_by_rows
 from .grid import Partial, add_up
 from .interpreter import (
     Analyser,
@@ -39,20 +39,17 @@ def look(ex: Analyser, spec: Spec) -> Findings:
         return Findings(spec)
     shifts: Shifts = None
     seen: Mapping[Place, Value] = {}
-    early: Findings | None = None
     if spec.equilibrate:
         seen = measure(ex, spec, lines(ex, spec), columns=True)
         shifts, seen = ex.decide(choose_shifts(ex, spec, seen), seen)
-        if shifts and seen and ex.grid.early:
-            rows = {x[:2]: y for x, y in seen.items()}
-            early = Findings(guess_moduli(ex, spec, shifts[0], rows), None, rows)
     if not spec.data_driven:
         return Findings(spec, shifts)
     if shifts is not None or not seen:
         seen = measure(ex, spec, lines(ex, spec), shifts, seen)
     measured = ex.settle(add_strips(ex, spec, seen))
-    settled = choose_moduli(ex, spec, shifts, measured)
-    return Findings(settled, shifts, measured, early)
+    early = settle_by_rows(ex, spec, measured)
+    settled = choose_moduli(ex, spec, early, shifts, measured)
+    return Findings(settled, shifts, measured, early if ex.grid.early else None)
 
 
 def measure(
@@ -160,15 +157,14 @@ def multiply_sweep(
             before, early = ended.get(layer), None if ended else found.early
             for done, panel in enumerate(part[: len(part) - alone]):
                 where, step = (*sweep[0], layer, panel[0]), SweepStep(own, lines, done)
-                now, scales, second = found, needed, early is not None and done == 1
-                if early is not None and not done:
-                    now, scales = early, list_scales(spec, sweep, early.measured or {})
-                rows = [*operands(ex, now, scales, panel)]
+                rows = [*operands(ex, found, needed, panel)]
+                now = settled if early is None or done else early
+                second = early is not None and done == 1
                 if second:
                     # It takes the first panel again, in case that awaits the check.
                     rows = [*operands(ex, found, needed, part[0]), *rows]
                 run = cells.multiply_second if second else cells.multiply_sweep
-                before = ex.call(stage, where, run, now.spec, step, before, c, *rows)
+                before = ex.call(stage, where, run, now, step, before, c, *rows)
             sums[-1].append(Partial(layer, part[0][0], 1, before))
         ended[layer] = before
     return gather(ex, settled, sweep, sums)

@@ -14,22 +14,21 @@ from ..spec import Spec
 from . import pair_stages
 
 
-def guess_moduli(
-    ex: Analyser, spec: Spec, shift: Value, measured: Mapping[Line, Value]
-) -> Value:
-    """Choose moduli that hold if nothing is shifted, and if rows settle them."""
+def settle_by_rows(ex: Analyser, spec: Spec, measured: Mapping[Line, Value]) -> Value:
+    """Choose moduli for every pair by what was measured of rows, or leave them open."""
     sides = [[measured[x, i] for i in ex.lines(x, wanted=False)] for x in spec.sides]
-    guess = pair_stages.guess_by_rows
-    return ex.call("spec", ("early",), guess, spec, shift, *sides)
+    first = ex.call("spec", ("sums",), pair_stages.settle_by_rows, spec, *sides)
+    return ex.settle(first)
 
 
 def choose_moduli(
-    ex: Analyser, spec: Spec, shifts: Shifts, measured: Mapping[Line, Value]
+    ex: Analyser,
+    spec: Spec,
+    settled: Value,
+    shifts: Shifts,
+    measured: Mapping[Line, Value],
 ) -> Value:
-    """Choose moduli for every pair: by rows, else by products of octaves."""
-    sides = [[measured[x, i] for i in ex.lines(x, wanted=False)] for x in spec.sides]
-    first = ex.call("spec", ("sums",), pair_stages.settle_by_rows, spec, *sides)
-    settled = ex.settle(first)
+    """Choose moduli that rows have not `settled`, by products of octaves."""
     if isinstance(settled, Spec) and not settled.data_driven:
         return settled
     rows, find = strips(ex, lines(ex, spec), shifts), pair_stages.look_closer

@@ -44,11 +44,6 @@ def settle_by_rows(
     return spec.with_moduli(*found)
 
 
-def guess_by_rows(spec: Spec, shifts: Any, *sides: Sequence[RowStatistics]) -> Spec:
-    """Choose the moduli, or leave them open if columns are shifted."""
-    return spec if shifts is not None else settle_by_rows(spec, *sides)
-
-
 def look_closer(
     spec: Spec, row: Row, measured: RowStatistics, settled: Spec
 ) -> Sequence[Array]:
