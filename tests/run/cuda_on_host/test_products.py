@@ -14,6 +14,7 @@ from tests.support.contract import samples
 from tests.support.cuda.host import HostKernels
 from tests.support.cuda.host_device import HostDevice, host_engine, small_pieces
 from tests.support.expect import raises, same_bits
+from tests.support.integers import random_integers
 from tests.support.pipeline import REFERENCE, add_both_ways, dtype_for, run_stages
 from tests.support.strategies import random_matrix
 from twom_dist.errors import KernelError
@@ -22,7 +23,7 @@ from twom_dist.kernels.cuda import hopper, tuning
 from twom_dist.kernels.cuda import products as launcher
 from twom_dist.kernels.cuda import samples as launcher_of_samples
 from twom_dist.kernels.cuda.engine import CudaEngine
-from twom_dist.kernels.cuda.sources import module_for, signatures
+from twom_dist.kernels.cuda.sources import module_for, of_samples, signatures
 from twom_dist.moduli import make_system, residue_system, samples_system
 
 HOPPER, MMA, SMALL = (s for kind in launcher.SQUARES.values() for s in kind)
@@ -132,6 +133,34 @@ def test_every_kernel_makes_sums_of_samples(
             found.append([t[..., :n] for t in (first, *twice)])
         for t, expected in zip(*found, strict=True):
             assert np.array_equal(t, expected)
+
+
+@cases("uplo", ["lower", "upper"])
+@cases("pairs", [False, True])
+@pytest.mark.parametrize("squares", [MMA, SMALL], ids=["128", "64"])
+def test_squares_on_the_diagonal_take_blocks_of_it_and_below_in_equal_shares(
+    cuda, monkeypatch, squares, pairs, uplo
+):
+    monkeypatch.setattr(launcher_of_samples, "choose_squares", lambda *_: squares)
+    side, parts, byte = squares.side, 1 + pairs, np.dtype(np.int8)
+    x, step = random_integers((side, 64 // parts), "int8", pairs), 2 * parts
+    module = of_samples(squares.module, samples_system(pairs, 1), byte, byte)
+    counts, kernels = [], cuda.device.kernels
+    for routine in (td.integers.gemm, td.integers.herk if pairs else td.integers.syrk):
+        given, options = (x,), {"uplo": uplo}
+        if routine is td.integers.gemm:
+            given, options = (x, x), {"op_b": "C"}
+        kernels.take_counts(module, side * parts)
+        found = routine(*given, pairs=pairs, **options)
+        expected = routine(*given, pairs=pairs, engine="reference", **options)
+        assert same_bits(np.asarray(found), expected)
+        each = kernels.take_counts(module, side * parts)[::32]
+        counts.append([x / step for x in each])
+    whole, half = counts
+    blocks = side // 16
+    assert sum(whole) == 2 * blocks**2
+    assert sum(half) == blocks * (blocks + 1)
+    assert max(half) <= sum(half) / len(half) * 10 / 9
 
 
 def test_a_map_that_the_driver_refuses(monkeypatch):

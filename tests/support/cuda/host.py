@@ -175,6 +175,13 @@ class HostKernels:
             set_constants(numbers.ctypes.data, constants.table.ctypes.data)
         return library
 
+    def take_counts(self, module, threads):
+        """Return how often threads have multiplied since they were asked last."""
+        own = (ctypes.c_uint64 * threads).in_dll(self._library(module), "multiplied")
+        found = list(own)
+        own[:] = [0] * threads
+        return found
+
     def compile(self, text, options=()):
         options = (*_OPTIONS, *options)
         shim = _SHIM.read_text("utf-8") + _BARRIER.read_text("utf-8")

@@ -105,6 +105,11 @@ static void add(int32& sum, int32 value) {
 #endif
 }
 
+// How often each thread has multiplied 16 x 8 sums.
+extern "C" {
+uint64 multiplied[LARGEST_BLOCK];
+}
+
 // m8n8k16: a lane has the sums of row g and of columns 2 t and 2 t + 1.
 static void multiply_eighth(int32* d, const Matrices& x, int32 i, const Matrices& y,
                             int32 j) {
@@ -116,6 +121,7 @@ static void multiply_eighth(int32* d, const Matrices& x, int32 i, const Matrices
 // of Y column g, then 16 bytes further. A lane has the sums of rows g and g + 8.
 static void multiply_whole(int32* d, const Matrices& x, const Matrices& y, int32 j) {
   int32 g = threadIdx.x >> 2 & 7, t = threadIdx.x & 3;
+  ++multiplied[threadIdx.x];
   for (int32 i = 0; i < 4; ++i) {
     const int8 *row = x.row[i >> 1][g], *further = x.row[2 + (i >> 1)][g];
     int32 column = 2 * t + (i & 1);

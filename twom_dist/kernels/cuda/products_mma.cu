@@ -12,6 +12,13 @@
 // What multiply_steps asks for: rows of Y as they are, and sums reduced modulo p.
 struct Reading {
   uint4 entry;
+  int32 below, aside;  // where the warp's rows begin
+
+  __device__ __forceinline__ int32 find_row(int32 slot) { return below + row_of_slot(slot); }
+  __device__ __forceinline__ int32 find_column(int32 slot) {
+    return aside + row_of_slot(slot);
+  }
+  __device__ __forceinline__ bool wants(int32, int32) { return true; }
 
   template <class Load>
   __device__ __forceinline__ void operator()(const Matrices (&)[FRAGMENTS],
@@ -48,8 +55,8 @@ products_mma(const int8* x, const int8* y, int64 x_rows, int64 y_rows, int64 k,
   int32 warp = threadIdx.x >> 5, below = warp / WARPS_A_ROW * (SIDE == 64 ? 8 : 64);
   int32 aside = warp % WARPS_A_ROW * 64, d[SIDE];
   bool idle = row + below >= m || column + aside >= row_stride;
-  Reading reading = {__ldg(table + job.entry)};
-  multiply_steps(d, left, right, (int32)(k / TILE_K), below, aside, idle, reading);
+  Reading reading = {__ldg(table + job.entry), below, aside};
+  multiply_steps(d, left, right, (int32)(k / TILE_K), idle, reading);
   if (idle) return;
   int64 own = job.product * product_stride + matrix * m * row_stride;
 #pragma unroll

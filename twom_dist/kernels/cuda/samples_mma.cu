@@ -10,7 +10,22 @@
 // What multiply_steps asks for: Y's rows as both parts take them, and sums of X's rows.
 struct Turning {
   int32 conjugate;
+  int32 below, aside;  // the warp's place: 0 or 1, and the one of those side by side
+  uint32 wanted;       // a bit for each 16 rows and WIDTH columns
   int32 sums[FRAGMENTS][2];
+
+  // Rows 16 t + 0 to 15 for t = 0, 3, 4, 7 or 1, 2, 5, 6, and WIDTH columns of as many as
+  // warps side by side have: of a triangle all warps multiply the same share.
+  __device__ __forceinline__ int32 find_row(int32 slot) {
+    int32 i = slot >> 4;
+    return 16 * (2 * i + (below ^ i & 1)) + (slot & 15);
+  }
+  __device__ __forceinline__ int32 find_column(int32 slot) {
+    return WIDTH * (WARPS_A_ROW * (slot / WIDTH) + aside) + slot % WIDTH;
+  }
+  __device__ __forceinline__ bool wants(int32 i, int32 j) {
+    return wanted >> (4 * i + j) & 1;
+  }
 
   template <class Load>
   __device__ __forceinline__ void operator()(const Matrices (&left)[FRAGMENTS],
@@ -46,16 +61,20 @@ samples_mma(const Sample* x, int64 x_stride, const Sample* y, int64 y_stride, in
   Piece piece = find_piece(first + blockIdx.x, work.count, (int64)work.count * stack,
                            split, shares, steps, adds);
   Square square = locate_square(work, piece.square);
-  int64 row = (int64)SIDE * square.row, column = (int64)SIDE * square.column;
+  int32 row = SIDE * square.row, column = SIDE * square.column;
   int64 begin = (int64)TILE_K * piece.begin;
   Rows left = find_rows(x, piece.matrix, m, row, x_stride, bytes, begin);
   Rows right = find_rows(y, piece.matrix, n, column, y_stride, bytes, begin);
-  int32 warp = threadIdx.x >> 5, columns = 64 / PARTS, d[SIDE];
-  int32 below = warp / WARPS_A_ROW * (SIDE / 2), aside = warp % WARPS_A_ROW * columns;
-  row += below, column += aside;
-  bool idle = row >= m || column >= n || !is_wanted(triangle, row, SIDE / 2, column, columns);
-  Turning turning = {own.conjugate};
-  multiply_steps(d, left, right, piece.count, below, aside, idle, turning);
+  int32 warp = threadIdx.x >> 5, d[SIDE];
+  Turning turning = {own.conjugate, warp / WARPS_A_ROW, warp % WARPS_A_ROW};
+#pragma unroll
+  for (int32 t = 0; t < 4 * FRAGMENTS; ++t) {
+    int32 i = row + turning.find_row(16 * (t >> 2));
+    int32 j = column + turning.find_column(WIDTH * (t & 3));
+    bool wanted = i < m && j < own.row_stride && is_wanted(triangle, i, 16, j, WIDTH);
+    turning.wanted |= (uint32)wanted << t;
+  }
+  multiply_steps(d, left, right, piece.count, turning.wanted == 0, turning);
 #pragma unroll
   for (int32 i = 0; i < FRAGMENTS; ++i) {
     int32 x_sums[2];
@@ -66,7 +85,9 @@ samples_mma(const Sample* x, int64 x_stride, const Sample* y, int64 y_stride, in
       sum += __shfl_xor_sync(~0u, sum, 1);
       x_sums[half] = sum + __shfl_xor_sync(~0u, sum, 2);
     }
-    if (idle) continue;
-    store_sums<64 / PARTS>(d + 32 * i, x_sums, own, piece, m, row + 16 * i, column);
+    store_sums<64 / PARTS>(d + 32 * i, x_sums, own, piece, m,
+                           row + turning.find_row(16 * i), [&](int32 j) {
+      return turning.wants(i, 8 * j / WIDTH) ? column + turning.find_column(8 * j) : -1;
+    });
   }
 }

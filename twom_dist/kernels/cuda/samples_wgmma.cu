@@ -56,7 +56,11 @@ samples_wgmma(const __grid_constant__ TensorMap x, const __grid_constant__ Tenso
         // Once: what is added to sums has no share of it.
         if (i < m && piece.begin == 0) sums[half] = x_sums[piece.matrix * m + i];
       }
-      store_sums<BLOCK_N>(d, sums, own, piece, m, row, column);
+      store_sums<BLOCK_N>(d, sums, own, piece, m, row, [&](int32 j) -> int64 {
+        int64 at = column + 8 * j;
+        bool wanted = at < own.row_stride && is_wanted(triangle, row, 16, at, 8);
+        return wanted ? at : -1;
+      });
     }
   }
   close_ring();

@@ -25,6 +25,7 @@
 // 16 rows of a warp each, and warps side by side, of 64 columns of sums each.
 #define FRAGMENTS (SIDE / 32)
 #define WARPS_A_ROW (THREADS / 64)
+#define WIDTH (16 / PARTS)
 
 // |sum| <= 2^16 128 128 + 128 between two reductions: tiles along k.
 #define LARGEST_STEPS (65536 / TILE_K)
@@ -87,8 +88,9 @@ __device__ __forceinline__ void multiply_rows(int32* d, const Matrices& x,
 #endif
 }
 
-// Add a step's products of this warp's rows of X and of Y, which begin at x and y.
-// take(left, right, load) makes Y's matrices from load(i), those of 16 rows.
+// Add a step's products of this warp's rows of the tiles at x and y. `take` finds them,
+// and tells which sums are wanted, of 16 rows and WIDTH columns; take(left, right, load)
+// makes Y's matrices from load(i), those of 16 rows.
 template <class Take>
 __device__ __forceinline__ void multiply_step(int32 (&d)[SIDE], uint32 x, uint32 y,
                                               Take& take) {
@@ -100,35 +102,37 @@ __device__ __forceinline__ void multiply_step(int32 (&d)[SIDE], uint32 x, uint32
 #pragma unroll
     for (int32 i = 0; i < FRAGMENTS; ++i) {
       left[i] = load_matrices([&](int32 lane) {
-        int32 row = row_of_slot(16 * i + (lane & 15));
+        int32 row = take.find_row(16 * i + (lane & 15));
         return x + place_of(row, 2 * part + (lane >> 4));
       });
     }
     take(left, right, [&](int32 i) {
       return load_matrices([&](int32 lane) {
-        int32 row = row_of_slot(16 * i + (lane >> 4 << 3 | lane & 7));
+        int32 row = take.find_column(16 * i + (lane >> 4 << 3 | lane & 7));
         return y + place_of(row, 2 * part + (lane >> 3 & 1));
       });
     });
 #pragma unroll
     for (int32 i = 0; i < FRAGMENTS; ++i) {
 #pragma unroll
-      for (int32 j = 0; j < 8; ++j) {
-        multiply_rows(d + 32 * i + 4 * j, left[i], right[j >> 1], 2 * (j & 1));
+      for (int32 j = 0; j < 4; ++j) {
+        if (!take.wants(i, j)) continue;
+#pragma unroll
+        for (int32 half = 0; half < 2; ++half) {
+          int32 t = PARTS == 2 ? j + 4 * half : 2 * j + half;
+          multiply_rows(d + 32 * i + 4 * t, left[i], right[t >> 1], 2 * (t & 1));
+        }
       }
     }
   }
 }
 
-// d = the sums of X Y^T, or something equal modulo p; nothing if the warp is idle. Its
-// rows begin at `row` and `column` of the tiles.
+// d = the sums of X Y^T, or something equal modulo p; nothing if the warp is idle.
 template <class Take>
 __device__ __forceinline__ void multiply_steps(int32 (&d)[SIDE], Rows x, Rows y,
-                                               int32 steps, int32 row, int32 column,
-                                               bool idle, Take& take) {
+                                               int32 steps, bool idle, Take& take) {
   uint32 memory = shared_memory<STAGES * 2 * TILE_BYTES>();
-  uint32 below = TILE_K * row;
-  uint32 beside = TILE_K * column + (x.first != y.first ? TILE_BYTES : 0);
+  uint32 beside = x.first != y.first ? TILE_BYTES : 0;
 #pragma unroll
   for (int32 i = 0; i < SIDE; ++i) d[i] = 0;
 #pragma unroll
@@ -140,7 +144,7 @@ __device__ __forceinline__ void multiply_steps(int32 (&d)[SIDE], Rows x, Rows y,
     copy_step(memory, x, y, step + STAGES - 1, steps);
     if (!idle) {
       uint32 stage = memory + step % STAGES * (2 * TILE_BYTES);
-      multiply_step(d, stage + below, stage + beside, take);
+      multiply_step(d, stage, stage + beside, take);
     }
     if ((step + 1) % LARGEST_STEPS == 0) {
 #pragma unroll

@@ -9,13 +9,11 @@
 #include "squares.cuh"
 
 #define MINUS_C (-(int32)(RIGHT)-1)
-#define BANK_BITS 1  // slots are rows: even and odd ones share lines of shared memory
+#define BANK_BITS 1  // even and odd rows share lines of shared memory
 
 struct alignas(PARTS) Sample {
   uint8 part[PARTS];
 };
-
-__device__ __forceinline__ int32 row_of_slot(int32 slot) { return slot; }
 
 // Which of the formulas, and where the sums are written: sums[part * part_stride +
 // (b * m + i) * row_stride + j], i < m and j < row_stride, which 16 divides.
@@ -66,11 +64,12 @@ __device__ __forceinline__ uint32 turn_word(uint32 word, int32 part, int32 conju
 }
 
 // Write, or add, a warp's sums of COLUMNS columns: of rows `row` + lane / 4 and 8 further,
-// of which `x_sums` are the sums of one part: int32 if these are along the piece.
-template <int32 COLUMNS, class T>
+// of which `x_sums` are the sums of one part: int32 if these are along the piece. find(j)
+// is where the columns from 8 j on lie, negative where they are not wanted.
+template <int32 COLUMNS, class T, class Find>
 __device__ __forceinline__ void store_sums(const int32* d, const T (&x_sums)[2],
                                            const Sums& own, const Piece& piece, int64 m,
-                                           int64 row, int64 column) {
+                                           int64 row, Find find) {
   typedef typename Wrapping<T>::Word Own;
   int32 lane = threadIdx.x & 31;
 #pragma unroll
@@ -81,8 +80,8 @@ __device__ __forceinline__ void store_sums(const int32* d, const T (&x_sums)[2],
 #pragma unroll
     for (int32 j = 0; j < PARTS * COLUMNS / 8; ++j) {
       int32 part = j / (COLUMNS / 8);
-      int64 at = column + 8 * (j % (COLUMNS / 8)) + 2 * (lane & 3);
-      if (at >= own.row_stride) continue;
+      int64 first = find(j % (COLUMNS / 8)), at = first + 2 * (lane & 3);
+      if (first < 0) continue;
       Own more = (Own)(T)MINUS_C * (Own)x_sums[half];
       if (PARTS == 1 || part != own.conjugate) more = 0;
       Own sign = (Own)(T)(part == 1 ? own.sign : 1);
