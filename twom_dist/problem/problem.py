@@ -31,7 +31,7 @@ from ..tiles.spec import Spec
 from ..typing import Array, Op, Uplo
 from .call import Call, Terms
 from .choice import Bound, Choice, Exact, Moduli, choose
-from .dtypes import as_number, check_beta, check_scalars, result_dtype
+from .dtypes import INTEGERS, as_number, check_beta, check_scalars, result_dtype
 from .exact import Integers, stored_tiles
 from .integer_valued import check_lazily, outline_integers
 from .matrices import (
@@ -70,6 +70,8 @@ class Problem:
     out: Any = field(default=None, kw_only=True)
     # The diagonal between op(A) and op(B); None where it is the identity.
     diag: Any = field(default=None, kw_only=True)
+    # Dtype of integers, or pairs of them, that a product of one tile returns, or "".
+    integers: str = field(default="", kw_only=True)
 
     @property
     def matrices(self) -> tuple[Any, ...]:
@@ -152,7 +154,10 @@ def of_arrays(call: Call) -> Problem:
             raise PlanError(problem, "Omit the argument out", "out")
         shape = *posed.stack, *posed.shape[:2]
         check_out(out, (a, b, posed.c, diag), shape, posed.dtype)
-    return replace(posed, a=a, b=a if one else b, out=out)
+    spec, letter = posed.spec, call.terms.letter or ""
+    at_once = letter in INTEGERS and spec.engine == "cuda" and not spec.routine.sums
+    integers = letter if at_once and spec.system.wraps else ""
+    return replace(posed, a=a, b=a if one else b, out=out, integers=integers)
 
 
 def describe(choice: Choice, x: Any, name: str) -> Any:

@@ -67,7 +67,9 @@ def _compute_words(problem: Problem, analysis: Analysis | None) -> Array:
     ):
         return _multiply(problem, rows, c, found, limits)
     # A product of one tile, by one call of the engine.
-    multiply = tasks.call_fused(limits.gemm_fused, spec, stored=False)
+    integers = "" if problem.out is not None else problem.integers
+    fused = limits.gemm_fused
+    multiply = tasks.call_fused(fused, spec, stored=False, integers=integers)
     x, y = (row.view(0, spec) for row in rows)
     out, shifts = _contiguous(problem.out), shifts_of_both(rows, spec)
     known = None if found.measured is None else [*found.measured.values()]

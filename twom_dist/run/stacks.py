@@ -102,7 +102,7 @@ class PreparedStack:
 
     def __init__(self, problem: Problem) -> None:
         spec, self._stack, self.steady = problem.spec, problem.stack, False
-        self._shape = problem.shape[:2]
+        self._shape: tuple[int, ...] = problem.shape[:2]
         self.adds, self.used = spec.beta != 0, 0
         gemm_fused: FusedGemm | None = None
         self._run: Callable[..., None] | None = None
@@ -118,8 +118,13 @@ class PreparedStack:
             kept = limits.cache_bytes if spec.same_operand else 0
             spec = replace(spec, cache_bytes=kept)
             self.steady, self._together = limits.steady, limits.together
-            if not (spec.exact or (spec.routine.triangle and not spec.same_operand)):
+            staged = spec.exact and not system.wraps
+            if not (staged or (spec.routine.triangle and not spec.same_operand)):
                 gemm_fused = limits.gemm_fused
+        self._dtype, self._integers = spec.dtype, problem.integers if gemm_fused else ""
+        if self._integers:
+            self._dtype = self._integers
+            self._shape += (2,) * (system.parts - 1)
         self._spec, self._gemm_fused, self._turned = spec, gemm_fused, transposes(spec)
         # Whether those of a stack that take the same moduli are found where they lie.
         self._in_place = gemm_fused is not None and load_engine(spec).takes_places
@@ -170,7 +175,7 @@ class PreparedStack:
         c = None if c is None else _broadcast(c, self._stack)
         found = out
         if found is None or not found.flags.c_contiguous:
-            found = empty(namespace(a), (*self._stack, *self._shape), spec.dtype)
+            found = empty(namespace(a), (*self._stack, *self._shape), self._dtype)
         if found.size == 0 or (spec.empty and c is None):
             found[...] = 0
             return deliver(found, out)
@@ -234,7 +239,7 @@ class PreparedStack:
                 spec = replace(spec.with_moduli(system), equilibrate=False)
             found = partial(_multiply, spec)
             if self._gemm_fused is not None and not spec.empty:
-                fused = call_fused(self._gemm_fused, spec)
+                fused = call_fused(self._gemm_fused, spec, integers=self._integers)
 
                 def found(
                     a: Any, b: Any, c: Any, out: Any, known: Any = None, **places: Any

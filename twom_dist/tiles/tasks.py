@@ -236,11 +236,16 @@ def decode_tile(
 
 
 def call_fused(
-    multiply: FusedGemm, spec: Spec, alike: Hashable = None, stored: bool = True
+    multiply: FusedGemm,
+    spec: Spec,
+    alike: Hashable = None,
+    stored: bool = True,
+    integers: str = "",
 ) -> Callable[..., Array]:
     """Give a spec to what multiplies whole matrices; c, out and shifts remain.
 
-    `stored`: whether A and B come as they are, or as rows; `alike`: see `FusedProduct`.
+    `stored`: whether A and B come as they are, or as rows; `alike`: see `FusedProduct`;
+    `integers`: see `Problem`.
     """
     rule, routine = scaling_rule(spec.system, spec.k), spec.routine
     assert rule is not None
@@ -248,7 +253,7 @@ def call_fused(
         conjugate=(spec.op_a == "C", spec.op_b == "C"),
         system=spec.system,
         rule=rule,
-        dtype=np.dtype(spec.dtype),
+        dtype=np.dtype(integers or spec.dtype),
         alpha=spec.alpha,
         beta=spec.beta,
         twin=spec.twin_order,

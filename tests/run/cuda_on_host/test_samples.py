@@ -81,6 +81,30 @@ def test_sums_of_a_triangle(cuda):
         assert same_bits(np.asarray(found), expected)
 
 
+@cases("dtype", ["int32", "int64"])
+@cases("uplo", ["full", "lower", "upper"])
+@cases(("shape", "pairs"), [((33, 64), 1), ((3, 20, 8), 1), ((33, 48), 0)])
+def test_integers_are_written_from_the_sums(cuda, shape, pairs, uplo, dtype):
+    """By two launches, and nothing is allocated beside the sums and the result."""
+    x, n, parts = random_integers(shape, "int8", pairs), shape[-2], 1 + pairs
+    options = {"pairs": bool(pairs), "dtype": dtype}
+    update = partial(td.integers.herk if pairs else td.integers.syrk, uplo=uplo)
+    gemm = partial(td.integers.gemm, op_b="C")
+    for compute, given in ((update, (x,)), (gemm, (x, x))):
+        cuda.device.launched.clear()
+        cuda.device.allocated.clear()
+        found = compute(*given, **options)
+        expected = compute(*given, engine="reference", **options)
+        assert found.dtype == dtype
+        assert same_bits(np.asarray(found), expected)
+        assert sorted(cuda.device.launched) == ["decode_samples", "samples_mma"]
+        entries = found.size // parts
+        sums = 4 * parts * entries // n * (-(-n // 16) * 16)
+        # A stack's result is NumPy's here.
+        own = [sums] if x.ndim > 3 else [sums, found.nbytes]
+        assert cuda.device.allocated == own
+
+
 def test_words_have_no_quarters(cuda):
     """Winograd's algorithm forms sums of bytes modulo p."""
     x = random_integers((65, 129), "int8", True)

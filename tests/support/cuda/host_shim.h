@@ -22,6 +22,12 @@ struct alignas(8) uint2 {
 struct alignas(16) int4 {
   int x, y, z, w;
 };
+struct alignas(8) int2 {
+  int x, y;
+};
+struct alignas(16) longlong2 {
+  long long x, y;
+};
 struct alignas(16) float4 {
   float x, y, z, w;
 };

@@ -1,5 +1,5 @@
-// Elements of a rows x k operand in memory: REAL float or double, PARTS 1 or 2
-// (interleaved), any strides, counted in elements.
+// Elements of a rows x k operand in memory: REAL float or double, of results of samples
+// also int32 or int64, PARTS 1 or 2 (interleaved), any strides, counted in elements.
 #include "arithmetic.cuh"
 
 template <class T> struct Format;
@@ -9,6 +9,14 @@ template <> struct Format<float> {
 };
 template <> struct Format<double> {
   typedef double2 Pair;
+  typedef uint64 Bits;
+};
+template <> struct Format<int32> {
+  typedef int2 Pair;
+  typedef uint32 Bits;
+};
+template <> struct Format<int64> {
+  typedef longlong2 Pair;
   typedef uint64 Bits;
 };
 typedef Format<REAL>::Pair Pair;
@@ -54,6 +62,8 @@ __device__ __forceinline__ double flip_sign(double t) {
   return __longlong_as_double(__double_as_longlong(t) ^ (long long)(1ull << 63));
 }
 
+template <class T> __device__ __forceinline__ T flip_sign(T t) { return -t; }
+
 // The bits of |t|: they sort as the magnitudes do, infinities and then NaNs last.
 __device__ __forceinline__ uint32 magnitude_bits(float t) {
   return __float_as_uint(t) & 0x7FFFFFFFu;
@@ -77,8 +87,11 @@ __device__ __forceinline__ double make_canonical(double t) {
   return bits > 0x7FF0000000000000ull ? __longlong_as_double(0x7FF8000000000000ll) : t;
 }
 
+template <class T> __device__ __forceinline__ T make_canonical(T t) { return t; }
+
 // Conversions between float and double that keep subnormal floats: CuPy adds -ftz=true
-// behind our options (cupy/cupy#9576), with which a cast would flush them.
+// behind our options (cupy/cupy#9576), with which a cast would flush them. Integers are
+// below 2^53.
 __device__ __forceinline__ double widen(float t) {
 #ifdef __CUDA_ARCH__
   double v;
@@ -89,7 +102,7 @@ __device__ __forceinline__ double widen(float t) {
 #endif
 }
 
-__device__ __forceinline__ double widen(double t) { return t; }
+template <class T> __device__ __forceinline__ double widen(T t) { return (double)t; }
 
 __device__ __forceinline__ void narrow(double v, float& t) {
 #ifdef __CUDA_ARCH__
@@ -99,7 +112,7 @@ __device__ __forceinline__ void narrow(double v, float& t) {
 #endif
 }
 
-__device__ __forceinline__ void narrow(double v, double& t) { t = v; }
+template <class T> __device__ __forceinline__ void narrow(double v, T& t) { t = (T)v; }
 
 // The bits of the same magnitude as a double.
 __device__ __forceinline__ uint64 widen_bits(uint32 bits) {

@@ -177,9 +177,10 @@ def decode_samples(
 ) -> None:
     """Write ``alpha X Y^T + beta c`` from sums (parts, ..., m, n or more).
 
-    `closes`: whether to close a triangle, conjugated, in full.
+    `out`: (..., m, n), or of pairs of integers (..., m, n, 2); `closes`: whether to
+    close a triangle, conjugated, in full.
     """
-    (*stack, m, n), width = out.shape, sums.shape[-1]
+    (*stack, m, n), width = out.shape[: sums.ndim - 1], sums.shape[-1]
     args = (
         *(sums, width, prod(stack) * m * width, m, n, scalar(alpha), scalar(beta)),
         *(matrix(c), out, triangle_arg(triangle), *closes),
@@ -199,6 +200,10 @@ def gemm_samples(
 ) -> Array:
     """Compute a product of one tile; a triangle is closed as it is decoded."""
     system, uplo, device = product.system, product.uplo, engine.device
+    x, y = (
+        t.swapaxes(-1, -2) if turned else t
+        for t, turned in zip((x, y), product.turned, strict=True)
+    )
     left = encode_samples(device, x, system, product.conjugate[0])
     if product.twin is None:
         right = encode_samples(device, y, system, product.conjugate[1])
@@ -207,7 +212,8 @@ def gemm_samples(
     triangle: Uplo = "lower" if uplo == "full" else uplo or "full"
     sums = engine.multiply(left, right, system, triangle=triangle)
     if out is None:
-        out = device.empty((left.rows, right.rows), product.dtype)
+        pair = (2,) * (product.dtype.kind == "i" and system.parts == 2)
+        out = device.empty((*left.stack, left.rows, right.rows, *pair), product.dtype)
     closes = uplo is not None, product.hermitian, uplo == "full"
     scalars = product.alpha, product.beta
     decode_samples(device, sums, system, out, *scalars, c, triangle, closes)

@@ -40,6 +40,9 @@ SHIFTED_FAMILIES = ("norms", "analysis", "encode", "scale_and_encode")
 HOPPER_FAMILIES = ("products", "samples_wgmma")
 DYNAMIC_FAMILIES = (*HOPPER_FAMILIES, "scale_and_encode", "decode_and_fill")
 
+# What is read or written of other dtypes are doubles.
+_REALS = {"float32": "float", "complex64": "float", "int32": "int32", "int64": "int64"}
+
 _INCLUDE = re.compile(r'^#include "([\w.]+)"\n', re.MULTILINE)
 _STRUCTURE = re.compile(r"struct (\w+) \{([^{}]*)\};")
 _KERNEL = re.compile(
@@ -97,7 +100,7 @@ def module_for(
         return Module(family, (("SIDE", str(side)),))
     given = np.dtype(dtype)
     macros = {
-        "REAL": "float" if given in (np.float32, np.complex64) else "double",
+        "REAL": _REALS.get(given.name, "double"),
         "PARTS": "2" if given.kind == "c" else "1",
     }
     if shifted:
