@@ -36,6 +36,16 @@ def setting(name: str) -> Any:
     )
 
 
+def settings(names: tuple[str, ...]) -> list[Any]:
+    """Read several at once."""
+    try:
+        config = dask.config.config
+        own = config.get("twom-dist") or config["twom_dist"]
+        return [own[name] for name in names]
+    except (KeyError, TypeError):
+        return [setting(name) for name in names]
+
+
 def _refuse(name: str, allowed: str) -> PlanError:
     problem = f"the setting twom-dist.{name} is {setting(name)!r} instead of {allowed}"
     return PlanError(problem, "Change it in dask.config", "setting")

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..auto.choose import state as crossovers
-from ..config import setting
+from ..config import settings
 from ..errors import EngineUnavailableError, MemoryLimitError
 from ..kernels.device_memory import try_with_less, workspace_share
 from ..kernels.family import family_of
@@ -202,4 +202,4 @@ def find_key(call: Call) -> Hashable:
             return None  # said where the problem is posed
         where = engine, engine.variant(), None if out is None else out.data.device_id
     chosen = crossovers() if choice.by_size else None
-    return terms, kind, *outlines, where, chosen, *map(setting, _SETTINGS)
+    return terms, kind, *outlines, where, chosen, *settings(_SETTINGS)

@@ -1,6 +1,7 @@
 """Options: said once, and so cheap to add."""
 
 import ast
+import pickle
 import re
 from dataclasses import fields
 from inspect import signature
@@ -8,6 +9,7 @@ from inspect import signature
 import twom_dist as td
 from tests.support.places import ROOT
 from tests.support.sources import package, read
+from twom_dist.problem.choice import Choice
 from twom_dist.problem.options import Options, OptionsDict
 
 NAMES = [x.name for x in fields(Options)]
@@ -45,3 +47,14 @@ def test_contractions_and_blocks_go_by_size_unless_another_method_is_given():
         shown = signature(function).parameters
         found = {x: shown[x].default for x in NAMES}
         assert found == vars(Options()) | {"method": "auto"}
+
+
+def test_a_choice_is_hashed_and_sent_by_all_of_its_fields():
+    """Its hash is kept, and means nothing to another process."""
+    choice = Choice.of(num_moduli=16)
+    hash(choice)
+    make, given = choice.__reduce__()
+    assert given == tuple(getattr(choice, x.name) for x in fields(Choice))
+    sent = pickle.loads(pickle.dumps(choice))
+    assert (make, sent, len(vars(sent))) == (Choice, choice, len(given))
+    assert len({choice, sent, Choice.of(num_moduli=15)}) == 2

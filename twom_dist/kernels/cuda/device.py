@@ -94,6 +94,7 @@ class CudaDevice(Streams):
 
     def __init__(self) -> None:
         super().__init__()
+        self._capabilities: dict[int, int] = {}
         self._constants: dict[tuple[int, int], tuple[Array, Array]] = {}
         self._elements: dict[tuple[int, Element], Element] = {}
         self._functions: dict[tuple[Module, str, int], Any] = {}
@@ -240,8 +241,11 @@ class CudaDevice(Streams):
 
     def capability(self, number: int | None = None) -> int:
         """Compute capability of a device, or of the current one."""
-        properties = _properties(self.number() if number is None else number)
-        return 10 * int(properties["major"]) + int(properties["minor"])
+        number = self.number() if number is None else number
+        if number not in self._capabilities:
+            told = _properties(number)
+            self._capabilities[number] = 10 * int(told["major"]) + int(told["minor"])
+        return self._capabilities[number]
 
     def element(self) -> Element:
         """Choose what cuBLAS multiplies, which is checked once."""
