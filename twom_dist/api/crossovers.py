@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ..auto import chip_files, table
+from ..auto import table
 from ..auto.chips import chip_of
 from ..auto.choose import KINDS, forget
 from ..errors import EngineUnavailableError
-from ..kernels.registry import ENGINES, get_engine
+from ..kernels import chip_files
+from ..kernels.registry import ENGINES, get_engine, load_engine
 from ..problem.arguments import checked
 from ..problem.choice import choose
 from ..testing import random_matrix
@@ -46,7 +47,8 @@ class Crossovers:
     sizes : dict of str to float
         By routine and dtype, such as "gemm complex128": the `1 / (1/m + 1/n + 1/k)`
         from which on "auto" takes int8; infinite where no size was faster. Without
-        those whose known size lies beyond the sizes that were measured.
+        those whose known size lies beyond the sizes that were measured. "products by
+        cuBLAS": that from which on cuBLAS multiplies, on GPUs where it may be faster.
     path : str
         The file that keeps them.
     tried : dict of str to int
@@ -68,6 +70,8 @@ class Crossovers:
                 never = f"never (tried up to n = {self.tried[kind]})"
                 told = told if size < inf else never
             lines.append(f"  {kind:<16}  {told}")
+        if (size := self.sizes.get(chip_files.PRODUCTS, inf)) < inf:
+            lines.append(f"cuBLAS multiplies if n >= {3 * size:.0f}")
         return "\n".join([*lines, f"kept in {self.path}"])
 
 
@@ -123,12 +127,24 @@ def tune(engine: EngineName = "auto") -> Crossovers:
         except EngineUnavailableError:
             name = "cpu"
     get_engine(name)
-    chip = chip_of(name)
-    chip_files.check_folder(chip)
+    chip, take = chip_of(name), getattr(load_engine(name), "take_measured", None)
+    chip_files.check_folder(chip.name)
     xp, wait = _library(name)
-    sizes, tried, left = {}, {}, SECONDS
+    sizes: dict[str, float] = {}
+    tried, left = {}, SECONDS
+    if take is not None and take():
+        # First, since the products below are made as it says.
+        ways: Ways = [(partial(take, x), {"num_moduli": 16}) for x in (inf, 0.0)]
+        rounds = partial(_rounds, xp, wait, "gemm", "complex128", ways)
+        try:
+            found, spent = _search(rounds, left / (1 + len(KINDS)))
+        finally:
+            take()
+        left -= spent
+        sizes[chip_files.PRODUCTS] = _find_crossing(found)
+        take(sizes[chip_files.PRODUCTS])
     for i, (routine, dtype) in enumerate(KINDS):
-        rounds = partial(_rounds, xp, wait, routine, dtype)
+        rounds = partial(_rounds, xp, wait, routine, dtype, _NATIVE_OR_INT8)
         share = left / (len(KINDS) - i)
         found, spent = _search(rounds, share)
         left -= spent
@@ -137,7 +153,7 @@ def tune(engine: EngineName = "auto") -> Crossovers:
         # Sides that take too long are not measured.
         if size < inf or known is None or known.size <= max(found) / 3:
             sizes[f"{routine} {dtype}"] = size
-    path = chip_files.write(chip, date.today().isoformat(), sizes)
+    path = chip_files.write(chip.name, date.today().isoformat(), sizes)
     forget()
     return Crossovers(chip.name, sizes, str(path), tried)
 
@@ -202,10 +218,15 @@ def _find_crossing(found: dict[int, Times]) -> float:
     return float(loses * (wins / loses) ** share / 3)
 
 
+# What is done before a product, and its options: for the two that are compared.
+Ways = list[tuple[Callable[[], object], dict[str, Any]]]
+_NATIVE_OR_INT8: Ways = [(bool, {"method": x}) for x in ("blas", "2m")]
+
+
 def _rounds(
-    xp: Any, wait: Callable[[], object], routine: str, dtype: str, n: int
+    xp: Any, wait: Callable[[], object], routine: str, dtype: str, ways: Ways, n: int
 ) -> Iterator[Times]:
-    """Time a native product and one through int8, again and again."""
+    """Time a product in both ways, again and again."""
     count = 2 if routine == "gemm" else 1
     # A prime number of entries, over and over: all rows differ.
     drawn = [random_matrix(1, 65537, dtype=dtype, seed=x) for x in range(count)]
@@ -213,10 +234,10 @@ def _rounds(
     call = _ROUTINES[routine]
     while True:
         seconds = []
-        for method in ("blas", "2m"):
+        for prepare, options in ways:
+            prepare()
             start = perf_counter()
-            call(*matrices, method=method)
+            call(*matrices, **options)
             wait()
             seconds.append(perf_counter() - start)
-        native, int8 = seconds
-        yield native, int8
+        yield seconds[0], seconds[1]

@@ -19,6 +19,16 @@ _SMALLEST_TILE = 512
 CACHE_BYTES = 2**31
 
 
+def measure(shape: Shape) -> float:
+    """Return the size of an m x n x k product, at most that of its smallest side.
+
+    >>> measure((3000, 3000, 3000)), measure((100, 5000, 0))
+    (1000.0, 0.0)
+    """
+    m, n, k = shape
+    return m * n * k / (m * n + n * k + k * m) if m and n and k else 0.0
+
+
 @dataclass(frozen=True)
 class Update:
     """Properties of an update that decide about its tiles."""

@@ -11,9 +11,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 from dask.system import CPU_COUNT
 
-from ..auto import chip_files
 from ..auto.chips import chip_of
 from ..errors import INSTALL_CUDA, EngineUnavailableError, TwomError
+from ..kernels import chip_files
 from ..kernels.family import convert
 from ..kernels.registry import load_engine
 from ..plan.show import as_text, name_count
@@ -185,7 +185,7 @@ def _multiply(a: Any, b: Any, engine: EngineName) -> Any:
 def check_sizes(engine: EngineName) -> Iterator[Finding]:
     """Tell whether the sizes from which "auto" takes int8 were measured here."""
     chip = chip_of(engine)
-    told = chip_files.read(chip)
+    told = chip_files.read(chip.name)
     since = f"measured on {told['date']}" if told else "not measured"
     advice = (
         "" if told else "Run twom-dist tune to measure from which size int8 is faster"

@@ -16,7 +16,7 @@ from twom_dist.moduli import residue_system, samples_system
 def kernels_of(capability):
     """Name the kernels that a device of a capability launches."""
     own = tuning_for(capability)
-    others = {"requantise", "combine"} if own.fused else {"spread", "join"}
+    others = {"requantise", "combine"} if own.products else {"spread", "join"}
     others |= _products(SQUARES) | _products(SQUARES, samples=True)
     others -= _products(own.products) | _products(own.products or ["mma"], samples=True)
     if own.element == "int8":

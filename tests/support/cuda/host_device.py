@@ -278,6 +278,9 @@ class HostDevice:
     def capability(self, number=0):
         return self._capability
 
+    def name(self):
+        return f"Host {self._capability}"
+
     def element(self):
         """Give what is tuned: products are exact here."""
         return tuning.tuning_for(self._capability).element

@@ -247,6 +247,10 @@ class CudaDevice(Streams):
             self._capabilities[number] = 10 * int(told["major"]) + int(told["minor"])
         return self._capabilities[number]
 
+    def name(self) -> str:
+        """Name the current device as the driver does."""
+        return str(_properties(self.number())["name"].decode())
+
     def element(self) -> Element:
         """Choose what cuBLAS multiplies, which is checked once."""
         tuned = tuning_for(self.capability())

@@ -6,11 +6,13 @@ Only `analyse`, methods of its result, and `fingerprint` wait for the device; se
 
 from collections.abc import Callable
 from functools import partial
+from math import inf
 
 import numpy as np
 
 from ...moduli import ResidueSystem
 from ...typing import Array
+from .. import chip_files
 from ..family import Family
 from ..limits import Shape, TileLimits, Update
 from ..protocol import Defaults
@@ -88,7 +90,7 @@ class CudaEngine(
     ) -> TileLimits:
         """Cut by the setting workspace-bytes."""
         number, tuned = self.variant()
-        fused = system.wraps or tuned.fused
+        fused = system.wraps or tuned.fuses(shape)
         sums = 0 if fused else sums_bytes(self.device.capability(number))
         element = "int8" if fused else self.device.element()
         two = update is not None and update.two
@@ -104,7 +106,7 @@ class CudaEngine(
         whole = whole and fits(self.device, system, limits.kb)
         if whole and not takes_quarters(self.device, system, shape):
             steady = needed <= unasked_bytes(self.device)
-            own = partial(self.gemm_fused, (number, tuned))
+            own = partial(self.gemm_fused, (number, tuned, fused))
             unasked = min(limit, unasked_bytes(self.device))
             together = min(LARGEST_STACK, unasked // working_bytes(system, shape, 0))
             return TileLimits(*tile, limits.cache_bytes, own, steady, together)
@@ -155,4 +157,19 @@ class CudaEngine(
 
 def make_engine() -> CudaEngine:
     """Make the engine, or say what is missing on this machine."""
-    return CudaEngine(open_device())
+    device = open_device()
+    take_measured(device=device)
+    return CudaEngine(device)
+
+
+def take_measured(size: float | None = None, device: CudaDevice | None = None) -> bool:
+    """Have cuBLAS multiply from a size on (`measure`), or from that of the chip's file.
+
+    On devices with the capability of this one, or of the current one; returns whether
+    there is a choice.
+    """
+    device = device or CudaDevice()
+    if size is None:
+        told = chip_files.read(device.name()) or {"sizes": {}}
+        size = told["sizes"].get(chip_files.PRODUCTS, inf)
+    return tuning.set_cublas(device.capability(), size)

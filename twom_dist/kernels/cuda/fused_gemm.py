@@ -51,7 +51,7 @@ class CudaFusedGemm:
 
     def gemm_fused(
         self,
-        where: tuple[int, tuning.Tuning],
+        where: tuple[int, tuning.Tuning, bool],
         product: FusedProduct,
         x: Array,
         y: Array,
@@ -64,15 +64,15 @@ class CudaFusedGemm:
     ) -> Array:
         """Compute ``alpha X Y^T + beta c``, by a script where one kernel multiplies.
 
-        `where`: what `variant` returns.
+        `where`: what `variant` returns, and whether a kernel of ours multiplies.
         """
-        number, tuned = where
+        number, tuned, fused = where
         if product.system.wraps:
             return gemm_samples(self, product, x, y, c, out)
         # One copy from the host of so few numbers, where all operands would be copied.
         own = None if places is None else self.device.send(np.array(places, np.int32))
         given = x, y, c, out, own, *(shifts or (None, None))
-        if not tuned.products:
+        if not fused:
             return _write(product, False, self.device, *given)
         write, key = partial(_write, product, True), (tuned, product)
         made = self.scripts.run(self.device, number, key, given, write, product.alike)
@@ -120,7 +120,7 @@ def _write(
         multiply_fused(device, *planes, products, None, "full")
     else:
         triangle = "lower" if uplo == "full" else uplo or "full"
-        multiply_planes(device, *planes, None, hermitian, triangle, False)
+        multiply_planes(device, *planes, None, hermitian, triangle, False, fused)
     out = device.empty((*stack, m, n), dtype) if out is None else out
     decoded = residues, rows, columns, system, out, alpha, beta, c
     decode_and_fill(device, x, y, conjugate, *decoded, uplo, hermitian, places)

@@ -60,8 +60,9 @@ class CudaResidues:
                 device, left, right, system, residues, before, triangle
             )
         quarters = not left.stack and takes_quarters(device, system, (m, n, k))
+        fused = tuning.tuning_for(device.capability()).fuses((m, n, k))
         planes = left, right, system, residues
-        multiply_planes(device, *planes, before, hermitian, triangle, quarters)
+        multiply_planes(device, *planes, before, hermitian, triangle, quarters, fused)
         return residues
 
     def add_residues(self, x: Array, y: Array, system: ResidueSystem) -> Array:
@@ -87,12 +88,13 @@ def multiply_planes(
     hermitian: bool,
     triangle: Uplo,
     quarters: bool,
+    fused: bool,
 ) -> None:
     """Write the residues of products, none of which is empty.
 
-    `residues`: (products, ..., m, n or more); `quarters`: by Winograd's algorithm.
+    `residues`: (products, ..., m, n or more); `quarters`: by Winograd's algorithm;
+    `fused`: see `Tuning.fuses`.
     """
-    fused = tuning.tuning_for(device.capability()).fused
     if fused and hermitian and triangle != "full":
         # Nothing can be derived of sums that were made of one triangle.
         hermitian = before is None and (

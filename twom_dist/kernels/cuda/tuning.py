@@ -1,7 +1,10 @@
 """Tuned numbers of the CUDA engine, and the reason for each."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 from typing import Literal
+
+from ..limits import Shape, measure
 
 Element = Literal["int8", "float16"]
 Products = Literal["wgmma", "mma"]
@@ -17,11 +20,11 @@ class Tuning:
     products: tuple[Products, ...] = ()
     element: Element = "int8"  # what cuBLAS multiplies: sums are int32, or float32
     integer_sums: bool = False  # whether digits are integers in decode.cu, not doubles
+    cublas_from: float = inf  # the size, see `measure`, from which cuBLAS multiplies
 
-    @property
-    def fused(self) -> bool:
+    def fuses(self, shape: Shape) -> bool:
         """Tell whether one kernel multiplies and reduces."""
-        return bool(self.products)
+        return bool(self.products) and measure(shape) < self.cublas_from
 
 
 # By compute capability. 90 on an H200: 128 MB of sums gave the shortest products of
@@ -60,6 +63,20 @@ def tuning_for(capability: int) -> Tuning:
         return BY_CAPABILITY[capability]
     known = [t for t in BY_CAPABILITY if t <= capability]
     return BY_CAPABILITY[max(known, default=min(BY_CAPABILITY))]
+
+
+# Each size has one object, since devices are told apart by it.
+_measured: dict[tuple[int, float], Tuning] = {}
+
+
+def set_cublas(capability: int, size: float) -> bool:
+    """Have cuBLAS multiply from a size on; False where our kernel is always faster."""
+    own = tuning_for(capability)
+    if own.products != ("mma",):
+        return False
+    given = replace(own, cublas_from=size)
+    BY_CAPABILITY[capability] = _measured.setdefault((capability, size), given)
+    return True
 
 
 # What a block takes, by the side of the squares that are made: of 128 x 256 on Hopper,

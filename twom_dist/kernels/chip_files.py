@@ -1,4 +1,4 @@
-"""Sizes measured on this user's chips, kept in a file for each chip.
+"""Sizes measured on this user's chips, kept in a file for each chip, by its name.
 
 The files are in the folder of the setting ``twom-dist.crossovers``. Files of other
 releases of this package are not used.
@@ -16,18 +16,18 @@ from typing import Any
 from uuid import uuid4
 
 from ..config import text_setting
-from .chips import Chip
-from .table import Crossover
+
+PRODUCTS = "products by cuBLAS"  # that from which cuBLAS outruns products_mma.cu
 
 
-def path_of(chip: Chip) -> Path:
+def path_of(chip: str) -> Path:
     """Name the file of a chip."""
     folder = Path(text_setting("crossovers")).expanduser()
-    slug = re.sub(r"[^a-z0-9]+", "-", chip.name.lower()).strip("-")
+    slug = re.sub(r"[^a-z0-9]+", "-", chip.lower()).strip("-")
     return folder / f"{slug}.json"
 
 
-def read(chip: Chip) -> dict[str, Any] | None:
+def read(chip: str) -> dict[str, Any] | None:
     """Read what was measured on a chip; None for what cannot be used."""
     try:
         path = path_of(chip)
@@ -37,11 +37,11 @@ def read(chip: Chip) -> dict[str, Any] | None:
 
 
 @cache
-def _read(chip: Chip, path: Path) -> dict[str, Any] | None:
+def _read(chip: str, path: Path) -> dict[str, Any] | None:
     try:
         told = json.loads(path.read_text("utf-8"))
         sizes = {x: inf if y is None else float(y) for x, y in told["sizes"].items()}
-        usable = told["twom_dist"] == _release() and told["chip"] == chip.name
+        usable = told["twom_dist"] == _release() and told["chip"] == chip
         usable = usable and all(size >= 0 for size in sizes.values())
         return {**told, "date": str(told["date"]), "sizes": sizes} if usable else None
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
@@ -50,7 +50,7 @@ def _read(chip: Chip, path: Path) -> dict[str, Any] | None:
         return None
 
 
-def check_folder(chip: Chip) -> None:
+def check_folder(chip: str) -> None:
     """Make the folder of a chip's file; raise if nothing can be written there."""
     folder = path_of(chip).parent
     folder.mkdir(parents=True, exist_ok=True)
@@ -58,11 +58,11 @@ def check_folder(chip: Chip) -> None:
         pass
 
 
-def write(chip: Chip, date: str, sizes: dict[str, float]) -> Path:
-    """Keep sizes by "routine dtype"; infinite where int8 was not faster at any."""
+def write(chip: str, date: str, sizes: dict[str, float]) -> Path:
+    """Keep sizes by "routine dtype" or `PRODUCTS`; infinite where none was faster."""
     path = path_of(chip)
     told = {
-        "chip": chip.name,
+        "chip": chip,
         "twom_dist": _release(),
         "date": date,
         "sizes": {x: None if y == inf else round(y, 1) for x, y in sizes.items()},
@@ -77,15 +77,6 @@ def write(chip: Chip, date: str, sizes: dict[str, float]) -> Path:
         partial.unlink(missing_ok=True)
     _read.cache_clear()
     return path
-
-
-def find(chip: Chip, routine: str, dtype: str) -> Crossover | None:
-    """Find a size that was measured here, infinite where int8 was not faster."""
-    told = read(chip)
-    size = None if told is None else told["sizes"].get(f"{routine} {dtype}")
-    if told is None or size is None:
-        return None
-    return Crossover(size, f"measured on {chip.name}, {told['date']}")
 
 
 def _release() -> str:
