@@ -144,7 +144,7 @@ def test_squares_on_the_diagonal_take_blocks_of_it_and_below_in_equal_shares(
     monkeypatch.setattr(launcher_of_samples, "choose_squares", lambda *_: squares)
     side, parts, byte = squares.side, 1 + pairs, np.dtype(np.int8)
     x, step = random_integers((side, 64 // parts), "int8", pairs), 2 * parts
-    module = of_samples(squares.module, samples_system(pairs, 1), byte, byte)
+    module = of_samples(squares.module, samples_system(pairs, 1), byte, byte, pairs)
     counts, kernels = [], cuda.device.kernels
     for routine in (td.integers.gemm, td.integers.herk if pairs else td.integers.syrk):
         given, options = (x,), {"uplo": uplo}

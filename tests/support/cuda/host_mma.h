@@ -75,13 +75,25 @@ template <class Function> static Matrices map_words(Matrices x, Function functio
   return x;
 }
 
+static uint32 keep(uint32 x) { return x; }
+
+struct Places {
+  uint32 of_lane[32];
+};
+
+template <class Address> static Places find_places(Address address) {
+  Places found;
+  for (int32 lane = 0; lane < 32; ++lane) found.of_lane[lane] = address(lane);
+  return found;
+}
+
 // Also checks that the rows of a matrix lie in different banks.
-template <class Address> static Matrices load_matrices(Address address) {
+static Matrices load_matrices(const Places& places, uint32 flipped, uint32 tile) {
   Matrices x;
   for (int32 i = 0; i < 4; ++i) {
     uint32 banks = 0;
     for (int32 g = 0; g < 8; ++g) {
-      uint32 row = address(8 * i + g);
+      uint32 row = (places.of_lane[8 * i + g] ^ flipped) + tile;
       if (row % 16 || row >= LARGEST_SHARED) undefined_line = __LINE__;
       memcpy(x.row[i][g], shared + row, 16);
       banks |= 1u << (row / 16 % 8);

@@ -118,12 +118,12 @@ def usual_modules(*dtypes):
 
 
 def modules_of_samples():
-    """Every kernel, of one part or two, with sums of either length."""
+    """Every kernel, of one part or two, conjugated or not, with either sums."""
     kinds = np.dtype(np.int8), np.dtype(np.uint8)
     own = [squares.module for kernels in SQUARES.values() for squares in kernels]
-    own += [module_for("samples", dtype) for dtype in ("complex64", "complex128")]
+    own += [module_for("samples", dtype) for dtype in ("complex64", "int64")]
     return [
-        of_samples(module, samples_system(pairs, bound), *both)
+        of_samples(module, samples_system(pairs, bound), *both, pairs and bound == 1)
         for both, pairs, bound in (
             *((kinds, True, 1), (kinds[::-1], True, 1 << 40)),
             (kinds, False, 1),

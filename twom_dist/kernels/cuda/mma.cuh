@@ -54,13 +54,30 @@ __device__ __forceinline__ Matrices map_words(Matrices x, Function function) {
   return x;
 }
 
-// address(l) is that of row l mod 8 of matrix l / 8.
+// A register that the assembler does not compute again in every step, as it does to use
+// fewer: it comes from another lane for all that it knows.
+__device__ __forceinline__ uint32 keep(uint32 x) {
+  asm volatile("shfl.sync.idx.b32 %0, %0, %1, 31, -1;" : "+r"(x) : "r"(threadIdx.x & 31));
+  return x;
+}
+
+// Where in a tile four matrices lie: address(l) is that of row l mod 8 of matrix l / 8.
+struct Places {
+  uint32 own;
+};
+
 template <class Address>
-__device__ __forceinline__ Matrices load_matrices(Address address) {
+__device__ __forceinline__ Places find_places(Address address) {
+  return {keep(address(threadIdx.x & 31))};
+}
+
+// Load matrices at the `places` of a tile, some of whose bits are flipped before.
+__device__ __forceinline__ Matrices load_matrices(Places places, uint32 flipped,
+                                                  uint32 tile) {
   Matrices x;
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(x.word[0]), "=r"(x.word[1]), "=r"(x.word[2]), "=r"(x.word[3])
-               : "r"(address(threadIdx.x & 31))
+               : "r"((places.own ^ flipped) + tile)
                : "memory");
   return x;
 }

@@ -49,14 +49,14 @@ products_mma(const int8* x, const int8* y, int64 x_rows, int64 y_rows, int64 k,
   Square square = locate_square(work, (int32)(index % work.count));
   Job job = jobs[before % job_count];
   int64 row = (int64)SIDE * square.row, column = (int64)SIDE * square.column;
-  Rows left = find_rows(x, (int64)job.left * stack + matrix, x_rows, row, k, k, 0);
-  Rows right = find_rows(y, (int64)job.right * stack + matrix, y_rows, column, k, k, 0);
+  Rows left = find_rows(x, (int64)job.left * stack + matrix, x_rows, row, k, 0);
+  Rows right = find_rows(y, (int64)job.right * stack + matrix, y_rows, column, k, 0);
   // A warp's slots are 64 or, where two share them, 32: 8 of each 16 rows.
   int32 warp = threadIdx.x >> 5, below = warp / WARPS_A_ROW * (SIDE == 64 ? 8 : 64);
   int32 aside = warp % WARPS_A_ROW * 64, d[SIDE];
   bool idle = row + below >= m || column + aside >= row_stride;
   Reading reading = {__ldg(table + job.entry), below, aside};
-  multiply_steps(d, left, right, (int32)(k / TILE_K), idle, reading);
+  multiply_steps(d, left, right, (int32)(k / TILE_K), k, idle, !idle, reading);
   if (idle) return;
   int64 own = job.product * product_stride + matrix * m * row_stride;
 #pragma unroll

@@ -16,6 +16,7 @@ __device__ __forceinline__ int32 row_of_slot(int32 slot) {
 
 // Rows of eight slots are 16 t + b + const.: these bits tell them apart.
 #define BANK_BITS 4
+#define FLIPPED 0
 
 // The residues of 16 neighbours, whose sums lie in pairs 4 apart.
 __device__ __forceinline__ uint4 reduce_sixteen(const int32* d, uint4 entry) {

@@ -11,8 +11,8 @@
 // of a stack, one for each blockIdx.y, lie one below the other. 4 divides width.
 extern "C" __global__ void __launch_bounds__(256)
 copy_samples(const Sample* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
-             int64 stack_stride, int32 part, int32 conjugate, Sample* out, SUM* x_sums,
-             int64 width, int32 across, int32 rows_of_block) {
+             int64 stack_stride, int32 part, Sample* out, SUM* x_sums, int64 width,
+             int32 across, int32 rows_of_block) {
   Group group = locate_group(rows, width, across, rows_of_block);
   bool within = group.row < rows && group.first < width;
   x += blockIdx.y * stack_stride + group.row * row_stride;
@@ -30,7 +30,7 @@ copy_samples(const Sample* x, int64 rows, int64 k, int64 row_stride, int64 k_str
   if (x_sums) {
     int32 sum = 0;
 #pragma unroll
-    for (uint32 word : words) sum = add_bytes(word, conjugate, sum);
+    for (uint32 word : words) sum = add_bytes(word, sum);
 #pragma unroll
     for (int32 i = 1; i < 32; i *= 2) sum += __shfl_xor_sync(~0u, sum, i);
     bool leads = (threadIdx.x & 31) == 0 && within;
@@ -39,7 +39,7 @@ copy_samples(const Sample* x, int64 rows, int64 k, int64 row_stride, int64 k_str
   if (!out || !within) return;
 #pragma unroll
   for (int32 i = 0; i < PARTS; ++i) {
-    uint32 word = part < 0 ? words[i] : turn_word(words[i], part, conjugate);
+    uint32 word = part < 0 ? words[i] : turn_word(words[i], part);
     reinterpret_cast<uint32*>(out + row * width + group.first)[i] = word;
   }
 }

@@ -79,9 +79,9 @@ def _copy_samples(
     own = _SECTOR // x.itemsize if across else tuning.ROWS_ALONG
     blocks = -(-rows // own) * -(-width // (4 * 256 // own))
     down = strides(x) if x_sums is None else (_distance(x) // x.itemsize, 1)
-    args = x, rows, k, *down, stack_stride(x), part, conjugate, out, x_sums, width
+    args = x, rows, k, *down, stack_stride(x), part, out, x_sums, width
     module = module_for("samples", "c8" if system.parts == 2 else "f4")
-    module = of_samples(module, system, x.dtype, x.dtype)
+    module = of_samples(module, system, x.dtype, x.dtype, conjugate)
     grid = blocks, count_matrices(x), 1
     device.launch(module, "copy_samples", grid, LINE_BLOCK, (*args, across, own))
 
@@ -102,13 +102,13 @@ def multiply_samples(
     count, parts, nbytes = prod(left.stack), system.parts, left.k * x.itemsize
     nbytes = align(nbytes, _CHUNK)
     conjugated = [t.order[-1] + 1 < len(t.order) for t in (left, right)]
-    turned = conjugated[0] != conjugated[1], -1 if conjugated[0] else 1
+    conjugate, kinds = conjugated[0] != conjugated[1], (x.dtype, y.dtype)
     squares = choose_squares(device, shape, triangle, count * parts)
     total = count * count_squares(*shape, triangle, squares.side)
-    step, module = _STEP, of_samples(squares.module, system, x.dtype, y.dtype)
+    step, module = _STEP, of_samples(squares.module, system, *kinds, conjugate)
     if squares.blocks == 2:
         step, total = LINE, total * parts
-        rows, x_sums = _turn_rows(device, x, y, system, turned[0])
+        rows, x_sums = _turn_rows(device, x, y, system, conjugate)
         starts = device.addresses(rows, device.number())
         sizes = [(t[..., 0].size, nbytes, _distance(t)) for t in rows]
         maps = [device.map_rows(at, *x) for at, x in zip(starts, sizes, strict=True)]
@@ -124,7 +124,8 @@ def multiply_samples(
     if adds and before is None:
         sums[...] = 0  # for all shares at a time
     own = sums, *(t // sums.itemsize for t in (sums.strides[-2], sums.strides[0]))
-    args = *given, nbytes, *shape, (*own, *turned), triangle_arg(triangle), count
+    own = *own, -1 if conjugated[0] else 1
+    args = *given, nbytes, *shape, own, triangle_arg(triangle), count
     args, end = (*args, split, shares, adds), total + (shares - 1) * (total - split)
     squares = squares._replace(module=module)
     for some in [range(end)] if adds else [range(total), range(total, end)]:

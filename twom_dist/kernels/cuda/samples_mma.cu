@@ -9,7 +9,6 @@
 
 // What multiply_steps asks for: Y's rows as both parts take them, and sums of X's rows.
 struct Turning {
-  int32 conjugate;
   int32 below, aside;  // the warp's place: 0 or 1, and the one of those side by side
   uint32 wanted;       // a bit for each 16 rows and WIDTH columns
   int32 sums[FRAGMENTS][2];
@@ -34,15 +33,14 @@ struct Turning {
     for (int32 i = 0; i < 4 / PARTS; ++i) {
       right[i] = load(i);
       if (PARTS == 1) continue;
-      int32 own = conjugate;
-      right[2 + i] = map_words(right[i], [=](uint32 x) { return turn_word(x, 1, own); });
-      right[i] = map_words(right[i], [=](uint32 x) { return turn_word(x, 0, own); });
+      right[2 + i] = map_words(right[i], [](uint32 x) { return turn_word(x, 1); });
+      right[i] = map_words(right[i], [](uint32 x) { return turn_word(x, 0); });
     }
 #pragma unroll
     for (int32 i = 0; PARTS == 2 && i < 4 * FRAGMENTS; ++i) {
       // Words 0 and 2 are of one row, 1 and 3 of another.
       int32& sum = sums[i / 4][i & 1];
-      sum = add_bytes(word_of(left[i / 4], i & 3), conjugate, sum);
+      sum = add_bytes(word_of(left[i / 4], i & 3), sum);
     }
   }
 
@@ -63,10 +61,10 @@ samples_mma(const Sample* x, int64 x_stride, const Sample* y, int64 y_stride, in
   Square square = locate_square(work, piece.square);
   int32 row = SIDE * square.row, column = SIDE * square.column;
   int64 begin = (int64)TILE_K * piece.begin;
-  Rows left = find_rows(x, piece.matrix, m, row, x_stride, bytes, begin);
-  Rows right = find_rows(y, piece.matrix, n, column, y_stride, bytes, begin);
+  Rows left = find_rows(x, piece.matrix, m, row, x_stride, begin);
+  Rows right = find_rows(y, piece.matrix, n, column, y_stride, begin);
   int32 warp = threadIdx.x >> 5, d[SIDE];
-  Turning turning = {own.conjugate, warp / WARPS_A_ROW, warp % WARPS_A_ROW};
+  Turning turning = {warp / WARPS_A_ROW, warp % WARPS_A_ROW};
 #pragma unroll
   for (int32 t = 0; t < 4 * FRAGMENTS; ++t) {
     int32 i = row + turning.find_row(16 * (t >> 2));
@@ -74,7 +72,8 @@ samples_mma(const Sample* x, int64 x_stride, const Sample* y, int64 y_stride, in
     bool wanted = i < m && j < own.row_stride && is_wanted(triangle, i, 16, j, WIDTH);
     turning.wanted |= (uint32)wanted << t;
   }
-  multiply_steps(d, left, right, piece.count, turning.wanted == 0, turning);
+  bool idle = turning.wanted == 0, whole = turning.wanted == (1 << 4 * FRAGMENTS) - 1;
+  multiply_steps(d, left, right, piece.count, bytes - begin, idle, whole, turning);
 #pragma unroll
   for (int32 i = 0; i < FRAGMENTS; ++i) {
     int32 x_sums[2];

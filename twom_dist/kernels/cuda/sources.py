@@ -124,13 +124,21 @@ _OF_SAMPLES = {"products": "samples_wgmma", "products_mma": "samples_mma"}
 
 
 @cache
-def of_samples(module: Module, system: ResidueSystem, left: Any, right: Any) -> Module:
+def of_samples(
+    module: Module,
+    system: ResidueSystem,
+    left: Any,
+    right: Any,
+    conjugate: bool = False,
+) -> Module:
     """Choose the module for samples that is to others what this one is to planes.
 
-    `left`, `right`: dtypes of samples, or of pairs of them as words.
+    `left`, `right`: dtypes of samples, or of pairs of them as words; `conjugate`:
+    whether one of both is conjugated.
     """
     macros = dict(module.macros) | {
         "PARTS": str(system.parts),
+        "CONJUGATE": str(int(conjugate)),
         "SUM": f"int{8 * int(system.residue_dtype[1])}",
         "LEFT": "u8" if left.kind == "u" else "s8",
         "RIGHT": "u8" if right.kind == "u" else "s8",

@@ -21,6 +21,7 @@
 #define CHUNK 16
 #define CHUNKS (TILE_K / CHUNK)
 #define TILE_BYTES (SIDE * TILE_K)
+#define STAGE_BYTES (2 * TILE_BYTES)
 #define THREADS (SIDE * PARTS)
 // 16 rows of a warp each, and warps side by side, of 64 columns of sums each.
 #define FRAGMENTS (SIDE / 32)
@@ -31,46 +32,49 @@
 #define LARGEST_STEPS (65536 / TILE_K)
 
 // Where a tile's 16 bytes lie. Without conflicts of banks, which are 128 bytes: a store
-// is of two neighbouring rows, a load of the rows of eight slots.
+// is of two neighbouring rows, a load of the rows of eight slots. That of r + s is the sum
+// of that of r and, if no bit is in both, of s, but for what is XORed.
 __device__ __forceinline__ uint32 place_of(int32 row, int32 chunk) {
   return TILE_K * row + CHUNK * (chunk ^ (row >> BANK_BITS & 3));
 }
 
-// A tile's rows from their byte `begin` on; zeros beyond `count` rows and `bytes`, which
-// 16 divides, as it does the stride.
+// What a thread copies next of a tile's rows: 16 bytes of every so many, of `count` rows;
+// 16 divides the stride.
 struct Rows {
-  const int8* first;
-  int64 stride, bytes;
+  const int8* next;
+  int64 stride;
   int32 count;
 };
 
 __device__ __forceinline__ Rows find_rows(const void* x, int64 matrix, int64 rows,
-                                          int64 row, int64 stride, int64 bytes,
-                                          int64 begin) {
+                                          int64 row, int64 stride, int64 begin) {
+  int32 own = threadIdx.x / CHUNKS, chunk = threadIdx.x % CHUNKS;
   int64 count = rows - row < SIDE ? rows - row : SIDE;
-  const int8* first = (const int8*)x + (matrix * rows + row) * stride + begin;
-  return {first, stride, bytes - begin, (int32)count};
+  const int8* first = (const int8*)x + (matrix * rows + row + own) * stride + begin;
+  return {first + CHUNK * chunk, stride, (int32)count - own};
 }
 
-__device__ __forceinline__ void copy_tile(uint32 target, Rows rows, int64 begin) {
-  int32 chunk = threadIdx.x % CHUNKS;
-  bool within = begin + CHUNK * chunk < rows.bytes;
+__device__ __forceinline__ void copy_tile(uint32 target, uint32 place, Rows& rows,
+                                          bool within) {
 #pragma unroll
   for (int32 i = 0; i < CHUNKS * SIDE / THREADS; ++i) {
-    int32 row = threadIdx.x / CHUNKS + THREADS / CHUNKS * i;
-    const int8* source = rows.first + row * rows.stride + begin + CHUNK * chunk;
-    bool copied = within && row < rows.count;
-    copy_async(target + place_of(row, chunk), source, copied ? CHUNK : 0);
+    int32 further = THREADS / CHUNKS * i;
+    bool copied = within && further < rows.count;
+    copy_async(target + (place ^ place_of(further, 0) % TILE_K) + TILE_K * further,
+               rows.next + further * rows.stride, copied ? CHUNK : 0);
   }
+  rows.next += TILE_K;
 }
 
-// Step number `step`, if there is one; once where both sides are the same rows.
-__device__ __forceinline__ void copy_step(uint32 memory, Rows x, Rows y, int32 step,
-                                          int32 steps) {
+// Copy step number `step`, if there is one, zeros from some of a row's chunks on; once
+// where both sides are the same rows.
+__device__ __forceinline__ void copy_step(uint32 target, uint32 place, Rows& x, Rows& y,
+                                          bool same, int32 step, int32 steps,
+                                          int32 chunks) {
   if (step < steps) {
-    uint32 target = memory + step % STAGES * (2 * TILE_BYTES);
-    copy_tile(target, x, (int64)TILE_K * step);
-    if (x.first != y.first) copy_tile(target + TILE_BYTES, y, (int64)TILE_K * step);
+    bool within = CHUNKS * step + (int32)threadIdx.x % CHUNKS < chunks;
+    copy_tile(target, place, x, within);
+    if (!same) copy_tile(target + TILE_BYTES, place, y, within);
   }
   commit_copies();
 }
@@ -88,35 +92,33 @@ __device__ __forceinline__ void multiply_rows(int32* d, const Matrices& x,
 #endif
 }
 
-// Add a step's products of this warp's rows of the tiles at x and y. `take` finds them,
-// and tells which sums are wanted, of 16 rows and WIDTH columns; take(left, right, load)
-// makes Y's matrices from load(i), those of 16 rows.
-template <class Take>
+// Add a step's products of this warp's rows of the tiles at x and y, of which the first 16
+// lie at `rows` and `columns`. Matrices are rows 0-7 and 8-15 of X along 16 bytes, then both
+// along the next 16; rows 0-7 of Y along both, then rows 8-15. `take` tells which sums are
+// wanted, if not WHOLE, of 16 rows and WIDTH columns; take(left, right, load) makes Y's
+// matrices from load(i), those of 16 rows.
+template <bool WHOLE, class Take>
 __device__ __forceinline__ void multiply_step(int32 (&d)[SIDE], uint32 x, uint32 y,
+                                              const Places& rows, const Places& columns,
                                               Take& take) {
+  int32 down = TILE_K * (take.find_row(32) - take.find_row(0)) / 2;
+  int32 along = TILE_K * (take.find_column(16) - take.find_column(0));
 #pragma unroll
   for (int32 part = 0; part < TILE_K / 32; ++part) {
-    // Matrices are rows 0-7 and 8-15 of X along 16 bytes, then both along the next 16;
-    // rows 0-7 of Y along both, then rows 8-15.
     Matrices left[FRAGMENTS], right[4];
 #pragma unroll
     for (int32 i = 0; i < FRAGMENTS; ++i) {
-      left[i] = load_matrices([&](int32 lane) {
-        int32 row = take.find_row(16 * i + (lane & 15));
-        return x + place_of(row, 2 * part + (lane >> 4));
-      });
+      uint32 flipped = 2 * CHUNK * part + (i & 1 ? TILE_K * FLIPPED : 0);
+      left[i] = load_matrices(rows, flipped, x + down * i);
     }
     take(left, right, [&](int32 i) {
-      return load_matrices([&](int32 lane) {
-        int32 row = take.find_column(16 * i + (lane >> 4 << 3 | lane & 7));
-        return y + place_of(row, 2 * part + (lane >> 3 & 1));
-      });
+      return load_matrices(columns, 2 * CHUNK * part, y + along * i);
     });
 #pragma unroll
     for (int32 i = 0; i < FRAGMENTS; ++i) {
 #pragma unroll
       for (int32 j = 0; j < 4; ++j) {
-        if (!take.wants(i, j)) continue;
+        if (!WHOLE && !take.wants(i, j)) continue;
 #pragma unroll
         for (int32 half = 0; half < 2; ++half) {
           int32 t = PARTS == 2 ? j + 4 * half : 2 * j + half;
@@ -127,25 +129,41 @@ __device__ __forceinline__ void multiply_step(int32 (&d)[SIDE], uint32 x, uint32
   }
 }
 
-// d = the sums of X Y^T, or something equal modulo p; nothing if the warp is idle.
+// d = the sums of X Y^T along `steps` tiles, of `bytes` that 16 divides, or something equal
+// modulo p; nothing if the warp is idle, and all
+// of them if the sums are wanted `whole`. take.find_row and take.find_column tell where
+// the rows of a slot lie in a tile.
 template <class Take>
 __device__ __forceinline__ void multiply_steps(int32 (&d)[SIDE], Rows x, Rows y,
-                                               int32 steps, bool idle, Take& take) {
-  uint32 memory = shared_memory<STAGES * 2 * TILE_BYTES>();
-  uint32 beside = x.first != y.first ? TILE_BYTES : 0;
+                                               int32 steps, int64 bytes, bool idle,
+                                               bool whole, Take& take) {
+  uint32 memory = shared_memory<STAGES * STAGE_BYTES>(), stage = 0;
+  uint32 place = keep(place_of(threadIdx.x / CHUNKS, threadIdx.x % CHUNKS));
+  int32 chunks = (int32)(bytes / CHUNK);
+  bool same = x.next == y.next;
+  Places rows = find_places([&](int32 lane) {
+    return place_of(take.find_row(lane & 15), lane >> 4);
+  });
+  Places columns = find_places([&](int32 lane) {
+    return place_of(take.find_column(lane >> 4 << 3 | lane & 7), lane >> 3 & 1);
+  });
 #pragma unroll
   for (int32 i = 0; i < SIDE; ++i) d[i] = 0;
 #pragma unroll
-  for (int32 step = 0; step < STAGES - 1; ++step) copy_step(memory, x, y, step, steps);
+  for (int32 step = 0; step < STAGES - 1; ++step) {
+    copy_step(memory + step * STAGE_BYTES, place, x, y, same, step, steps, chunks);
+  }
   for (int32 step = 0; step < steps; ++step) {
     wait_for_copies<STAGES - 2>();
     // All have arrived, and all have read what comes next into its place.
     __syncthreads();
-    copy_step(memory, x, y, step + STAGES - 1, steps);
-    if (!idle) {
-      uint32 stage = memory + step % STAGES * (2 * TILE_BYTES);
-      multiply_step(d, stage, stage + beside, take);
-    }
+    uint32 before = (stage == 0 ? STAGES * STAGE_BYTES : stage) - STAGE_BYTES;
+    copy_step(memory + before, place, x, y, same, step + STAGES - 1, steps,
+              chunks);
+    uint32 left = memory + stage, right = left + (same ? 0 : TILE_BYTES);
+    if (whole) multiply_step<true>(d, left, right, rows, columns, take);
+    else if (!idle) multiply_step<false>(d, left, right, rows, columns, take);
+    stage = stage == (STAGES - 1) * STAGE_BYTES ? 0 : stage + STAGE_BYTES;
     if ((step + 1) % LARGEST_STEPS == 0) {
 #pragma unroll
       for (int32 i = 0; i < SIDE; ++i) d[i] = take.reduce(d[i]);

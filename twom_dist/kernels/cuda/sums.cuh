@@ -5,22 +5,23 @@
 //   X Y:       Re = <x, (re, ~im, ...)> - c sum of im of x,   Im = <x, (im, re, ...)>;
 // and of conj(X) Im has the other sign. All sums wrap: those between may be too large.
 //
-// Macros: SUM, int32 or int64; PARTS, 2 of pairs; LEFT and RIGHT of squares.cuh.
+// Macros: SUM, int32 or int64; PARTS, 2 of pairs; CONJUGATE, 1 where one of X and Y is
+// conjugated; LEFT and RIGHT of squares.cuh.
 #include "squares.cuh"
 
 #define MINUS_C (-(int32)(RIGHT)-1)
 #define BANK_BITS 1  // even and odd rows share lines of shared memory
+#define FLIPPED 16   // rows by which a warp's slots 16 to 31 lie elsewhere; see Turning
 
 struct alignas(PARTS) Sample {
   uint8 part[PARTS];
 };
 
-// Which of the formulas, and where the sums are written: sums[part * part_stride +
-// (b * m + i) * row_stride + j], i < m and j < row_stride, which 16 divides.
+// Where the sums are written: sums[part * part_stride + (b * m + i) * row_stride + j], i <
+// m and j < row_stride, which 16 divides.
 struct Sums {
   SUM* sums;
-  int64 row_stride, part_stride;
-  int32 conjugate, sign;  // whether one of X and Y is conjugated; -1 if X is
+  int64 row_stride, part_stride, sign;  // -1 if X is conjugated
 };
 
 // A square of a matrix, or half of one, along `count` tiles.
@@ -52,14 +53,14 @@ typedef Wrapping<LEFT>::Word Bytes;
 typedef Wrapping<SUM>::Word Word;
 
 // Add the bytes of X that correct the product: of one part.
-__device__ __forceinline__ int32 add_bytes(uint32 word, int32 conjugate, int32 sum) {
-  Bytes ones = conjugate ? 0x00010001 : 0x01000100;
+__device__ __forceinline__ int32 add_bytes(uint32 word, int32 sum) {
+  Bytes ones = CONJUGATE ? 0x00010001 : 0x01000100;
   return (int32)__dp4a((Bytes)word, ones, (Bytes)sum);
 }
 
 // A word of Y as a part of the result takes it.
-__device__ __forceinline__ uint32 turn_word(uint32 word, int32 part, int32 conjugate) {
-  word ^= part == conjugate ? 0xFF00FF00u : 0;
+__device__ __forceinline__ uint32 turn_word(uint32 word, int32 part) {
+  word ^= part == CONJUGATE ? 0xFF00FF00u : 0;
   return part == 0 ? word : __byte_perm(word, 0, 0x2301);
 }
 
@@ -83,7 +84,7 @@ __device__ __forceinline__ void store_sums(const int32* d, const T (&x_sums)[2],
       int64 first = find(j % (COLUMNS / 8)), at = first + 2 * (lane & 3);
       if (first < 0) continue;
       Own more = (Own)(T)MINUS_C * (Own)x_sums[half];
-      if (PARTS == 1 || part != own.conjugate) more = 0;
+      if (PARTS == 1 || part != CONJUGATE) more = 0;
       Own sign = (Own)(T)(part == 1 ? own.sign : 1);
       Word* out = (Word*)(line + part * own.part_stride + at);
 #pragma unroll
