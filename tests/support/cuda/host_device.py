@@ -164,15 +164,16 @@ class HostDevice:
 
     def function(self, module, name):
         """Number a kernel."""
-        self._kernels.append((module, name))
-        return len(self._kernels)
+        if (module, name) not in self._kernels:
+            self._kernels.append((module, name))
+        return 1 + self._kernels.index((module, name))
 
     def overlaps(self):
         return self._capability >= 90
 
     def run(self, program, bases):
         """Launch a program by a function of the host, as the driver does."""
-        self._failure, self._first = None, True
+        self._failure, self._before = None, None
         launch = ctypes.cast(self._launcher, ctypes.c_void_p).value
         driver.run(launch, 0, program, bases)
         if self._failure is not None:
@@ -183,8 +184,9 @@ class HostDevice:
         try:
             own = config.contents
             # What comes before the first one is the user's, and may not wait.
-            assert own.overlaps() == (self.overlaps() and not self._first)
-            self._first = False
+            other = self._before not in (None, self._kernels[number - 1])
+            assert own.overlaps() == (self.overlaps() and other)
+            self._before = self._kernels[number - 1]
             module, name = self._kernels[number - 1]
             packing = packing_of(module.family, name)
             count = len(packing.offsets)

@@ -28,7 +28,7 @@ class ProgramWriter:
 
     `overlaps`: whether launches begin before those ahead have ended, for which their
     kernels wait (`wait_for_grids`). The first one does not: what comes before it is the
-    user's.
+    user's. Nor do those of one kernel, between which other streams get a turn.
     """
 
     def __init__(self, overlaps: bool = False) -> None:
@@ -49,7 +49,8 @@ class ProgramWriter:
         `sizes`: of the grid and of a block, and bytes of shared memory.
         """
         (data, offsets), start = packed, len(self._data)
-        attributes = int(self._overlaps and bool(self._launches))
+        before = self._launches[-1][0] if self._launches else function
+        attributes = int(self._overlaps and before != function)
         config = unpack("<7q", pack("<7I4x2QI4x", *sizes, 0, 0, attributes))
         self._launches.append((function, *config, len(self._offsets)))
         self._holes += [((start + at) // 8, base, more) for at, base, more in holes]
