@@ -14,8 +14,8 @@ References
    Number Theory", Trans. Amer. Math. Soc. 43 (1938).
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from math import isqrt
 from random import Random
 
@@ -48,15 +48,18 @@ class BlockDesign:
         return BlockDesign(rows, tuple(blocks))
 
 
-def bits(mask: int) -> Iterator[int]:
-    """Yield the positions of the ones of an integer.
+@lru_cache(maxsize=2**14)
+def bits(mask: int) -> tuple[int, ...]:
+    """List the positions of the ones of an integer.
 
-    >>> list(bits(0b10110))
-    [1, 2, 4]
+    >>> bits(0b10110)
+    (1, 2, 4)
     """
+    found = []
     while mask:
-        yield (mask & -mask).bit_length() - 1
+        found.append((mask & -mask).bit_length() - 1)
         mask &= mask - 1
+    return tuple(found)
 
 
 def greedy_design(points: int, blocks: int, seed: int) -> BlockDesign:
@@ -68,14 +71,16 @@ def greedy_design(points: int, blocks: int, seed: int) -> BlockDesign:
     missing = [((1 << points) - 1) ^ (1 << point) for point in range(points)]
     held, pairs = [0] * blocks, [0] * blocks
 
-    def gain(point: int) -> tuple[int, int]:
-        return (missing[point] & held[smallest]).bit_count(), missing[point].bit_count()
-
     while any(missing):
-        smallest = min(range(blocks), key=pairs.__getitem__)
-        others = [p for p in range(points) if not held[smallest] >> p & 1]
+        smallest = pairs.index(min(pairs))
+        own = held[smallest]
+        others = [p for p in range(points) if not own >> p & 1]
         random.shuffle(others)
-        point = max(others, key=gain)
+        gains = [
+            points * (missing[p] & own).bit_count() + missing[p].bit_count()
+            for p in others
+        ]
+        point = others[gains.index(max(gains))]
         added = missing[point] & held[smallest]
         missing[point] ^= added
         for other in bits(added):

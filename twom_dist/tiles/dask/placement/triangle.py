@@ -58,8 +58,8 @@ class TriangleMap:
     @cached_property
     def _rows(self) -> dict[int, Set[int]]:
         return {
-            slot: {r for row in rows for r in range(row, self.count, self.period)}
-            for slot, rows in held_rows(self.slots).items()
+            slot: {r for row in bits(own) for r in range(row, self.count, self.period)}
+            for slot, own in held_rows(self.slots).items()
         }
 
     def needs(self, mt: int, nt: int) -> tuple[list[Set[int]], list[Set[int]]]:
@@ -119,11 +119,11 @@ def _find_periods(count: int, workers: int) -> list[int]:
     return periods
 
 
-def held_rows(cells: Mapping[Cell, int]) -> dict[int, set[int]]:
-    """Rows of A that each slot needs."""
-    rows: dict[int, set[int]] = defaultdict(set)
-    for cell, slot in cells.items():
-        rows[slot].update(cell)
+def held_rows(cells: Mapping[Cell, int]) -> dict[int, int]:
+    """Rows of A that each slot needs: a bit for each."""
+    rows: dict[int, int] = defaultdict(int)
+    for (i, j), slot in cells.items():
+        rows[slot] |= 1 << i | 1 << j
     return dict(rows)
 
 
@@ -142,10 +142,10 @@ def place_triangle(count: int, workers: int) -> dict[Cell, int]:
     if workers >= len(cells):
         return {cell: slot for slot, cell in enumerate(cells)}
     grids = worker_grids(workers)
-    cyclic = min(({cell: x.slot(*cell) for cell in cells} for x in grids), key=_cost)
+    cyclic = min(({cell: x.slot(*cell) for cell in cells} for x in grids), key=_rank)
     if workers == 1:
         return cyclic
-    most_work, most_rows, _ = _cost(cyclic)
+    most_work, most_rows, *_ = _rank(cyclic)
     even = min(EVEN, most_work * workers / count**2)
     # Each of these rows stands for as many as any other, or for one less.
     rows = -(-count // -(-count // ROWS))
@@ -156,7 +156,7 @@ def place_triangle(count: int, workers: int) -> dict[Cell, int]:
     found = [_fill(x.spread(count), cells) for x in designs]
     ranked = sorted(found, key=lambda cells: _rank(cells, even * count**2 / workers))
     for placed in ranked:
-        work, held, _ = _cost(placed)
+        work, held, *_ = _rank(placed)
         if work <= most_work and held <= most_rows:
             return placed
     return cyclic
@@ -170,7 +170,7 @@ def _share_nodes(cells: Mapping[Cell, int], workers: int, size: int) -> dict[Cel
     """
     masks = [0] * workers
     for slot, rows in held_rows(cells).items():
-        masks[slot] = sum(1 << row for row in rows)
+        masks[slot] = rows
     nodes = [[*range(first, first + size)] for first in range(0, workers, size)]
 
     def cost(node: list[int]) -> int:
@@ -195,23 +195,17 @@ def _work(cell: Cell) -> int:
     return 1 if cell[0] == cell[1] else 2
 
 
-def _cost(cells: Mapping[Cell, int]) -> tuple[int, int, int]:
-    """Largest load, most rows on one slot, rows on all."""
-    held = [len(rows) for rows in held_rows(cells).values()]
-    return max(_loads(cells).values(), default=0), max(held, default=0), sum(held)
-
-
 def _loads(cells: Mapping[Cell, int]) -> Counter[int]:
-    loads: Counter[int] = Counter()
-    for cell, slot in cells.items():
-        loads[slot] += _work(cell)
-    return loads
+    return Counter(cells.values()) + Counter(x for (i, j), x in cells.items() if i != j)
 
 
-def _rank(cells: Mapping[Cell, int], even: float) -> tuple[float, int, int, int]:
-    """Rank a placement by its largest load, if not even, and then by its rows."""
-    load, held, total = _cost(cells)
-    return max(load, even), held, total, load
+def _rank(
+    cells: Mapping[Cell, int], even: float = 0, loads: Counter[int] | None = None
+) -> tuple[float, int, int, int]:
+    """Rank a placement by its largest load, if not even, then by most and all rows."""
+    held = [rows.bit_count() for rows in held_rows(cells).values()]
+    load = max((loads or _loads(cells)).values(), default=0)
+    return max(load, even), max(held, default=0), sum(held), load
 
 
 def _search_design(
@@ -228,7 +222,9 @@ def _search_design(
     kept = [designs[held] for held in sorted(designs)[:KEPT]]
     cells = [(i, j) for i in range(rows) for j in range(i + 1)]
     most = max(even * rows**2 / workers, -(-(rows**2) // workers))
-    tried = (*(x.spread(rows) for x in planes), *kept)
+    # Rows that are added cannot serve far more workers than a plane has lines.
+    served = (x.spread(rows) for x in planes if 2 * (len(x.blocks) + ADDED) >= workers)
+    tried = (*served, *kept)
     found = (_even_out(x, cells, workers, most) for x in tried)
     return min(chain.from_iterable(found), key=itemgetter(0))[1]
 
@@ -240,24 +236,23 @@ def _even_out(
 
     Each design is yielded, with its rank. One of fewer blocks becomes one for all.
     """
-    rows = [*map(set, map(bits, design.blocks))]
-    rows += [set() for _ in range(workers - len(rows))]
+    rows = [*design.blocks, *[0] * (workers - len(design.blocks))]
     for _ in range(ADDED):
-        masks = (sum(1 << row for row in own) for own in rows)
-        design = replace(design, blocks=tuple(masks))
+        design = replace(design, blocks=tuple(rows))
         placed = _fill(design, cells)
-        yield _rank(placed, most), design
         load = _loads(placed)
-        least = min(range(workers), key=lambda slot: (load[slot], len(rows[slot])))
-        if max(load.values()) <= most or len(rows[least]) == design.points:
+        yield _rank(placed, most, load), design
+        least = min(range(workers), key=lambda x: (load[x], rows[x].bit_count()))
+        others = [row for row in range(design.points) if not rows[least] >> row & 1]
+        if max(load.values()) <= most or not others:
             return
         # By a row: the excess of those whose cells it would bring here.
-        gain = dict.fromkeys({*range(design.points)} - rows[least], 0.0)
+        gain = dict.fromkeys(others, 0.0)
+        full = {slot: x - most for slot, x in load.items() if x > most}
         for cell, slot in placed.items():
-            new = {*cell} - rows[least]
-            if len(new) == 1:
-                gain[new.pop()] += max(0, load[slot] - most)
-        rows[least].add(max(gain, key=gain.__getitem__))
+            if slot in full and len(new := gain.keys() & cell) == 1:
+                gain[new.pop()] += full[slot]
+        rows[least] |= 1 << max(gain, key=gain.__getitem__)
 
 
 def _fill(design: BlockDesign, cells: Iterable[Cell]) -> dict[Cell, int]:
@@ -268,14 +263,14 @@ def _fill(design: BlockDesign, cells: Iterable[Cell]) -> dict[Cell, int]:
             holders[row] |= 1 << slot
     kinds: dict[_Kind, list[Cell]] = defaultdict(list)
     for i, j in cells:
-        kinds[holders[i] & holders[j], _work((i, j))].append((i, j))
+        kinds[holders[i] & holders[j], 1 + (i != j)].append((i, j))
     slots: list[dict[_Kind, list[Cell]]] = [defaultdict(list) for _ in design.blocks]
     load = [0] * len(design.blocks)
     # Cells with the fewest slots to choose from first, the larger ones before others.
     for kind in sorted(kinds, key=lambda kind: (kind[0].bit_count(), -kind[1])):
-        choice, work = kind
+        choice, work = bits(kind[0]), kind[1]
         for cell in kinds[kind]:
-            slot = min(bits(choice), key=load.__getitem__)
+            slot = min(choice, key=load.__getitem__)
             slots[slot][kind].append(cell)
             load[slot] += work
     _level(slots, load)
