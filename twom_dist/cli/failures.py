@@ -63,7 +63,8 @@ def escape(text: str) -> str:
     return "".join(x if x.isprintable() else ascii(x)[1:-1] for x in text)
 
 
-_ARGUMENT = re.compile(r"\b([a-z_]+)=('?)(\w[\w.+-]*\b)\2")
+# Not within a path, such as alpha=2/A.zarr.
+_ARGUMENT = re.compile(r"(?<![^\s(])([a-z_]+)=('?)(\w[\w.+-]*\b)\2(?!/)")
 
 
 def spell(text: str) -> str:

@@ -181,7 +181,7 @@ def explain_spec(spec: Spec, data_driven: bool, asked: str) -> Explanation:
         on_diagonal = system.num_hermitian_products
     if spec.routine.sums and not spec.exact:
         relative_to += " of each of the two products"
-    if 0 < bound < 2.5 * unit_roundoff(spec.dtype, spec.components):
+    if spec.components == 1 and 0 < bound < 2.5 * unit_roundoff(spec.dtype):
         asked += f", before rounding to {np.dtype(spec.dtype).name}"
     return Explanation(
         routine=spec.routine.name,

@@ -5,7 +5,7 @@ is a bound by name or number, a number of moduli, or exactness.
 """
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from functools import cached_property, lru_cache
 from numbers import Real
@@ -130,8 +130,7 @@ class Choice:
 
     @property
     def _fields(self) -> tuple[Any, ...]:
-        own = self.target, self.method, self.engine, self.equilibrate
-        return *own, self.components, self.named
+        return tuple(getattr(self, x.name) for x in fields(self))
 
     @classmethod
     def of(

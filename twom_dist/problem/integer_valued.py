@@ -97,9 +97,9 @@ def check_integers(call: Call) -> None:
 
 def as_integers(x: Any, dtype: str) -> Any:
     """Convert exact sums to integers, and complex ones to pairs of them."""
-    pairs = x.dtype.kind == "c"
     if x.dtype == dtype:
         return x
+    pairs = x.dtype.kind == "c"
     if is_dask(x):
         given: dict[str, Any] = {"meta": empty_block(family_of(x._meta), dtype)}
         if pairs:

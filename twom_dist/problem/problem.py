@@ -155,8 +155,10 @@ def of_arrays(call: Call) -> Problem:
         shape = *posed.stack, *posed.shape[:2]
         check_out(out, (a, b, posed.c, diag), shape, posed.dtype)
     spec, letter = posed.spec, call.terms.letter or ""
-    at_once = letter in INTEGERS and spec.engine == "cuda" and not spec.routine.sums
-    integers = letter if at_once and spec.system.wraps else ""
+    lazy = spec.lazy or any(map(is_dask, (a, b, posed.c)))
+    at_once = letter in INTEGERS and spec.engine == "cuda" and not lazy
+    at_once = at_once and spec.system.wraps and not spec.routine.sums
+    integers = letter if at_once else ""
     return replace(posed, a=a, b=a if one else b, out=out, integers=integers)
 
 

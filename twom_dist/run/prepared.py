@@ -47,7 +47,6 @@ def compute(posed: Problem) -> Any:
     if posed.spec.lazy or any(map(is_dask, posed.matrices)):
         from . import lazy, lazy_stacks
 
-        posed = replace(posed, integers="")
         return (lazy_stacks if posed.stack else lazy).compute(posed)
     driver = stacks if posed.stack else eager
     return try_with_less(partial(driver.compute, posed))

@@ -291,3 +291,6 @@ def test_arguments_are_spelled_as_options(call, a):
     assert "--op-b C" in err
     save("C.zarr", a)
     assert "replace it (--overwrite)." in call("herk", "A.npy", "-oC.zarr")[2]
+    # Those in the names of folders stay.
+    os.mkdir("alpha=2")
+    assert "/alpha=2/A.npy' could" in call("herk", "alpha=2/A.npy", "-oD.zarr")[2]

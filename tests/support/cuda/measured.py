@@ -24,6 +24,11 @@ def take_measured(cuda, size=None):
     return engine_module.take_measured(size, cuda.device)
 
 
+def cublas_from(capability):
+    """Return the size from which cuBLAS multiplies on devices of a capability."""
+    return tuning.tuning_for(capability).cublas_from
+
+
 @contextmanager
 def tuned(cuda, folder):
     """Measure where cuBLAS needs more time for a call, and half for an operation.
@@ -53,7 +58,7 @@ def tuned(cuda, folder):
             perf_counter=lambda: clock.now,
             _library=lambda name: (np, lambda: None),
         ),
-        mock.patch.dict(tuning.BY_CAPABILITY),
+        mock.patch.dict(tuning.MEASURED),
         dask.config.set({"twom-dist.crossovers": str(folder)}),
     ):
         found = td.tune("cuda")

@@ -130,9 +130,8 @@ __device__ __forceinline__ void multiply_step(int32 (&d)[SIDE], uint32 x, uint32
 }
 
 // d = the sums of X Y^T along `steps` tiles, of `bytes` that 16 divides, or something equal
-// modulo p; nothing if the warp is idle, and all
-// of them if the sums are wanted `whole`. take.find_row and take.find_column tell where
-// the rows of a slot lie in a tile.
+// modulo p; nothing if the warp is idle, and all of them if they are wanted `whole`.
+// take.find_row and take.find_column tell where the rows of a slot lie in a tile.
 template <class Take>
 __device__ __forceinline__ void multiply_steps(int32 (&d)[SIDE], Rows x, Rows y,
                                                int32 steps, int64 bytes, bool idle,
@@ -158,8 +157,7 @@ __device__ __forceinline__ void multiply_steps(int32 (&d)[SIDE], Rows x, Rows y,
     // All have arrived, and all have read what comes next into its place.
     __syncthreads();
     uint32 before = (stage == 0 ? STAGES * STAGE_BYTES : stage) - STAGE_BYTES;
-    copy_step(memory + before, place, x, y, same, step + STAGES - 1, steps,
-              chunks);
+    copy_step(memory + before, place, x, y, same, step + STAGES - 1, steps, chunks);
     uint32 left = memory + stage, right = left + (same ? 0 : TILE_BYTES);
     if (whole) multiply_step<true>(d, left, right, rows, columns, take);
     else if (!idle) multiply_step<false>(d, left, right, rows, columns, take);

@@ -1,6 +1,7 @@
 """Tuned numbers of the CUDA engine, and the reason for each."""
 
 from dataclasses import dataclass, replace
+from functools import cache
 from math import inf
 from typing import Literal
 
@@ -59,14 +60,14 @@ def tuning_for(capability: int) -> Tuning:
     >>> tuning_for(103).element
     'float16'
     """
-    if capability in BY_CAPABILITY:
-        return BY_CAPABILITY[capability]
+    found = MEASURED.get(capability) or BY_CAPABILITY.get(capability)
+    if found is not None:
+        return found
     known = [t for t in BY_CAPABILITY if t <= capability]
     return BY_CAPABILITY[max(known, default=min(BY_CAPABILITY))]
 
 
-# Each size has one object, since devices are told apart by it.
-_measured: dict[tuple[int, float], Tuning] = {}
+MEASURED: dict[int, Tuning] = {}  # by the capability of a device that was measured
 
 
 def set_cublas(capability: int, size: float) -> bool:
@@ -74,9 +75,14 @@ def set_cublas(capability: int, size: float) -> bool:
     own = tuning_for(capability)
     if own.products != ("mma",):
         return False
-    given = replace(own, cublas_from=size)
-    BY_CAPABILITY[capability] = _measured.setdefault((capability, size), given)
+    MEASURED[capability] = _with_cublas(capability, size)
     return True
+
+
+@cache
+def _with_cublas(capability: int, size: float) -> Tuning:
+    # Each size has one object, since devices are told apart by it.
+    return replace(tuning_for(capability), cublas_from=size)
 
 
 # What a block takes, by the side of the squares that are made: of 128 x 256 on Hopper,

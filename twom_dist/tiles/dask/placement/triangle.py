@@ -77,7 +77,7 @@ class TriangleMap:
         work: Counter[int] = Counter()
         for (i, j), slot in self.slots.items():
             high, wide = (len(range(r, self.count, self.period)) for r in (i, j))
-            work[slot] += _work((i, j)) * high * wide
+            work[slot] += (1 + (i != j)) * high * wide
         return max(work.values()) * self.workers / work.total() if work else 1.0
 
     @cached_property
@@ -168,9 +168,8 @@ def _share_nodes(cells: Mapping[Cell, int], workers: int, size: int) -> dict[Cel
     Two slots of different nodes are exchanged while that lowers the sum of the squares
     of what the nodes need. Workers keep their cells, and so need no more than before.
     """
-    masks = [0] * workers
-    for slot, rows in held_rows(cells).items():
-        masks[slot] = rows
+    held = held_rows(cells)
+    masks = [held.get(slot, 0) for slot in range(workers)]
     nodes = [[*range(first, first + size)] for first in range(0, workers, size)]
 
     def cost(node: list[int]) -> int:
@@ -191,11 +190,8 @@ def _share_nodes(cells: Mapping[Cell, int], workers: int, size: int) -> dict[Cel
     return {cell: numbers[slot] for cell, slot in cells.items()}
 
 
-def _work(cell: Cell) -> int:
-    return 1 if cell[0] == cell[1] else 2
-
-
 def _loads(cells: Mapping[Cell, int]) -> Counter[int]:
+    # A cell on the diagonal is half the work of another one.
     return Counter(cells.values()) + Counter(x for (i, j), x in cells.items() if i != j)
 
 
