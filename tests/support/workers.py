@@ -64,7 +64,9 @@ def start_workers(count, default=True, **options):
     """
     options = {"memory_limit": 0, "processes": False} | options
     never = mock.patch.object(plugin, "REBALANCE_SECONDS", 3600)
-    patient = dask.config.set(PATIENT)
+    # A limit is for plans: workers would weigh this process, tests before included.
+    monitor = {"distributed.worker.memory.monitor-interval": "1h"}
+    patient = dask.config.set(PATIENT | monitor)
     with never, patient, local_workers(count, default, **options) as client:
         client.wait_for_workers(count, timeout=60)
         yield client
