@@ -98,6 +98,8 @@ class _Counting(Analyser):
     def pair_blocks(self) -> Iterable[PairBlock]:
         grid, routine = self.grid, self._spec.pair_routine
         count = routine.count_pair_blocks(grid.mt, grid.nt, grid.pair_block)
+        if grid.goes_along_k:
+            count = sum(map(len, grid.sweeps))
         return self._each([(routine.pair_blocks(1, 1, grid.pair_block)[0], count)])
 
     def row(self, line: Line, steps: range, shifts: Any) -> range:

@@ -83,8 +83,6 @@ def make_plan(
             fitted = fit_memory(predict, cluster, most, leaving)
         if any(fitted.sweep):
             sweeps = cut_sweeps(grid, spec, split.placement, fitted.sweep)
-            block = fitted.sweep if spec.data_driven else grid.pair_block
-            grid = replace(grid, pair_block=block)
         grid = cut_first(replace(grid, sweeps=sweeps), spec)
         idle, worker_grid, held_fraction = _share(grid, split, cluster.workers)
         plan = Plan(
@@ -168,8 +166,7 @@ def share_look(
         both = (_group_rows(x, wanted) for x in placement.needs(grid.mt, grid.nt))
         grid = replace(grid, groups=tuple(both))
     if spec.data_driven:
-        block = spec.sweep if any(spec.sweep) else _share_pairs(grid, spec, slots)
-        grid = replace(grid, pair_block=block)
+        grid = replace(grid, pair_block=_share_pairs(grid, spec, slots))
     return replace(grid, strips=strips)
 
 

@@ -55,6 +55,11 @@ class Grid:
         """Tiles along k."""
         return len(self.k)
 
+    @property
+    def goes_along_k(self) -> bool:
+        """True if sweeps of tiles that are held go along k, panel by panel."""
+        return bool(self.sweeps) and max(map(len, self.parts)) > 1
+
     def groups_of(self, side: Side) -> Sequence[int]:
         """Return the group of each row of tiles of a side."""
         n = side == "right"

@@ -4,7 +4,7 @@ A result consists of *cells*, tiles of C. The cells of gemm form a rectangle. Th
 of an update form one triangle of a square; the other triangle is its mirror image.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from ..typing import Cell, Op, Side, Uplo
 class PairBlock(NamedTuple):
     """Pairs of rows of tiles whose products are bounded together."""
 
+    where: tuple[int, ...]  # names the block: its number, or the first cell of a sweep
     left: list[tuple[Side, int]]  # rows of tiles of op(A), by the side that holds them
     right: list[tuple[Side, int]]  # the same of op(B)^T
     pairs: list[tuple[int, int]]  # places in both
@@ -75,8 +76,8 @@ class Routine:
 
         >>> for block in ROUTINES["gemm"].pair_blocks(1, 3, (1, 2)):
         ...     print(*block)
-        [('left', 0)] [('right', 0), ('right', 1)] [(0, 0), (0, 1)]
-        [('left', 0)] [('right', 2)] [(0, 0)]
+        (0,) [('left', 0)] [('right', 0), ('right', 1)] [(0, 0), (0, 1)]
+        (1,) [('left', 0)] [('right', 2)] [(0, 0)]
         """
         rows, columns = size
         ranks: list[Sequence[int]] = [range(mt), range(nt)]
@@ -87,14 +88,15 @@ class Routine:
             for i, j in self.pairs(*cell):
                 at = ranks[0][i] // rows, ranks[1][j] // columns
                 blocks.setdefault(at, []).append((i, j))
+        return [self.pair_block((n,), own) for n, own in enumerate(blocks.values())]
+
+    def pair_block(self, where: tuple[int, ...], pairs: Collection[Cell]) -> PairBlock:
+        """Bound pairs together."""
         other: Side = "left" if self.matrices == 1 else "right"
-        found = []
-        for pairs in blocks.values():
-            x, y = (sorted(set(own)) for own in zip(*pairs, strict=True))
-            places = [(x.index(i), y.index(j)) for i, j in pairs]
-            left: list[tuple[Side, int]] = [("left", i) for i in x]
-            found.append(PairBlock(left, [(other, j) for j in y], places))
-        return found
+        x, y = (sorted(set(own)) for own in zip(*pairs, strict=True))
+        places = [(x.index(i), y.index(j)) for i, j in pairs]
+        left: list[tuple[Side, int]] = [("left", i) for i in x]
+        return PairBlock(where, left, [(other, j) for j in y], places)
 
     def count_pair_blocks(self, mt: int, nt: int, size: Cell) -> int:
         """Count these groups.

@@ -1,5 +1,6 @@
 """The small picklable record that every task of a product gets."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -10,7 +11,7 @@ from ..kernels.protocol import Engine
 from ..kernels.registry import get_engine
 from ..moduli import ResidueSystem, make_system
 from ..moduli.accuracy import NATIVE_METHOD, product_rounding, unit_roundoff
-from ..typing import Array, Op, Side, Uplo
+from ..typing import Array, Cell, Op, Side, Uplo
 from .routine import ROUTINES, Routine
 
 SIDES: tuple[Side, Side] = ("left", "right")
@@ -151,6 +152,13 @@ class Spec:
         """The routine whose pairs of rows and columns are bounded together."""
         # Bounds of (i, j) and (j, i) differ where one side is scaled.
         return ROUTINES["gemm"] if self.diag else self.routine
+
+    def pairs_of(self, cells: Iterable[Cell]) -> list[Cell]:
+        """List the pairs of rows and columns whose bounds cells need."""
+        found = [pair for cell in cells for pair in self.routine.pairs(*cell)]
+        if self.diag and self.routine.triangle:
+            found += [(j, i) for i, j in found]
+        return [*dict.fromkeys(found)]
 
     @property
     def twin_order(self) -> tuple[int, ...] | None:

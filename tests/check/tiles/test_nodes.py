@@ -4,6 +4,7 @@ import random
 from argparse import Namespace
 from collections import Counter
 from itertools import product
+from typing import Any
 
 import dask.array as da
 
@@ -12,6 +13,7 @@ from benchmarks.bench_simulation import make_simulation
 from tests.support.cases import cases
 from tests.support.schedulers import FakeScheduler, planned_for
 from twom_dist.plan import Cluster
+from twom_dist.tiles.dask.placement.assignment import stage_and_token
 
 EACH = 8  # workers of a host
 
@@ -180,9 +182,33 @@ def test_few_rows_are_shared_by_the_workers_of_a_host():
     assert len(first) == len(second) == len(first ^ second) - 1 == 1
 
 
+def simulated(routine, size, workers, **more):
+    args = {"size": size, "tile": 8192, "node": EACH, "inputs": "home", "link": 1}
+    return make_simulation(
+        routine, workers, 1, Namespace(**args, num_moduli=0, data="rows", **more)
+    )
+
+
 def test_all_gpus_get_as_many_tiles():
-    args = {"size": 131072, "tile": 8192, "node": EACH, "inputs": "home", "link": 1}
-    args |= {"data": "rows", "num_moduli": 0}
-    made = make_simulation("gemm", 64, 1, Namespace(**args))
+    made = simulated("gemm", 131072, 64)
     holders = (task.who_has for task in made.scheduler.tasks.values())
     assert {*Counter(own[0].address for own in holders if own).values()} == {8}
+
+
+@cases("routine", ["gemm", "herk"])
+@cases("workers", [16, 64])
+def test_open_pairs_are_bounded_where_they_are_multiplied(routine, workers):
+    """Each worker has its share of them, at once."""
+    made = simulated(routine, 131072, workers)
+    places, work = dict[Any, set[str]](), Counter[str]()
+    for key, task in made.scheduler.tasks.items():
+        if "twom-sweep" in key[0]:
+            places[key[1:4]] = task.worker_restrictions
+    for key, task in made.scheduler.tasks.items():
+        stages = {stage_and_token(x.key)[0] for x in task.dependencies}
+        if "twom-pairs" in key[0] and "twom-octaves" in stages:
+            (worker,) = places.pop(key[1:])
+            assert (task.worker_restrictions, "twom-pairs" in stages) == ({worker}, 0)
+            work[worker] += len(made.graph[key].args[3].args)
+    assert not places
+    assert max(work.values()) <= 1.25 * work.total() / workers

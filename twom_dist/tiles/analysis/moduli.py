@@ -34,25 +34,27 @@ def choose_moduli(
     rows, find = strips(ex, lines(ex, spec), shifts), pair_stages.look_closer
     cases = {x: (row, measured[x[:2]], settled) for x, row in rows.items()}
     taken, found = by_line(ex.each("octaves", find, spec, cases)), []
-    for n, (*ends, pairs) in enumerate(ex.pair_blocks()):
+    for where, *ends, pairs in ex.pair_blocks():
         both = [[[of[x] for x in own] for own in ends] for of in (taken, measured)]
-        found.append(bound(ex, n, (spec, settled, pairs), *both))
+        found.append(bound(ex, where, (spec, settled, pairs), *both))
     last = ex.call("spec", (0,), pair_stages.settle_by_pairs, spec, settled, found)
     return ex.settle(last)
 
 
-def bound(ex: Analyser, n: int, given: Any, taken: Any, known: Any) -> Value:
-    """Bound the products of pairs; the last layer of workers adds what others found."""
-    *others, last = (
-        [[[row[s] for s in own] for row in side] for side in taken]
-        for own in strips_of_layers(ex.grid)
-    )
-    multiply, bound = pair_stages.multiply_octaves, pair_stages.bound_pairs
-    parts = [
-        ex.call("pairs", (n, layer), multiply, *given, *both)
-        for layer, both in enumerate(others)
-    ]
-    return ex.call("pairs", (n,), bound, *given, parts, *last, *known)
+def bound(
+    ex: Analyser, where: tuple[int, ...], given: Any, taken: Any, known: Any
+) -> Value:
+    """Bound the products of pairs, of which each layer of workers has a part."""
+    if len(layers := strips_of_layers(ex.grid)) == 1:
+        return ex.call(
+            "pairs", (*where, 0), pair_stages.bound_pairs, *given, *taken, *known
+        )
+    multiply, parts = pair_stages.multiply_octaves, []
+    for layer, own in enumerate(layers):
+        both = [[[row[s] for s in own] for row in side] for side in taken]
+        parts.append(ex.call("pairs", (*where, layer), multiply, *given, *both))
+    at = (*where, len(layers))
+    return ex.call("pairs", at, pair_stages.bound_parts, *given, parts, *known)
 
 
 def strips_of_layers(grid: Grid) -> list[list[int]]:

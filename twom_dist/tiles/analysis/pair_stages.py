@@ -97,21 +97,27 @@ def multiply_octaves(
 
 
 def bound_pairs(
+    spec: Spec, settled: Spec, pairs: Sequence[Cell], left: Any, right: Any, *known: Any
+) -> float:
+    """Do both: multiply octaves of all of k, and bound the pairs."""
+    parts = [multiply_octaves(spec, settled, pairs, left, right)]
+    return bound_parts(spec, settled, pairs, parts, *known)
+
+
+def bound_parts(
     spec: Spec,
     settled: Spec,
     pairs: Sequence[Cell],
     parts: Sequence[list[Array]],
-    *of_rows: Any,
+    left: Sequence[RowStatistics],
+    right: Sequence[RowStatistics],
 ) -> float:
     """Find the largest bound of rho^2 of pairs, or the largest sum of errors.
 
-    `parts`: what `multiply_octaves` has found of other strips; `of_rows`: octaves, or
-    sums of errors, of both sides, then their statistics.
+    `parts`: what `multiply_octaves` has found of strips; `left`, `right`: statistics.
     """
     if not settled.data_driven:
         return 0.0
-    left, right, of_left, of_right = of_rows
-    parts = [*parts, multiply_octaves(spec, settled, pairs, left, right)]
     combine = add if settled.asks_for_errors else np.minimum
     found = (reduce(combine, each) for each in zip(*parts, strict=True))
     if settled.asks_for_errors:
@@ -119,7 +125,7 @@ def bound_pairs(
         return float(errors.max()) if errors.size else 0.0
     largest = 0.0
     for (i, j), least in zip(pairs, found, strict=True):
-        largest = bound_by_terms(least, of_left[i], of_right[j], spec.k, largest)
+        largest = bound_by_terms(least, left[i], right[j], spec.k, largest)
     return largest
 
 

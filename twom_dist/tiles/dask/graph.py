@@ -7,7 +7,7 @@ Keys are ``twom-<stage>-<token>`` with
   of tiles; i is the first of several rows that are analysed together;
 * ``twom-columns`` (side, strip), ``twom-shifts``: shifts along k;
 * ``twom-spec`` ("sums",) and (0,), ``twom-octaves`` (side, i, strip), ``twom-pairs``
-  (n,), and where workers share k (n, layer): the moduli;
+  (n, layer), or of a sweep (i, j, layer): the moduli;
 * ``twom-exponents`` (side, i): the scaling;
 * ``twom-diag`` (step,): entries of the diagonal between op(A) and op(B);
 * ``twom-read``: a stage and its key: a first reading of tiles, or of fingerprints only;
@@ -24,6 +24,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from operator import getitem
 from typing import Any, NamedTuple
 
@@ -175,7 +176,13 @@ class Graph(Analyser):
 
     def pair_blocks(self) -> Iterable[PairBlock]:
         grid, routine = self.grid, self.spec.pair_routine
-        return routine.pair_blocks(grid.mt, grid.nt, grid.pair_block, grid.groups)
+        if not grid.goes_along_k:
+            return routine.pair_blocks(grid.mt, grid.nt, grid.pair_block, grid.groups)
+        # A worker has the octaves of the rows that it multiplies.
+        return [
+            routine.pair_block(sweep[0], self.spec.pairs_of(sweep))
+            for sweep in chain.from_iterable(grid.sweeps)
+        ]
 
     def row(self, line: Line, steps: range, shifts: Sequence[Any] | None) -> Task:
         # All tasks share it, since a line has at most one set of shifts.

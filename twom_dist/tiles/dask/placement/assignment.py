@@ -91,6 +91,9 @@ def place_product(states: list[Any], workers: list[str], node: int = 0) -> Place
         if tiles:
             shares = Counter(homes[tile] for tile in tiles)
             placed[task] = max(sorted(shares), key=shares.__getitem__)
+        elif (place := task.key[1:]) in assignment.slots:
+            # Pairs of a sweep, where its cells are multiplied.
+            placed[task] = assignment.workers[assignment.slots[place]]
     received = {
         ts: [
             tile
