@@ -243,7 +243,8 @@ def seconds_of(task: Any, node: Any, plan: Plan, data: str) -> float:
         triangle = plan.spec.routine.triangle
         cells = sum(0.5 if triangle and i == j else 1.0 for i, j in step.cells.values())
         if multiply_second in given and not again:
-            tiles -= tiles // plan.grid.panels[1][1]  # the first panel is multiplied
+            (first, begin), (_, end) = plan.grid.panels[:2]  # the first is multiplied
+            tiles -= tiles * (begin - first) // (end - first)
         along = tiles // len({(plan.spec.side_of(x), i) for x, i in step.lines})
         operations = cells * along * each * 2 * area * plan.tile_shape[2]
         # Sums are read and added to from the second tile along k on; products include

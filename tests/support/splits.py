@@ -85,8 +85,9 @@ def in_sweeps(workers, size, panel=0):
     def share(grid, spec, *given):
         grid = share_look(grid, spec, *given)
         if panel:
-            layers = cut_inner(grid.kt, 1, 1, panel)
-            grid = replace(grid, strips=((0, grid.kt),), layers=layers)
+            layers = cut_inner(grid.kt, len(grid.layers), 1, panel)
+            strips = tuple((part[0][0], part[-1][1]) for (part,) in layers)
+            grid = replace(grid, strips=strips, layers=layers)
         return replace(grid, sweeps=cut_sweeps(grid, spec, placement, size))
 
     with (

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ..tiles.dask.placement.grids import WorkerGrid
 from ..tiles.dask.placement.triangle import TriangleMap
-from ..tiles.grid import Grid, cut_inner
+from ..tiles.grid import Grid, Part, cut_inner
 from ..tiles.spec import Spec
 from ..typing import Cell
 
@@ -65,11 +65,17 @@ def cut_first(grid: Grid, spec: Spec) -> Grid:
 
     The next task may have to multiply both panels, for which there is room.
     """
-    (lo, hi), *rest = grid.panels
-    alone = grid.sweeps and len(grid.parts) == 1
-    if not (alone and spec.data_driven and rest and hi - lo > 1):
+    long = all(part[1:] and part[0][1] - part[0][0] > 1 for part in grid.parts)
+    if not (grid.sweeps and spec.data_driven and long):
         return grid
-    layers = ((((lo, lo + 1), (lo + 1, hi), *rest),),)
+    alone = len(grid.parts) == 1  # its last panel is none of a sweep
+
+    def cut(part: Part) -> Part:
+        (lo, hi), *rest = part
+        end = hi if alone or rest[1:] else rest.pop()[1]
+        return (lo, lo + 1), (lo + 1, end), *rest
+
+    layers = tuple(tuple(map(cut, layer)) for layer in grid.layers)
     return replace(grid, layers=layers, early=True)
 
 

@@ -151,10 +151,11 @@ def multiply_sweep(
     own, lines = dict(enumerate(sweep)), tuple(needed)
     # The last panel of a single part is multiplied where it is decoded.
     alone, sums = len(grid.parts) == 1 and c is None, list[list[Partial]]()
+    early = None if ended else found.early
     for layer, parts in enumerate(grid.layers):
         sums.append([])
         for part in parts:
-            before, early = ended.get(layer), None if ended else found.early
+            before = ended.get(layer)
             for done, panel in enumerate(part[: len(part) - alone]):
                 where, step = (*sweep[0], layer, panel[0]), SweepStep(own, lines, done)
                 rows = [*operands(ex, found, needed, panel)]

@@ -82,7 +82,10 @@ def test_a_step_of_a_sweep_may_run_again(routine, layers):
     ("routine", "phi", "spread"),
     [("gemm", 1, 0), ("gemm", 1, 200), ("gemm", 4, 0), ("herk", 1, 0), ("herk", 4, 0)],
 )
-def test_a_first_step_that_does_not_await_pairs_changes_no_bit(routine, phi, spread):
+@cases("layers", [1, 2])
+def test_a_first_step_that_does_not_await_pairs_changes_no_bit(
+    routine, phi, spread, layers
+):
     """Whether rows settle the moduli, also of shifted columns, or pairs are open."""
     scale, begun = 2.0 ** np.linspace(-spread, spread, 56), []
     a = random_matrix(28, 56, phi=phi, seed=1) * scale
@@ -91,17 +94,23 @@ def test_a_first_step_that_does_not_await_pairs_changes_no_bit(routine, phi, spr
     added = {"C": np.eye(28, dtype=complex), "beta": 2}
 
     def note(key, value, *_):
-        if "twom-sweep" in key[0] and key[4] == 0:
+        if "twom-sweep" in key[0] and key[4] in (0, 4 * (layers - 1)):
             begun.append({done for _, done in value})
 
     x, y = (da.from_array(t, chunks=7) for t in (a, b))
-    with steps_run_again(), in_sweeps((1, 2), (2, 3), panel=3), Callback(posttask=note):
+    with (
+        steps_run_again(),
+        split_along_k(layers, 1),
+        in_sweeps((1, 2), (2, 3), panel=3),
+        Callback(posttask=note),
+    ):
         lazy = multiply(*[x, y][:count], **added)
         found = computed(lazy)
     assert same_bits(found, multiply(*[a, b][:count], **added))
     # Each of two workers has two sweeps, the first of which need not wait.
-    assert count_stages(lazy)["twom-sweep"] == 3 * len(begun) == 12
-    assert begun.count({0}) == (2 if phi > 1 else 0)
+    assert len(begun) == 4 * layers
+    assert count_stages(lazy)["twom-sweep"] == {1: 12, 2: 16}[layers]
+    assert begun.count({0}) == (2 * layers if phi > 1 else 0)
 
 
 @pytest.mark.filterwarnings("ignore::twom_dist.errors.AccuracyWarning")
