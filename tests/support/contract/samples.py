@@ -18,11 +18,16 @@ LAYOUTS = {
 
 
 def draw(engine, shape, dtype, pairs, seed):
-    """Draw samples as engines take them: pairs on a device as words."""
-    x = random_integers(shape, dtype, pairs, seed)
+    """Draw samples as engines take them."""
+    return as_taken(engine, random_integers(shape, dtype, pairs, seed), pairs)
+
+
+def as_taken(engine, x, pairs):
+    """Return samples, or pairs of them, as engines take them: on a device as words."""
     if engine.name == "cuda" and pairs:
         return x.view(f"{x.dtype.kind}2")[..., 0]
-    return x.view([("re", dtype), ("im", dtype)])[..., 0] if pairs else x
+    kind = x.dtype
+    return x.view([("re", kind), ("im", kind)])[..., 0] if pairs else x
 
 
 @cases("layout", [*LAYOUTS])

@@ -34,6 +34,10 @@ template <class T> static T __shfl_xor_sync(unsigned int, T value, int lanes) {
   return exchange(value, [=](const T* warp) { return warp[running % 32 ^ lanes]; });
 }
 
+template <class T> static T __shfl_sync(unsigned int, T value, int lane) {
+  return exchange(value, [=](const T* warp) { return warp[lane]; });
+}
+
 static unsigned int __ballot_sync(unsigned int, int predicate) {
   return exchange(predicate != 0, [](const bool* warp) {
     unsigned int found = 0;

@@ -75,6 +75,12 @@ template <class Function> static Matrices map_words(Matrices x, Function functio
   return x;
 }
 
+template <class Function> static Matrices join_rows(Matrices x, Function function) {
+  Matrices other = map_words(x, function);
+  for (int32 i = 0; i < 4; i += 2) memcpy(x.row[i], other.row[i + 1], 128);
+  return x;
+}
+
 static uint32 keep(uint32 x) { return x; }
 
 struct Places {

@@ -107,6 +107,7 @@ static inline unsigned long long __umul64hi(unsigned long long x,
   return (unsigned long long)((unsigned __int128)x * y >> 64);
 }
 
+static inline int __popc(unsigned int x) { return __builtin_popcount(x); }
 static inline int __clzll(long long x) {
   return x == 0 ? 64 : __builtin_clzll((unsigned long long)x);
 }

@@ -54,6 +54,12 @@ __device__ __forceinline__ Matrices map_words(Matrices x, Function function) {
   return x;
 }
 
+// Rows 8-15 of X, and a function of them as rows 0-7.
+template <class Function>
+__device__ __forceinline__ Matrices join_rows(const Matrices& x, Function function) {
+  return {function(x.word[1]), x.word[1], function(x.word[3]), x.word[3]};
+}
+
 // A register that the assembler does not compute again in every step, as it does to use
 // fewer: it comes from another lane for all that it knows.
 __device__ __forceinline__ uint32 keep(uint32 x) {

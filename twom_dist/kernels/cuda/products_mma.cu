@@ -18,13 +18,19 @@ struct Reading {
   __device__ __forceinline__ int32 find_column(int32 slot) {
     return aside + row_of_slot(slot);
   }
-  __device__ __forceinline__ bool wants(int32, int32) { return true; }
 
   template <class Load>
   __device__ __forceinline__ void operator()(const Matrices (&)[FRAGMENTS],
                                              Matrices (&right)[4], Load load) {
 #pragma unroll
     for (int32 i = 0; i < 4; ++i) right[i] = load(i);
+  }
+
+  template <bool WHOLE>
+  __device__ __forceinline__ void multiply(int32* d, const Matrices& left,
+                                           const Matrices (&right)[4], int32, int32 j) {
+    multiply_rows(d + 8 * j, left, right[j], 0);
+    multiply_rows(d + 8 * j + 4, left, right[j], 2);
   }
 
   __device__ __forceinline__ int32 reduce(int32 sum) { return reduce_one(sum, entry); }

@@ -11,6 +11,7 @@
 struct Turning {
   int32 below, aside;  // the warp's place: 0 or 1, and the one of those side by side
   uint32 wanted;       // a bit for each 16 rows and WIDTH columns
+  uint32 halved;       // those of which only rows 8 to 15, the columns' own, are wanted
   int32 sums[FRAGMENTS][2];
 
   // Rows 16 t + 0 to 15 for t = 0, 3, 4, 7 or 1, 2, 5, 6, and WIDTH columns of as many as
@@ -24,6 +25,9 @@ struct Turning {
   }
   __device__ __forceinline__ bool wants(int32 i, int32 j) {
     return wanted >> (4 * i + j) & 1;
+  }
+  __device__ __forceinline__ bool halves(int32 i, int32 j) {
+    return halved >> (4 * i + j) & 1;
   }
 
   template <class Load>
@@ -41,6 +45,37 @@ struct Turning {
       // Words 0 and 2 are of one row, 1 and 3 of another.
       int32& sum = sums[i / 4][i & 1];
       sum = add_bytes(word_of(left[i / 4], i & 3), sum);
+    }
+  }
+
+  // Rows 8 to 15 with themselves, in a Hermitian product: both parts at a time. These rows
+  // give Re; turned, in place of rows 0 to 7, they give c sum of re of y - Im.
+  template <bool WHOLE>
+  __device__ __forceinline__ void multiply(int32* d, const Matrices& left,
+                                           const Matrices (&right)[4], int32 i, int32 j) {
+    if (!WHOLE && !wants(i, j)) return;
+    if (!WHOLE && halves(i, j)) {
+      Matrices both = join_rows(left, [](uint32 x) { return turn_word(x, 1); });
+      multiply_rows(d + 4 * j, both, right[j >> 1], 2 * (j & 1));
+      return;
+    }
+#pragma unroll
+    for (int32 half = 0; half < 2; ++half) {
+      int32 t = PARTS == 2 ? j + 4 * half : 2 * j + half;
+      multiply_rows(d + 4 * t, left, right[t >> 1], 2 * (t & 1));
+    }
+  }
+
+  // Put the imaginary parts of these rows, whose sums of re are `own`, where they belong.
+  __device__ __forceinline__ void separate(int32* d, int32 i, int32 own) {
+#pragma unroll
+    for (int32 j = 0; j < 4; ++j) {
+      if (!halves(i, j)) continue;
+#pragma unroll
+      for (int32 b = 0; b < 2; ++b) {
+        uint32 others = __shfl_sync(~0u, own, 8 * (threadIdx.x & 3) + 4 * b) + (uint32)own;
+        d[4 * (j + 4) + 2 + b] = -(uint32)d[4 * j + b] - MINUS_C * others;
+      }
     }
   }
 
@@ -64,13 +99,19 @@ samples_mma(const Sample* x, int64 x_stride, const Sample* y, int64 y_stride, in
   Rows left = find_rows(x, piece.matrix, m, row, x_stride, begin);
   Rows right = find_rows(y, piece.matrix, n, column, y_stride, begin);
   int32 warp = threadIdx.x >> 5, d[SIDE];
-  Turning turning = {warp / WARPS_A_ROW, warp % WARPS_A_ROW};
+  // Warps of odd columns have the halves. Each quarter of a multiprocessor takes one warp of
+  // every block, so these are not always the same.
+  int32 aside = (warp + __popc(blockIdx.x)) % WARPS_A_ROW;
+  bool mirrored = CONJUGATE && (LEFT)-1 == (RIGHT)-1 && triangle == LOWER &&
+                  left.next == right.next;
+  Turning turning = {warp / WARPS_A_ROW, aside};
 #pragma unroll
   for (int32 t = 0; t < 4 * FRAGMENTS; ++t) {
     int32 i = row + turning.find_row(16 * (t >> 2));
     int32 j = column + turning.find_column(WIDTH * (t & 3));
     bool wanted = i < m && j < own.row_stride && is_wanted(triangle, i, 16, j, WIDTH);
     turning.wanted |= (uint32)wanted << t;
+    turning.halved |= (uint32)(mirrored && wanted && j == i + 8) << t;
   }
   bool idle = turning.wanted == 0, whole = turning.wanted == (1 << 4 * FRAGMENTS) - 1;
   multiply_steps(d, left, right, piece.count, bytes - begin, idle, whole, turning);
@@ -84,6 +125,7 @@ samples_mma(const Sample* x, int64 x_stride, const Sample* y, int64 y_stride, in
       sum += __shfl_xor_sync(~0u, sum, 1);
       x_sums[half] = sum + __shfl_xor_sync(~0u, sum, 2);
     }
+    if (PARTS == 2) turning.separate(d + 32 * i, i, x_sums[1]);
     store_sums<64 / PARTS>(d + 32 * i, x_sums, own, piece, m,
                            row + turning.find_row(16 * i), [&](int32 j) {
       return turning.wants(i, 8 * j / WIDTH) ? column + turning.find_column(8 * j) : -1;

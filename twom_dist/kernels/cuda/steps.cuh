@@ -94,9 +94,9 @@ __device__ __forceinline__ void multiply_rows(int32* d, const Matrices& x,
 
 // Add a step's products of this warp's rows of the tiles at x and y, of which the first 16
 // lie at `rows` and `columns`. Matrices are rows 0-7 and 8-15 of X along 16 bytes, then both
-// along the next 16; rows 0-7 of Y along both, then rows 8-15. `take` tells which sums are
-// wanted, if not WHOLE, of 16 rows and WIDTH columns; take(left, right, load) makes Y's
-// matrices from load(i), those of 16 rows.
+// along the next 16; rows 0-7 of Y along both, then rows 8-15. take(left, right, load) makes
+// Y's matrices from load(i), those of 16 rows; take.multiply adds products of 16 rows and
+// WIDTH columns, those that are wanted if not WHOLE.
 template <bool WHOLE, class Take>
 __device__ __forceinline__ void multiply_step(int32 (&d)[SIDE], uint32 x, uint32 y,
                                               const Places& rows, const Places& columns,
@@ -118,12 +118,7 @@ __device__ __forceinline__ void multiply_step(int32 (&d)[SIDE], uint32 x, uint32
     for (int32 i = 0; i < FRAGMENTS; ++i) {
 #pragma unroll
       for (int32 j = 0; j < 4; ++j) {
-        if (!WHOLE && !take.wants(i, j)) continue;
-#pragma unroll
-        for (int32 half = 0; half < 2; ++half) {
-          int32 t = PARTS == 2 ? j + 4 * half : 2 * j + half;
-          multiply_rows(d + 32 * i + 4 * t, left[i], right[t >> 1], 2 * (t & 1));
-        }
+        take.template multiply<WHOLE>(d + 32 * i, left[i], right, i, j);
       }
     }
   }
