@@ -118,12 +118,17 @@ class Analyses(Protocol):
         entry. (..., rows, k) uint8.
         """
 
-    def multiply_octaves(self, x: Array, y: Array) -> Array:
+    def multiply_octaves(
+        self, x: Array, y: Array, least: Array | None = None, enough: Any = None
+    ) -> Array:
         """Multiply in the ring of (min, +): the least sum of octaves of all pairs.
 
         Of ``x[i, l] + y[j, l]``, and `statistics.NONE` where all are at least that:
         (m, n) uint8 of (m, k) and (n, k). Those of tiles combine by minimum. Below
         `statistics.FAR` it is that of a term with known octaves; else there is none.
+        `least`: what was found of other tiles, which is returned as it has become.
+        `enough`: int16 of rows and of columns, unless None. Where 8 times a sum is at
+        most ``rows[i] + columns[j]``, it need not be the least.
         """
 
 

@@ -243,3 +243,13 @@ def test_products_are_the_least_sums(engine, shape):
     sums = x[:, np.newaxis].astype(int) + y
     expected = np.minimum(sums.min(axis=2, initial=NONE), NONE).astype(np.uint8)
     assert same_bits(engine.multiply_octaves(x, y), expected)
+    before = rng.integers(0, NONE, (m, n)).astype(np.uint8)
+    found = engine.multiply_octaves(x, y, before.copy())
+    assert same_bits(found, least := np.minimum(before, expected))
+    # What is enough need not be the least, but what is too much is.
+    for most in (0, 300, 800, 1200):
+        enough = [rng.integers(0, 1 + most // 2, z).astype(np.int16) for z in (m, n)]
+        found = engine.multiply_octaves(x, y, before.copy(), enough)
+        is_open = 8 * found.astype(int) > enough[0][:, np.newaxis] + enough[1]
+        assert ((least <= found) & (found <= before)).all()
+        assert same_bits(found[is_open], least[is_open])

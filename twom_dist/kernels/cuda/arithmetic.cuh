@@ -2,6 +2,7 @@
 // NVRTC has no standard headers; sizes are those of CUDA's own types.
 typedef signed char int8;
 typedef unsigned char uint8;
+typedef short int16;
 typedef unsigned short uint16;
 typedef int int32;
 typedef unsigned int uint32;

@@ -5,6 +5,7 @@
 #define DEPTH 32
 // Words from one k to the next: multiples of 16 bytes that lie in different banks.
 #define PITCH 68
+#define CHECKED 512
 #define NO_OCTAVE 127u
 #define TWICE 0x10001u
 
@@ -21,20 +22,44 @@ __device__ __forceinline__ void load_octaves(uint32 (&held)[DEPTH * PITCH],
   }
 }
 
-// out[i, j] = the least x[i, c] + y[j, c] of all c, or NO_OCTAVE. Blocks of 256 threads
+// out[i, j] = the least of it and x[i, c] + y[j, c] of all c. Blocks of 256 threads
 // on 64 x 64 pairs, 4 x 4 a thread, two columns in the halves of a word: sums of two
-// octaves are below 2^8.
+// octaves are below 2^8. A block ends once 8 times each of its sums is at most rows[i] +
+// columns[j], if these are given. `again`: whether there is anything in `out`.
 extern "C" __global__ void __launch_bounds__(256)
-multiply_octaves(const uint8* x, const uint8* y, int64 m, int64 n, int64 k, uint8* out) {
+multiply_octaves(const uint8* x, const uint8* y, int64 m, int64 n, int64 k,
+                 const int16* rows, const int16* columns, uint32 again, uint8* out) {
   alignas(16) __shared__ uint32 left[DEPTH * PITCH], right[DEPTH * PITCH];
   uint32 across = (uint32)((n + SIDE - 1) / SIDE);
   int64 row = (int64)(blockIdx.x / across) * SIDE;
   int64 column = (int64)(blockIdx.x % across) * SIDE;
   uint32 own_row = threadIdx.x / 16 * 4, own_column = threadIdx.x % 16 * 4;
   uint32 least[4][2];
+  int32 enough[4][4];
 #pragma unroll
-  for (int32 i = 0; i < 4; ++i) least[i][0] = least[i][1] = NO_OCTAVE * TWICE;
+  for (int32 i = 0; i < 4; ++i) {
+#pragma unroll
+    for (int32 j = 0; j < 4; ++j) {
+      int64 r = row + own_row + i, s = column + own_column + j;
+      bool there = r < m && s < n;
+      uint32 before = !there ? 0 : again ? out[r * n + s] : NO_OCTAVE;
+      least[i][j / 2] = j % 2 ? least[i][j / 2] | before << 16 : before;
+      enough[i][j] = there && rows != nullptr ? rows[r] + columns[s] : 0;
+    }
+  }
   for (int64 first = 0; first < k; first += DEPTH) {
+    if (rows != nullptr && first % CHECKED == 0) {
+      int32 open = 0;
+#pragma unroll
+      for (int32 i = 0; i < 4; ++i) {
+#pragma unroll
+        for (int32 j = 0; j < 4; ++j) {
+          int32 found = least[i][j / 2] >> 16 * (j % 2) & 255;
+          open |= 8 * found > enough[i][j];
+        }
+      }
+      if (!__syncthreads_or(open)) break;
+    }
     load_octaves(left, x, m, k, row, first, TWICE);
     load_octaves(right, y, n, k, column, first, 1);
     __syncthreads();

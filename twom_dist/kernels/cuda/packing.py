@@ -62,7 +62,7 @@ def packing_of(family: str, name: str) -> Packing:
     """Lay out the arguments of a kernel.
 
     >>> packing_of("octaves", "multiply_octaves").offsets
-    (0, 8, 16, 24, 32, 40)
+    (0, 8, 16, 24, 32, 40, 48, 56, 64)
     """
     end, text, places, offsets = 0, "<", [], []
     for declared in signatures(family)[name].split(","):

@@ -198,13 +198,17 @@ class CudaRows:
             self.device.launch(module, "octaves", grid, block, args)
         return out
 
-    def multiply_octaves(self, x: Array, y: Array) -> Array:
+    def multiply_octaves(
+        self, x: Array, y: Array, least: Array | None = None, enough: Any = None
+    ) -> Array:
         """Find the least sum of octaves of each pair of rows, by squares of pairs."""
         (m, k), n = x.shape, len(y)
         if 0 in (m, n, k):
-            return self.device.full((m, n), np.uint8, NONE)
-        out = self.device.empty((m, n), np.uint8)
-        grid, args = (-(-m // _SIDE) * -(-n // _SIDE), 1, 1), (x, y, m, n, k, out)
+            return self.device.full((m, n), np.uint8, NONE) if least is None else least
+        out = self.device.empty((m, n), np.uint8) if least is None else least
+        grid = -(-m // _SIDE) * -(-n // _SIDE), 1, 1
+        rows, columns = enough or (None, None)
+        args = x, y, m, n, k, rows, columns, int(least is not None), out
         module = module_for("octaves")
         self.device.launch(module, "multiply_octaves", grid, LINE_BLOCK, args)
         return out

@@ -130,9 +130,11 @@ def octaves(x: Array, largest: Array, shifts: Array | None = None) -> Array:
     return np.where(none, NONE, found).astype(np.uint8)
 
 
-def multiply_octaves(x: Array, y: Array) -> Array:
+def multiply_octaves(
+    x: Array, y: Array, least: Array | None = None, enough: Any = None
+) -> Array:
     """Find the least sum of octaves of each pair of rows."""
-    found = np.full((len(x), len(y)), NONE, np.uint8)
+    found = np.full((len(x), len(y)), NONE, np.uint8) if least is None else least
     for left, right in zip(x.T, y.T, strict=True):
         np.minimum(found, left[:, np.newaxis] + right, out=found)
     return found

@@ -21,7 +21,7 @@ from ..spec import Spec, load_engine
 from . import decisions
 from .angles import bound_ratio, bound_ratios
 from .equilibration import choose_shifts, may_gain
-from .ratios import bound_by_octaves, bound_by_terms
+from .ratios import LargestTerms, bound_by_octaves
 
 _ROWS = 4096  # rows whose products of octaves with all others are held at once
 _ONE = np.zeros(1, np.intp)  # the only matrix of an analysis
@@ -69,12 +69,11 @@ def decide(
     each = zip(operands, every, shifts or [None] * len(every), strict=True)
     octaves = [engine.octaves(x, own.largest, e) for x, own, e in each]
     x, y, left, right = octaves[0], octaves[-1], sides[0], sides[-1]
-    bound = 0.0
+    terms = LargestTerms(spec.k)
     for lo in range(0, len(x), _ROWS):
         own = slice(lo, lo + _ROWS)
-        least = engine.multiply_octaves(x[own], y)
-        bound = bound_by_terms(least, left.take(own), right, spec.k, bound)
-    return decisions.decide_by_pairs(spec, sqrt(ratio), bound)
+        terms.multiply(engine, [(x[own], y)], left.take(own), right)
+    return decisions.decide_by_pairs(spec, sqrt(ratio), terms.ratio)
 
 
 def certain_systems(analysis: Analysis, spec: Spec) -> list[ResidueSystem | None]:

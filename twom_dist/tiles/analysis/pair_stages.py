@@ -3,7 +3,7 @@
 Like the functions of `stages`, they never write to their inputs.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial, reduce
 from itertools import chain
 from math import sqrt
@@ -22,7 +22,9 @@ from ..rows import Row, Steps, Stream
 from ..spec import Spec, load_engine
 from . import decisions
 from .angles import bound_ratio
-from .ratios import bound_by_octaves, bound_by_terms
+from .ratios import LargestTerms, bound_by_octaves
+
+Ends = Sequence[Sequence[Sequence[Array]]]  # by row of tiles, strip and tile
 
 
 def settle_by_rows(
@@ -73,11 +75,7 @@ def _take_octaves(spec: Spec, row: Row, largest: Array, step: int) -> Array:
 
 
 def multiply_octaves(
-    spec: Spec,
-    settled: Spec,
-    pairs: Sequence[Cell],
-    left: Sequence[Sequence[Sequence[Array]]],
-    right: Sequence[Sequence[Sequence[Array]]],
+    spec: Spec, settled: Spec, pairs: Sequence[Cell], left: Ends, right: Ends
 ) -> list[Array]:
     """Find the least sums of octaves of pairs; or pass on sums of errors.
 
@@ -88,20 +86,35 @@ def multiply_octaves(
     if settled.asks_for_errors:
         # The strips of a row of tiles are added first: a device is waited for once.
         return [reduce(add, chain.from_iterable(x)) for x in (*left, *right)]
-    multiply = load_engine(spec).multiply_octaves
-
-    def both(i: int, j: int) -> Iterator[tuple[Array, Array]]:
-        return zip(*map(chain.from_iterable, (left[i], right[j])), strict=True)
-
-    return [reduce(np.minimum, (multiply(*x) for x in both(*pair))) for pair in pairs]
+    multiply, found = load_engine(spec).multiply_octaves, []
+    for i, j in pairs:
+        least = None
+        for x, y in zip(*map(chain.from_iterable, (left[i], right[j])), strict=True):
+            least = multiply(x, y, least)
+        found.append(least)
+    return found
 
 
 def bound_pairs(
-    spec: Spec, settled: Spec, pairs: Sequence[Cell], left: Any, right: Any, *known: Any
+    spec: Spec,
+    settled: Spec,
+    pairs: Sequence[Cell],
+    left: Ends,
+    right: Ends,
+    *known: Sequence[RowStatistics],
 ) -> float:
-    """Do both: multiply octaves of all of k, and bound the pairs."""
-    parts = [multiply_octaves(spec, settled, pairs, left, right)]
-    return bound_parts(spec, settled, pairs, parts, *known)
+    """Find the largest bound of rho^2 of pairs, or the largest sum of errors."""
+    if not settled.data_driven or settled.asks_for_errors:
+        parts = [multiply_octaves(spec, settled, pairs, left, right)]
+        return bound_parts(spec, settled, pairs, parts, *known)
+    terms, (of_left, of_right) = LargestTerms(spec.k), known
+    for i, j in pairs:
+        tiles: Any = zip(*map(chain.from_iterable, (left[i], right[j])), strict=True)
+        if all(isinstance(x, list) for x in (*left[i], *right[j])):
+            tiles = [x for x in tiles if x[0].size and x[1].size]  # they are there
+        if tiles:
+            terms.multiply(load_engine(spec), tiles, of_left[i], of_right[j])
+    return terms.ratio
 
 
 def bound_parts(
@@ -112,10 +125,7 @@ def bound_parts(
     left: Sequence[RowStatistics],
     right: Sequence[RowStatistics],
 ) -> float:
-    """Find the largest bound of rho^2 of pairs, or the largest sum of errors.
-
-    `parts`: what `multiply_octaves` has found of strips; `left`, `right`: statistics.
-    """
+    """Find the same from what `multiply_octaves` has found of parts of k."""
     if not settled.data_driven:
         return 0.0
     combine = add if settled.asks_for_errors else np.minimum
@@ -123,10 +133,10 @@ def bound_parts(
     if settled.asks_for_errors:
         errors = join([*found])
         return float(errors.max()) if errors.size else 0.0
-    largest = 0.0
+    terms = LargestTerms(spec.k)
     for (i, j), least in zip(pairs, found, strict=True):
-        largest = bound_by_terms(least, left[i], right[j], spec.k, largest)
-    return largest
+        terms.add(least, left[i], right[j])
+    return terms.ratio
 
 
 def settle_by_pairs(spec: Spec, settled: Spec, found: Sequence[float]) -> Spec:

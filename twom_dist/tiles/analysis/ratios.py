@@ -26,7 +26,7 @@ an entry in octave o of a row whose norm is at most ``2^(e + s/8)`` is at level 
 o) + s``, and above ``2^(-level/8)`` of the norm.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import pairwise
 from math import inf, isqrt, ldexp, prod, sqrt
@@ -34,8 +34,8 @@ from typing import Any
 
 import numpy as np
 
-from ...kernels.family import convert
-from ...kernels.statistics import COUNTED, FAR, RowStatistics
+from ...kernels.family import convert, family_of, join, namespace
+from ...kernels.statistics import COUNTED, FAR, NONE, RowStatistics
 from ...moduli import norm_bits
 from ...typing import Array
 
@@ -56,6 +56,9 @@ _WEIGHTS = np.array(
 )
 _MARGIN = 1 + 2.0**-40  # above the errors of these, and of their sums
 _RANKS, _ROWS = 1 << 20, 64  # of all matrices, and of pairs, that are compared together
+# Columns beyond which some rows are finished before all others, which end early then;
+# and how many: those of a block of `octaves.cu`.
+_LONG, _FIRST = 4096, 64
 
 
 def norm_steps(squares: Array, k: int) -> Array:
@@ -147,33 +150,98 @@ def bound_by_octaves(
     return bound_by_envelopes(envelopes[0], envelopes[-1], k)
 
 
-def bound_by_terms(
-    least: Any, left: RowStatistics, right: RowStatistics, k: int, found: float = 0.0
-) -> float:
-    """Bound rho^2 of pairs from above, by their largest terms; 0 without any.
+class LargestTerms:
+    """The largest terms of pairs of rows of tiles, as levels of the norms of both.
 
-    `least`: their `Engine.multiply_octaves`. `found`: the largest of other pairs.
+    `level`: the largest of all pairs so far. Pairs that cannot be above it are not
+    finished, so that it is the same in whatever order they come.
     """
-    least, level = convert(least, "numpy"), _NOWHERE
-    (rows, far), (columns, too) = (_weigh_rows(x, k) for x in (left, right))
-    for lo in range(0, len(rows), _ROWS):
-        own = least[lo : lo + _ROWS]
-        levels = own * np.int16(_STEPS) + columns
-        # Pairs without a known term have one that is far, or none at all.
-        there = far[lo : lo + _ROWS, np.newaxis] | too
-        levels[own >= FAR] = _NOWHERE
-        levels[(own >= FAR) & there] = _BEYOND
-        most = levels.max(axis=1, initial=_NOWHERE) + rows[lo : lo + _ROWS]
-        level = max(level, int(most.max(initial=_NOWHERE)) + 2 * _STEPS)
-    if level > _LEVELS:
-        return inf
-    if level < 0:
-        return found
-    whole, rest = divmod(-2 * level, _STEPS)
-    return max(found, _MARGIN * ldexp(_ROOTS[rest], -whole))
+
+    def __init__(self, k: int) -> None:
+        self._k, self.level = k, _NOWHERE
+
+    @property
+    def ratio(self) -> float:
+        """The bound of rho^2 of these pairs from above; 0 without any."""
+        if self.level > _LEVELS:
+            return inf
+        if self.level < 0:
+            return 0.0
+        whole, rest = divmod(-2 * self.level, _STEPS)
+        return _MARGIN * ldexp(_ROOTS[rest], -whole)
+
+    def add(self, least: Array, left: RowStatistics, right: RowStatistics) -> None:
+        """Add pairs, of which `Engine.multiply_octaves` has found `least`."""
+        (rows, far), (columns, too) = (self._weigh(x, least) for x in (left, right))
+        for own in _cut_rows(least):
+            levels = _find_levels(least[own], rows[own], columns)
+            unknown = least[own] >= FAR
+            # Pairs without a known term have one that is far, or none at all.
+            levels[unknown] = _NOWHERE
+            levels[unknown & (far[own, np.newaxis] | too)] = _BEYOND
+            self.level = max(self.level, int(levels.max()) if levels.size else _NOWHERE)
+
+    def multiply(
+        self,
+        engine: Any,
+        tiles: Iterable[tuple[Array, Array]],
+        left: RowStatistics,
+        right: RowStatistics,
+    ) -> None:
+        """Add the pairs of two rows of tiles, by the octaves of both along all of k.
+
+        Of a list, some rows are finished before all others, which end early then.
+        """
+        least = enough = None
+        if self._k > _LONG and isinstance(tiles, list):
+            least = _meet_largest(tiles)
+            rows, columns = (self._weigh(x, least)[0] for x in (left, right))
+            each = ((least[x], rows[x]) for x in _cut_rows(least))
+            tops = [_find_levels(*x, columns).max(axis=1) for x in each]
+            first = join(tops).argsort()[-_FIRST:]
+            # Few rows are on the right, where the CPU's engine turns them.
+            own, most = least[first].T.copy(), np.int16(self.level)
+            for x, y in tiles:
+                enough = -columns, most - rows[first]
+                own = engine.multiply_octaves(y, x[first], own, enough)
+            least[first] = own.T
+            self.add(own.T, left.on_host().take(convert(first, "numpy")), right)
+            enough = np.int16(self.level) - rows, -columns
+        for x, y in tiles:
+            least = engine.multiply_octaves(x, y, least, enough)
+        self.add(least, left, right)
+
+    def _weigh(self, measured: RowStatistics, like: Array) -> tuple[Array, Array]:
+        """Return the levels of rows by their norms, and which have far entries."""
+        _, squares, _, _, counts = measured.on_host()
+        steps = norm_steps(squares, self._k) + _STEPS
+        steps[squares == 0] = _NOWHERE // 2  # they meet nothing
+        found = steps.astype(np.int16), counts[:, -1] > counts[:, -2]
+        weights, far = (convert(x, family_of(like)) for x in found)
+        return weights, far
 
 
-def _weigh_rows(measured: RowStatistics, k: int) -> tuple[Array, Array]:
-    """Return the steps of the norms of rows, and which have entries that are far."""
-    _, squares, _, _, counts = measured.on_host()
-    return norm_steps(squares, k).astype(np.int16), counts[:, -1] > counts[:, -2]
+def _cut_rows(least: Array) -> Iterator[slice]:
+    """Cut pairs into parts that fit into a cache, or into larger ones on a device."""
+    size = _ROWS if family_of(least) == "numpy" else 16 * _ROWS
+    return (slice(lo, lo + size) for lo in range(0, len(least), size))
+
+
+def _find_levels(least: Array, rows: Array, columns: Array) -> Array:
+    """Find the levels of pairs, as if all had a known term."""
+    levels: Array = least * np.int16(_STEPS) + columns
+    levels += rows[:, np.newaxis]
+    return levels
+
+
+def _meet_largest(tiles: Sequence[tuple[Array, Array]]) -> Array:
+    """Return the sums of octaves where either row of a pair has its largest entry."""
+    x, y = tiles[0]
+    xp = namespace(x)
+    least = xp.full((len(x), len(y)), NONE, np.uint8)
+    for x, y in tiles:
+        for own, other, to in ((x, y, least), (y, x, least.T)):
+            at = own.argmin(axis=1)
+            (rows,) = xp.nonzero(own[xp.arange(len(own)), at] == 0)
+            to[rows] = xp.minimum(to[rows], other[:, at[rows]].T)
+    return least

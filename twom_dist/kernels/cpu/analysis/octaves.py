@@ -18,6 +18,8 @@ from .norms import FORMATS, NO_EXPONENT, bits_of, column_factors
 _TERMS, _WIDTH = 64, 512
 # Columns, and terms of each, of Y^T that stay in L2 while all rows of X meet them.
 _COLUMNS, _DEPTH = 2048, 64
+# Columns of which two rows end together, and the terms after which they are looked at.
+_NARROW, _CHECKED = 512, 256
 # Entries that are counted in 16 bits.
 _COUNTED = 1 << 14
 _ENDS = np.array(COUNTED, np.uint8)
@@ -203,12 +205,17 @@ def _octaves_of(row, column, ups, fields, bits, out):  # type: ignore[no-untyped
             out[i] = _octave(row[i, 0], row[i, 0], *given)
 
 
-def multiply_octaves(x: Array, y: Array) -> Array:
+def multiply_octaves(
+    x: Array, y: Array, least: Array | None = None, enough: Any = None
+) -> Array:
     """Find the least sum of octaves of each pair of rows."""
-    out = np.full((len(x), len(y)), NONE, np.uint8)
+    out = np.full((len(x), len(y)), NONE, np.uint8) if least is None else least
+    rows, columns = enough or (np.empty(0, np.int16),) * 2
+    if enough and not _is_open(out, rows, columns):
+        return out
     left, right = (read_only(np.ascontiguousarray(t)) for t in (x, y.T))
     pieces = ranges(len(x), smallest=2, each=y.size // 150)
-    run_each(lambda r: _multiply(left, right, *r, out), pieces)
+    run_each(lambda r: _multiply(left, right, *r, rows, columns, out), pieces)
     return out
 
 
@@ -222,17 +229,47 @@ def _least_sum(a, x, b, y):  # type: ignore[no-untyped-def]
     return _least(np.uint8(a + x), np.uint8(b + y))
 
 
+@inner
+def _count_open(least, row, columns):  # type: ignore[no-untyped-def]
+    count = np.int64(0)
+    for j in range(least.size):
+        count += np.int16(least[j]) * np.int16(8) > np.int16(row + columns[j])
+    return count
+
+
 @kernel
-def _multiply(x, y, lo, hi, out):  # type: ignore[no-untyped-def]
-    """out[i, j] = the least of it and x[i, t] + y[t, j] of all t, of rows lo..hi."""
+def _is_open(least, rows, columns):  # type: ignore[no-untyped-def]
+    count = np.int64(0)
+    for i in range(len(least)):
+        count += _count_open(least[i], rows[i], columns)
+    return count > 0
+
+
+@kernel
+def _multiply(x, y, lo, hi, rows, columns, out):  # type: ignore[no-untyped-def]
+    """out[i, j] = the least of it and x[i, t] + y[t, j] of all t, of rows lo..hi.
+
+    Two rows end once those of a block of columns are all at most what is enough.
+    """
     take_widest()
     k, n = y.shape
-    for start in range(0, n, _COLUMNS):
-        own = slice(start, min(start + _COLUMNS, n))
+    width = _NARROW if rows.size > 0 else _COLUMNS
+    is_open = np.empty((hi - lo + 1) // 2, np.bool_)
+    for start in range(0, n, width):
+        own = slice(start, min(start + width, n))
+        is_open[:] = True
         for first in range(0, k, _DEPTH):
             for i in range(lo, hi, 2):
+                if not is_open[(i - lo) // 2]:
+                    continue
                 other = min(i + 1, hi - 1)  # past the last row or term, that one again
                 a, b, to, too = x[i], x[other], out[i, own], out[other, own]
+                if rows.size > 0 and first % _CHECKED == 0:
+                    more = _count_open(to, rows[i], columns[own])
+                    more += _count_open(too, rows[other], columns[own])
+                    is_open[(i - lo) // 2] = more > 0
+                    if more == 0:
+                        continue
                 for t in range(first, min(first + _DEPTH, k), 4):
                     t1, t2, t3 = min(t + 1, k - 1), min(t + 2, k - 1), min(t + 3, k - 1)
                     p, q, r, s = y[t, own], y[t1, own], y[t2, own], y[t3, own]
