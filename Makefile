@@ -45,7 +45,7 @@ BENCHMARKS := $(filter-out %_gpu.py %/bench_out_of_core.py, \
     $(sort $(wildcard benchmarks/bench_*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test nightly check lowest newest emulate-arm counts bench figures test-gpu sanitize-gpu bench-gpu kernels \
+.PHONY: help demo test nightly check lowest newest emulate-arm counts bench figures tiles test-gpu sanitize-gpu bench-gpu kernels \
         lint lint-ruff lint-mypy lint-numpydoc lint-codespell docs format clean
 
 help: ## print this list
@@ -99,6 +99,9 @@ bench: $(TOOLS) ## run the benchmarks, which takes long; ARGS="--output FILE" is
 
 figures: $(FIGURES) ## measure and draw errors, speeds and traffic, in ten minutes
 	$(BIN)/python benchmarks/figures.py $(ARGS)
+
+tiles: $(TOOLS) ## compile products_tile.py to Tile IR, which the package contains
+	$(BIN)/python -m tests.support.cuda.tile_ir
 
 test-gpu: ## run the tests that need a GPU; GPU_PYTHON names a Python with CuPy
 	PYTHONPATH=. $(GPU_PYTHON) -m pytest -q -m gpu tests/gpu $(ARGS)

@@ -23,7 +23,8 @@ STAGES = {
     "moduli": (*("analyse", "find_errors"), *("octaves", "multiply_octaves")),
     "encode": ("encode", "scale_and_encode", "copy_samples"),
     "int8 products": (
-        *("multiply", "products", "products_mma", "samples_mma", "samples_wgmma"),
+        *("multiply", "products", "products_mma", "products_tile"),
+        *("samples_mma", "samples_wgmma"),
     ),
     "quarters": ("spread", "join"),
     "requantise": ("requantise", "widen"),

@@ -18,7 +18,7 @@ engine_or_skip()
 
 @pytest.fixture(autouse=True, params=WAYS)
 def every_way_of_multiplying(engine, monkeypatch, request):
-    take(request.param, engine.device.capability(), monkeypatch)
+    take(request.param, engine.device, monkeypatch)
 
 
 @pytest.fixture(scope="module")

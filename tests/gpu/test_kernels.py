@@ -25,7 +25,7 @@ def cp():
 def test_every_kernel_runs(cp, way, monkeypatch):
     engine = get_engine("cuda")
     device = engine.device
-    take(way, device.capability(), monkeypatch)
+    take(way, device, monkeypatch)
     # Every launch asks for its kernel, or every script, as it is written.
     monkeypatch.setattr(engine, "scripts", type(engine.scripts)())
     with mock.patch.object(device, "function", wraps=device.function) as asked:

@@ -29,7 +29,7 @@ def test_the_data_take_the_moduli_that_they_take_on_the_cpu(size, phi):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("way", WAYS)
 def test_products_and_updates(way, dtype, shape, monkeypatch):
-    take(way, CUDA.device.capability(), monkeypatch)
+    take(way, CUDA.device, monkeypatch)
     count, m, n, k = shape
     a = random_stack((count,), m, k, dtype, 1)
     b = random_stack((count,), k, n, dtype, 2)

@@ -18,7 +18,7 @@ from tests.support.contract.stages import *  # noqa: E402, F403
 
 @pytest.fixture(params=WAYS)
 def engine(request, monkeypatch):
-    take(request.param, CUDA.device.capability(), monkeypatch)
+    take(request.param, CUDA.device, monkeypatch)
     return Beside(CUDA, pytest.importorskip("cupy"))
 
 

@@ -7,9 +7,10 @@ import pytest
 from tests.support.expect import same_bits
 from twom_dist.errors import EngineUnavailableError
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.cuda.tuning import BY_CAPABILITY, tuning_for
+from twom_dist.kernels.cuda.tile_check import explain_no_tiles
+from twom_dist.kernels.cuda.tuning import BY_CAPABILITY, MEASURED, tuning_for
 
-WAYS = ("wgmma", "mma", "cublas", "float16")
+WAYS = ("wgmma", "mma", "tile", "cublas", "float16")
 
 
 def engine_or_skip():
@@ -25,11 +26,13 @@ def matches(cp, found, expected):
     return same_bits(cp.asnumpy(found), expected)
 
 
-def take(way, capability, monkeypatch):
-    """Make devices of a capability take a way until the test ends.
+def take(way, device, monkeypatch):
+    """Make devices of the capability of one take a way until the test ends.
 
     "float16" is what one of compute capability 10.3 does, integer sums included.
     """
+    capability = device.capability()
+    monkeypatch.delitem(MEASURED, capability, raising=False)
     own = tuning_for(capability)
     if way == "wgmma" and "wgmma" not in own.products:
         # It is written in instructions that only Hopper has.
@@ -37,7 +40,11 @@ def take(way, capability, monkeypatch):
     changes = {
         "wgmma": {"products": ("wgmma",)},
         "mma": {"products": ("mma",), "element": "int8"},
+        "tile": {"products": ("tile",), "element": "int8"},
         "cublas": {"products": (), "element": "int8"},
         "float16": {"products": (), "element": "float16", "integer_sums": True},
     }
     monkeypatch.setitem(BY_CAPABILITY, capability, replace(own, **changes[way]))
+    if why := explain_no_tiles(device):
+        assert "wrong" not in why
+        pytest.skip(why)

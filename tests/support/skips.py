@@ -77,6 +77,7 @@ EXPECTED = (
     # or too new for the oldest dependencies.
     Skips("tests/run/cuda_on_host/", 1500, _program("g++")),
     Skips("tests/run/cuda_on_host/test_compile.py", 1, _package("cuda.core")),
+    Skips("tests/run/cuda_on_host/test_compile.py", 1, _package("cuda.tile")),
     Skips("tests/nightly/architectures/test_compile.py", 1, _package("cuda.core")),
     Skips("tests/nightly/architectures/test_arm.py", 3, _has_no_arm),
     Skips("tests/run/cuda_on_host/test_products.py", 1, _package("cupy")),

@@ -218,6 +218,7 @@ def check_gpu() -> Iterator[Finding]:
     found = f"{models}; a driver for CUDA up to {newest}; CuPy {cupy.__version__}"
     yield Finding("GPU", "ok", found)
     yield from run("cuBLAS", check_cublas, cupy.cuda, device.capability())
+    yield from run("int8 products", check_tiles, device)
     yield from run("engine cuda", check_engine, "cuda", cupy)
     yield from run("method auto", check_sizes, "cuda")
     yield from run("CuPy blocks", check_blocks, cupy.arange(16))
@@ -239,6 +240,15 @@ def check_cublas(cuda: Any, capability: int) -> Iterator[Finding]:
     newer = "pip install -U nvidia-cublas"
     advice = f"Install 13.10 or newer with CuPy for CUDA 13: {newer}"
     yield Finding("cuBLAS", "warning", found, advice)
+
+
+def check_tiles(device: Any) -> Iterator[Finding]:
+    """Tell why cuBLAS multiplies where a kernel in cuTile should."""
+    from ..kernels.cuda.tile_check import explain_no_tiles
+
+    if why := explain_no_tiles(device):
+        advice = "Install a driver for CUDA 13.3 or newer, with libnvidia-tileiras"
+        yield Finding("int8 products", "warning", f"by cuBLAS: {why}", advice)
 
 
 def check_blocks(block: Any) -> Iterator[Finding]:

@@ -20,6 +20,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 # Of GPUs: not installed here, or under names that hold the version of CUDA.
 OF_GPUS = {
+    "cuda": "cuda-tile",
     "cupy": "cupy-cuda{}x",
     "cupyx": "cupy-cuda{}x",
     "dask_cuda": "dask-cuda",
@@ -55,7 +56,7 @@ def declare(*extras):
 
 @cases("cuda", ["12", "13"])
 def test_what_the_package_imports_is_declared(cuda):
-    declared, installed = declare(f"cuda{cuda}"), packages_distributions()
+    declared, installed = declare(f"cuda{cuda}", "tiles"), packages_distributions()
     for name in imported():
         packages = [OF_GPUS[name]] if name in OF_GPUS else installed[name]
         given = {canonicalize_name(x.format(cuda)) for x in packages}

@@ -1,10 +1,13 @@
 """The CUDA kernels on the host."""
 
+from unittest import mock
+
 import pytest
 
 from tests.support.cuda.host import COMPILER, HostKernels
 from tests.support.cuda.host_device import host_engine
 from twom_dist.kernels import get_engine
+from twom_dist.kernels.cuda import tuning
 from twom_dist.run import prepared
 from twom_dist.tiles.cache import encoded_tiles
 
@@ -21,6 +24,14 @@ def host_kernels(kept):
 def engine(host_kernels, request):
     """The CUDA engine of Hopper, or of the device that a test names."""
     return host_engine(host_kernels, getattr(request, "param", 90))
+
+
+@pytest.fixture(autouse=True)
+def old_driver():
+    """Have cuBLAS multiply on 10.0, as where the driver does not know Tile IR."""
+    with mock.patch.dict(tuning.MEASURED):
+        tuning.set_cublas(100, 0)
+        yield
 
 
 @pytest.fixture(autouse=True)

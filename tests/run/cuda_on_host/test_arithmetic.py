@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from tests.support.cases import cases
+from tests.support.contract.products import reduce
 from tests.support.cuda.host import host_text
+from tests.support.cuda.host_tiles import tiles
 from twom_dist.kernels.cuda.sources import Module, module_for
 from twom_dist.kernels.cuda.tables import (
     decode_constants,
@@ -141,3 +143,36 @@ def test_sums_of_digits_are_exact_and_quotients_near_enough(method):
         assert sums.max() < 2.0**52
         # The bias of the combined residues.
         assert most.max() <= 512
+
+
+@cases("triangle", [0, 1, 2])
+@cases("rows", [*range(1, 20), 33])
+def test_every_square_is_made_once(rows, triangle):
+    for columns in {rows, *([1, 3, 20] if triangle == 0 else [])}:
+        count = rows * columns if triangle == 0 else rows * (rows + 1) // 2
+        given = rows, columns, triangle
+        found = [tiles().locate_square(i, *given) for i in range(count)]
+        wanted = [
+            (i, j)
+            for i in range(rows)
+            for j in range(columns)
+            if triangle == 0 or (j <= i if triangle == 1 else i <= j)
+        ]
+        assert sorted(found) == wanted
+
+
+@cases("fused", [False, True])
+@cases("p", MODULI)
+def test_every_sum_of_tiles_is_reduced(p, fused):
+    """All that differ by more than p, with the largest and least residues."""
+    weight = min(pow(2, 16, p), pow(2, 16, p) - p, key=abs)
+    table = requantise_table(make_system("real", ((p, "real"),))).view(np.int32)
+    # High halves so far apart that low ones fill what is between.
+    step = (1 << 16) // abs(weight) if weight else 1 << 14
+    for high in {*range(-(1 << 14), 1 << 14, step), (1 << 14) - 1, 0, 1 << 14}:
+        sums = (high << 16) + np.arange(1 << 16, dtype=np.int64).reshape(256, 256)
+        sums = np.minimum(sums, 1 << 30)
+        for old in (None, -128, 127):
+            given = sums.astype(np.int32), table.ravel(), old, fused
+            expected = reduce(sums + (old or 0), p).astype(np.int8)
+            assert np.array_equal(tiles().reduce(256, *given), expected)

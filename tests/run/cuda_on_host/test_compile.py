@@ -8,7 +8,14 @@ import re
 import pytest
 
 from tests.support.cuda import nvrtc
-from twom_dist.kernels.cuda.sources import FAMILIES, SHIFTED_FAMILIES, module_for
+from tests.support.cuda.tile_ir import export
+from twom_dist.kernels.cuda.products import SQUARES
+from twom_dist.kernels.cuda.sources import (
+    FAMILIES,
+    SHIFTED_FAMILIES,
+    module_for,
+    tile_ir,
+)
 from twom_dist.moduli import residue_system
 
 # What flushes a subnormal float, of which no bit may be lost.
@@ -55,3 +62,16 @@ def test_a_late_wait_is_found(before, right):
     code = nvrtc.compile_text(_LATE.format(before))
     assert nvrtc.waits_first(code) == right
     assert not nvrtc.waits_first(nvrtc.compile_text(_NEVER))
+
+
+@pytest.mark.parametrize("squares", SQUARES["tile"], ids=["256", "128"])
+def test_the_package_has_tile_ir_of_13_3(squares):
+    code = tile_ir(squares.module)
+    assert code[:10] == b"\x7fTileIR\0\x0d\x03"
+    assert squares.module.family.encode() in code
+
+
+def test_what_is_committed_is_what_the_source_gives():
+    pytest.importorskip("cuda.tile", reason="cuTile: pip install '.[tiles]'")
+    for squares in SQUARES["tile"]:
+        assert export(squares.side) == tile_ir(squares.module)

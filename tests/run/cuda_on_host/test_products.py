@@ -26,15 +26,16 @@ from twom_dist.kernels.cuda.engine import CudaEngine
 from twom_dist.kernels.cuda.sources import module_for, of_samples, signatures
 from twom_dist.moduli import make_system, residue_system, samples_system
 
-HOPPER, MMA, SMALL = (s for kind in launcher.SQUARES.values() for s in kind)
-FUSED = pytest.mark.parametrize("engine", [80, 90], indirect=True)
+HOPPER, MMA, SMALL, *TILES = (s for kind in launcher.SQUARES.values() for s in kind)
+FUSED = pytest.mark.parametrize("engine", [80, 90, 110], indirect=True)
+ON_TILES = pytest.mark.parametrize("engine", [110], indirect=True)
 
 
 @FUSED
 @cases("triangle", ["full", "lower", "upper"])
 def test_more_squares_a_side_than_a_band_has(engine, triangle):
     """Ten rows of squares: a band of 8 and one of 2, both with their diagonal."""
-    side = HOPPER.side if engine.device.capability() == 90 else MMA.side
+    side = {80: MMA, 90: HOPPER, 110: TILES[1]}[engine.device.capability()].side
     n, system = int(9.4 * side), residue_system("real", 1)
     x = contract.draw(engine, n, 16, system, 1)
     wanted = contract.triangle_of(n, triangle)
@@ -57,7 +58,8 @@ def test_launches_of_a_wave_give_the_bits_of_one(cuda, routine, uplo):
             found = routine(*given, num_moduli=3, **options)
             expected = routine(*given, num_moduli=3, engine="cpu", **options)
             assert same_bits(found, expected)
-            [name] = {"products", "products_mma"} & {*cuda.device.launched}
+            names = {"products", "products_mma", "products_tile"}
+            [name] = names & {*cuda.device.launched}
             assert cuda.device.launched.count(name) > 1
         contract.test_what_is_added_to_stays_as_it_is(cuda)
 
@@ -157,6 +159,50 @@ def test_rows_by_themselves_are_a_triangle(
         sums = own.multiply(x, y, system, triangle="lower")
         found.append(sums[..., :n][..., lower])
     assert np.array_equal(*found)
+
+
+@ON_TILES
+@pytest.mark.parametrize("squares", TILES, ids=["256", "128"])
+@cases(
+    ("shape", "triangle"),
+    [
+        *((x, "full") for x in ((1, 1, 1), (129, 257, 48), (270, 3, 300))),
+        *(((n, n, 64), x) for n in (50, 300) for x in ("lower", "upper")),
+    ],
+)
+def test_squares_of_each_side(engine, monkeypatch, squares, shape, triangle):
+    monkeypatch.setitem(launcher.SQUARES, "tile", [squares])
+    system, (m, n, k) = residue_system("2m", 1), shape
+    left = contract.draw(engine, m, k, system, 1)
+    right = contract.draw(engine, n, k, system, 2) if triangle == "full" else left
+    wanted = np.True_ if triangle == "full" else contract.triangle_of(n, triangle)
+    exact = contract.multiply_exactly(left, right, system)
+    found = engine.multiply(left, right, system, triangle=triangle)
+    contract.assert_exact(found, exact, system, 1, wanted)
+    for own in add_both_ways(engine, left, right, system, found, triangle=triangle):
+        contract.assert_exact(own, exact, system, 2, wanted)
+
+
+@ON_TILES
+@cases("farthest", [1 << 14, (1 << 31) - 16])
+def test_planes_that_lie_far_apart_are_multiplied_one_by_one(
+    engine, monkeypatch, farthest
+):
+    monkeypatch.setattr(launcher, "_FARTHEST", farthest)
+    system, exponents = residue_system("2m", 2), np.zeros((3, 17), np.int32)
+    x, y = (random_matrix(51, 20, "complex128", 1.0, t) * 1e6 for t in (1, 2))
+    x, y = (t.reshape(3, 17, 20) for t in (x, y))
+    left, right = (engine.encode(t, exponents, system) for t in (x, y))
+    engine.device.launched.clear()
+    found = engine.multiply(left, right, system)
+    launches = engine.device.launched.count("products_tile")
+    assert launches == (3 * 4 if farthest == 1 << 14 else 1)
+    twice = engine.multiply(left, right, system, found)
+    for i in range(3):
+        alone = [engine.encode(t[i], exponents[i], system) for t in (x, y)]
+        exact = contract.multiply_exactly(*alone, system)
+        contract.assert_exact(found[:, i], exact, system)
+        contract.assert_exact(twice[:, i], exact, system, 2)
 
 
 @cases("uplo", ["lower", "upper"])

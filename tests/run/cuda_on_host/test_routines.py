@@ -6,7 +6,16 @@ from tests.support.cases import NIGHTLY
 from tests.support.contract.routines import *  # noqa: F403
 
 pytestmark = pytest.mark.parametrize(
-    "engine", [80, pytest.param(89, marks=NIGHTLY), 90, 100, 103], indirect=True
+    "engine",
+    [
+        80,
+        pytest.param(89, marks=NIGHTLY),
+        90,
+        100,
+        103,
+        pytest.param(110, marks=NIGHTLY),
+    ],
+    indirect=True,
 )
 
 

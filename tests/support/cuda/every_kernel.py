@@ -15,13 +15,15 @@ from twom_dist.moduli import residue_system, samples_system
 
 def kernels_of(capability):
     """Name the kernels that a device of a capability launches."""
-    own = tuning_for(capability)
-    others = {"requantise", "combine"} if own.products else {"spread", "join"}
-    others |= _products(SQUARES) | _products(SQUARES, samples=True)
-    others -= _products(own.products) | _products(own.products or ["mma"], samples=True)
+    own, samples = tuning_for(capability), ("wgmma", "mma")
+    ours = own.products if own.fuses((1, 1, 1)) else ()
+    others = {"requantise", "combine"} if ours else {"spread", "join"}
+    others |= _products(samples) | _products(samples, samples=True)
+    others -= _products(ours) | _products(own.of_samples, samples=True)
     if own.element == "int8":
         others |= {"widen"}
-    return {name for family in FAMILIES for name in signatures(family)} - others
+    every = {name for family in FAMILIES for name in signatures(family)}
+    return (every | _products(ours)) - others
 
 
 def _products(kinds, samples=False):

@@ -15,8 +15,9 @@ from threading import Lock
 
 import numpy as np
 
+from tests.support.cuda.host_tiles import tiles
 from twom_dist.kernels.cuda.packing import flatten, members_of, pack, packing_of
-from twom_dist.kernels.cuda.sources import signatures, source_of, text_of
+from twom_dist.kernels.cuda.sources import TILE_FAMILY, signatures, source_of, text_of
 
 COMPILER = shutil.which("g++")
 _SHIM = Path(__file__).with_name("host_shim.h")
@@ -142,6 +143,10 @@ class HostKernels:
 
     def launch_packed(self, module, name, grid, block, data, offsets, shared=0):
         """Run a launch whose arguments are packed as the kernel's signature says."""
+        if module.family == TILE_FAMILY:
+            side = int(dict(module.macros)["SIDE"])
+            tiles().launch(side, (*grid,), (*block,), data, offsets, shared)
+            return
         with self._lock:
             library = self._library(module)
             shape = np.array([*grid, *block, shared], np.uint32)

@@ -41,7 +41,7 @@ def tuned(cuda, folder):
     def gemm(a, b, **options):
         device.launched.clear()
         td.gemm(a, b, **options)
-        ours = "products_mma" in device.launched
+        ours = bool({"products_mma", "products_tile"} & {*device.launched})
         clock.now += len(a) ** 3 if ours else 20000 + len(a) ** 3 / 2
 
     take = partial(take_measured, cuda)

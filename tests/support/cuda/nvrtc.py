@@ -120,7 +120,7 @@ def usual_modules(*dtypes):
 def modules_of_samples():
     """Every kernel, of one part or two, conjugated or not, with either sums."""
     kinds = np.dtype(np.int8), np.dtype(np.uint8)
-    own = [squares.module for kernels in SQUARES.values() for squares in kernels]
+    own = [squares.module for name in ("wgmma", "mma") for squares in SQUARES[name]]
     own += [module_for("samples", dtype) for dtype in ("complex64", "int64")]
     return [
         of_samples(module, samples_system(pairs, bound), *both, pairs and bound == 1)

@@ -18,7 +18,14 @@ from .driver import ProgramWriter, launcher, run
 from .hopper import cubin_of, map_planes, map_rows
 from .launch import Parts, Triple, part_offsets
 from .packing import pack
-from .sources import DYNAMIC_FAMILIES, HOPPER_FAMILIES, Module, source_of
+from .sources import (
+    DYNAMIC_FAMILIES,
+    HOPPER_FAMILIES,
+    TILE_FAMILY,
+    Module,
+    source_of,
+    tile_ir,
+)
 from .streams import Streams
 from .tuning import Element, tuning_for
 
@@ -47,9 +54,10 @@ def _function(module: Module, name: str, device: int) -> Any:
     from cupy.cuda import driver
     from cupy.cuda.function import Module as Loaded
 
-    if module.family in HOPPER_FAMILIES:
+    if module.family in (*HOPPER_FAMILIES, TILE_FAMILY):
         loaded = Loaded()
-        loaded.load(cubin_of(module))
+        made = tile_ir if module.family == TILE_FAMILY else cubin_of
+        loaded.load(made(module))
         function = loaded.get_function(name)
     else:
         # What RawKernel looks up in each of its calls.
@@ -197,10 +205,13 @@ class CudaDevice(Streams):
             self._functions.setdefault(key, _function(*key))
         return int(self._functions[key].ptr)
 
+    def driver(self) -> int:
+        """Return 1000 major + 10 minor of the newest CUDA that the driver is for."""
+        return int(self._cupy.cuda.runtime.driverGetVersion())
+
     def overlaps(self) -> bool:
         """Tell whether a launch may begin before the one ahead of it has ended."""
-        driver = self._cupy.cuda.runtime.driverGetVersion()
-        return self.capability() >= 90 and driver >= _CAPTURES_OVERLAPS
+        return self.capability() >= 90 and self.driver() >= _CAPTURES_OVERLAPS
 
     def run(self, program: Array, bases: bytes) -> None:
         """Launch a program; `bases`: addresses and maps of planes, in words."""

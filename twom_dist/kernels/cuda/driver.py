@@ -43,14 +43,16 @@ class ProgramWriter:
         sizes: Iterable[int],
         packed: tuple[bytes, tuple[int, ...]],
         holes: Iterable[tuple[int, int, int]] = (),
+        waits: bool = True,
     ) -> None:
         """Add a launch, with holes at bytes of its arguments.
 
-        `sizes`: of the grid and of a block, and bytes of shared memory.
+        `sizes`: of the grid and of a block, and bytes of shared memory; `waits`:
+        whether the kernel waits for those ahead.
         """
         (data, offsets), start = packed, len(self._data)
         before = self._launches[-1][0] if self._launches else function
-        attributes = int(self._overlaps and before != function)
+        attributes = int(self._overlaps and waits and before != function)
         config = unpack("<7q", pack("<7I4x2QI4x", *sizes, 0, 0, attributes))
         self._launches.append((function, *config, len(self._offsets)))
         self._holes += [((start + at) // 8, base, more) for at, base, more in holes]

@@ -42,6 +42,7 @@ from .rows import CudaRows
 from .samples import encode_samples
 from .scripts import Scripts
 from .sources import module_for
+from .tile_check import explain_no_tiles
 from .workspace import (
     available_bytes,
     fit_tiles,
@@ -166,9 +167,12 @@ def take_measured(size: float | None = None, device: CudaDevice | None = None) -
     """Have cuBLAS multiply from a size on (`measure`), or from that of the chip's file.
 
     On devices with the capability of this one, or of the current one; returns whether
-    there is a choice.
+    there is a choice. Where Tile IR fails, cuBLAS multiplies all.
     """
     device = device or CudaDevice()
+    if explain_no_tiles(device):
+        tuning.set_cublas(device.capability(), 0)
+        return False
     if size is None:
         told = chip_files.read(device.name()) or {"sizes": {}}
         size = told["sizes"].get(chip_files.PRODUCTS, inf)

@@ -5,6 +5,7 @@ launch has whole waves of squares, so that no multiprocessor is idle at its end.
 """
 
 from functools import cache
+from itertools import product as pairs_of
 from math import prod
 from typing import Any, NamedTuple
 
@@ -13,19 +14,20 @@ import numpy as np
 from ...moduli import ResidueSystem
 from ...typing import Array, Uplo
 from . import tuning
+from .cublas import LARGEST_K
 from .device import CudaDevice
 from .hopper import LINE, ROW_GROUP
 from .launch import triangle_arg
 from .planes import CudaEncoded
-from .sources import Module, module_for
+from .sources import TILE_FAMILY, Module, module_for
 from .tables import requantise_table
 
 
 class Squares(NamedTuple):
     """The squares of residues that a kernel makes.
 
-    `shared`: bytes that a block asks for; `blocks`: those that share a square;
-    `resident`: squares that a multiprocessor makes at a time.
+    `shared`: bytes that a block asks for; `blocks`: multiprocessors that share a
+    square; `resident`: squares that one makes at a time.
     """
 
     module: Module
@@ -34,31 +36,44 @@ class Squares(NamedTuple):
     resident: float
     shared: int = 0
     blocks: int = 1
+    kind: tuning.Products = "mma"
 
 
 # Stages of ring.cuh, which are aligned besides.
-_WGMMA = Squares(module_for("products"), 256, 384, 0.5, 4 * 3 * 128 * 128 + 1024, 2)
+_SHARED = 4 * 3 * 128 * 128 + 1024
+_WGMMA = Squares(module_for("products"), 256, 384, 0.5, _SHARED, 2, "wgmma")
 _MMA = [
     Squares(module_for("products_mma", side=side), side, side, resident)
     for side, resident in ((128, 2), (64, 4))
 ]
-SQUARES: dict[tuning.Products, list[Squares]] = {"wgmma": [_WGMMA], "mma": _MMA}
+# The driver takes as many threads as it wants.
+_TILES = [
+    Squares(module_for(TILE_FAMILY, side=side), side, 1, 1 / blocks, 0, blocks, "tile")
+    for side, blocks in ((256, 2), (128, 1))
+]
+SQUARES = {"wgmma": [_WGMMA], "mma": _MMA, "tile": _TILES}
+# Strides that cuTile takes are int32, and for TMA multiples of 16.
+_FARTHEST = (1 << 31) - 16
 
 
 def choose_squares(
-    device: CudaDevice, shape: tuple[int, int], triangle: Uplo, products: int
+    device: CudaDevice,
+    shape: tuple[int, int],
+    triangle: Uplo,
+    products: int,
+    samples: bool = False,
 ) -> Squares:
     """Choose the squares that take the least time: waves of blocks, and their times.
 
     Small ones where larger ones would be empty for the most part, or too few.
     """
-    # Where cuBLAS multiplies residues, samples alone come here.
-    kernels = tuning.tuning_for(device.capability()).products or ("mma",)
+    tuned = tuning.tuning_for(device.capability())
+    kernels = tuned.of_samples if samples else tuned.products
     multiprocessors = device.multiprocessors()
 
     def time(own: Squares) -> int:
         blocks = own.blocks * products * count_squares(*shape, triangle, own.side)
-        return -(-blocks // multiprocessors) * tuning.BLOCK_TIMES[own.side]
+        return -(-blocks // multiprocessors) * tuning.BLOCK_TIMES[own.kind, own.side]
 
     return min((own for name in kernels for own in SQUARES[name]), key=time)
 
@@ -96,15 +111,18 @@ def launch_products(
     triangle: Uplo,
     count: int = 1,
 ) -> None:
-    """Launch products.cu or products_mma.cu: planes (planes, padded rows, padded k).
+    """Launch one of our kernels: planes (planes, padded rows, padded k).
 
     `count`: matrices of a stack, one below the other in each plane.
     """
     squares = choose_squares(device, shape, triangle, count * len(jobs))
+    if squares.kind == "tile":
+        of_tiles = x, y, jobs, table, shape, residues, before, triangle, count
+        return launch_tiles(device, squares, *of_tiles)
     rows = x.shape[1] // count, y.shape[1] // count
     total = count * len(jobs) * count_squares(*shape, triangle, squares.side)
     given: tuple[Any, ...] = x, y, *rows, x.shape[2]
-    if squares.blocks == 2:
+    if squares.kind == "wgmma":
         starts = device.addresses((x, y), device.number())
         planes = map(device.map_planes, starts, (x.shape, y.shape))
         groups = (t // ROW_GROUP for t in rows)
@@ -117,19 +135,70 @@ def launch_products(
     launch_squares(device, squares, args, x.shape[2], range(total))
 
 
+def launch_tiles(
+    device: CudaDevice,
+    squares: Squares,
+    x: Array,
+    y: Array,
+    jobs: Array,
+    table: Array,
+    shape: tuple[int, int],
+    residues: Array,
+    before: Array | None,
+    triangle: Uplo,
+    count: int,
+) -> None:
+    """Launch products_tile.py, once for each 2^16 along k.
+
+    Planes or residues that lie too far apart are made one by one.
+    """
+    x, y, out = (t.reshape(len(t), count, -1, t.shape[-1]) for t in (x, y, residues))
+    old = out if before is None else before.reshape(out.shape)
+    jobs_left = count * len(jobs)
+    if jobs_left > 1 and max(t.strides[0] for t in (x, y, out)) > _FARTHEST:
+        for c, (i, j, q, entry) in pairs_of(range(count), jobs.tolist()):
+            own = [t[at : at + 1, c : c + 1] for t, at in ((x, i), (y, j), (out, q))]
+            before = None if before is None else old[q : q + 1, c : c + 1]
+            given = own[0], own[1], _tabulate_one(entry), table, shape, own[2], before
+            launch_tiles(device, squares, *given, triangle, 1)
+        return
+    sides = (-(-t // squares.side) for t in shape)
+    numbers = triangle_arg(triangle), *sides, len(jobs)
+    tables = [(device.constant(t), t.size, 1) for t in (jobs, table)]
+    total = jobs_left * count_squares(*shape, triangle, squares.side)
+    for start in range(0, x.shape[3], LARGEST_K):
+        adds = before is not None or start > 0
+        planes = (_describe(t[..., start : start + LARGEST_K]) for t in (x, y))
+        added = old if start == 0 else out
+        args = *planes, *tables, _describe(added), _describe(out), adds, *numbers
+        launch_squares(device, squares, args, min(LARGEST_K, x.shape[3]), range(total))
+
+
+@cache
+def _tabulate_one(entry: int) -> Array:
+    return np.array([(0, 0, 0, entry)], np.int32)
+
+
+def _describe(x: Array) -> tuple[Any, ...]:
+    """Describe bytes as cuTile takes them: address, sizes, strides.
+
+    A stride that is too long is that of an axis of length 1.
+    """
+    return x, *x.shape, *(min(t, _FARTHEST) for t in x.strides)
+
+
 def launch_squares(
     device: CudaDevice, squares: Squares, args: tuple[Any, ...], k: int, own: range
 ) -> None:
     """Launch some squares, or pieces of them, one after the other: whole waves."""
-    kind: tuning.Products = "wgmma" if squares.blocks == 2 else "mma"
     wave = max(1, int(device.multiprocessors() * squares.resident))
     # Squares that a launch may take.
     each = 2 * squares.side**2 * k * squares.resident
-    step = wave * max(1, int(tuning.LAUNCH_OPERATIONS[kind] / each))
+    step = wave * max(1, int(tuning.LAUNCH_OPERATIONS[squares.kind] / each))
     for first in own[::step]:
         end = min(own.stop, first + step)
         blocks, part = end - first, [first]
-        if squares.blocks == 2:
+        if squares.kind == "wgmma":
             blocks, part = 2 * min(blocks, wave), [first, end]
         sizes = (blocks, 1, 1), (squares.threads, 1, 1)
         module = squares.module

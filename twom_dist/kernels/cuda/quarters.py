@@ -41,7 +41,7 @@ def _cut(shape: Shape) -> tuple[Shape, int, int]:
 def takes_quarters(device: CudaDevice, system: ResidueSystem, shape: Shape) -> bool:
     """Tell whether a level of Winograd's algorithm pays and fits the workspace."""
     tuned = tuning.tuning_for(device.capability())
-    if not tuned.products or system.wraps:  # quarters are of bytes
+    if not tuned.fuses(shape) or system.wraps:  # quarters are of bytes
         return False
     crossovers = tuning.CROSSOVERS[tuned.products[0]]
     if choose_levels(shape, (ROW_GROUP, ROW_GROUP, LINE), crossovers) == 0:

@@ -103,7 +103,7 @@ def multiply_samples(
     nbytes = align(nbytes, _CHUNK)
     conjugated = [t.order[-1] + 1 < len(t.order) for t in (left, right)]
     conjugate, kinds = conjugated[0] != conjugated[1], (x.dtype, y.dtype)
-    squares = choose_squares(device, shape, triangle, count * parts)
+    squares = choose_squares(device, shape, triangle, count * parts, True)
     total = count * count_squares(*shape, triangle, squares.side)
     step, module = _STEP, of_samples(squares.module, system, *kinds, conjugate)
     if squares.blocks == 2:

@@ -18,7 +18,7 @@ from .driver import ProgramWriter
 from .hopper import TENSOR_MAP
 from .launch import Parts, Triple, part_offsets
 from .packing import pack
-from .sources import Module
+from .sources import TILE_FAMILY, Module
 
 # Bases of a script: the memory of its own, the result, operands; then maps of planes.
 _SLAB, _OUT, _GIVEN = range(3)
@@ -148,7 +148,8 @@ class Recorder:
 
         packed = pack(module.family, name, args, locate)
         function = self._device.function(module, name)
-        self._writer.add(function, (*grid, *block, shared), packed, holes)
+        sizes, waits = (*grid, *block, shared), module.family != TILE_FAMILY
+        self._writer.add(function, sizes, packed, holes, waits)
 
     def script(self) -> Script:
         """Return what has been written."""

@@ -39,6 +39,8 @@ SHIFTED_FAMILIES = ("norms", "analysis", "encode", "scale_and_encode")
 # take shared memory of a size that a launch says.
 HOPPER_FAMILIES = ("products", "samples_wgmma")
 DYNAMIC_FAMILIES = (*HOPPER_FAMILIES, "scale_and_encode", "decode_and_fill")
+# That of products_tile.py, which is no C++.
+TILE_FAMILY = "products_tile"
 
 # What is read or written of other dtypes are doubles.
 _REALS = {"float32": "float", "complex64": "float", "int32": "int32", "int64": "int64"}
@@ -86,8 +88,8 @@ def module_for(
 
     `dtype`: of the operand, or of what is decoded; unused by `INTEGER_FAMILIES`.
     `system`: of `_CONSTANTS`. `components` of a result and `integer` digits: of decode.
-    `side` of squares: of products_mma. `shifted` columns: of `SHIFTED_FAMILIES`.
-    For those of samples see `of_samples`.
+    `side` of squares: of products_mma and products_tile. `shifted` columns: of
+    `SHIFTED_FAMILIES`. For those of samples see `of_samples`.
 
     >>> module_for("norms", "complex64").options
     ('-DREAL=float', '-DPARTS=2')
@@ -96,7 +98,7 @@ def module_for(
         return Module(family)
     if family == "winograd":
         return Module(family, tuple(_winograd_macros().items()))
-    if family == "products_mma":
+    if family in ("products_mma", TILE_FAMILY):
         return Module(family, (("SIDE", str(side)),))
     given = np.dtype(dtype)
     macros = {
@@ -158,6 +160,26 @@ def _winograd_macros() -> dict[str, str]:
     return macros
 
 
+def tile_ir(module: Module) -> bytes:
+    """Read what products_tile.py was compiled to, for squares of a side."""
+    name = f"{module.family}_{dict(module.macros)['SIDE']}.tilebc"
+    return files(__package__).joinpath(name).read_bytes()
+
+
+def _declare_tiles() -> str:
+    """Declare products_tile as cuTile calls it: arrays as address, sizes, strides."""
+    given = []
+    for kind, name, axes in (
+        *(("const int8*", "x", 4), ("const int8*", "y", 4)),
+        *(("const int32*", "jobs", 1), ("const int32*", "table", 1)),
+        *(("const int8*", "old", 4), ("int8*", "residues", 4)),
+    ):
+        given += [f"{kind} {name}", *(f"int32 {name}_{i}" for i in range(2 * axes))]
+    numbers = "adds", "triangle", "rows", "columns", "job_count", "first"
+    given += [f"int32 {name}" for name in numbers]
+    return f'extern "C" __global__ void {TILE_FAMILY}({", ".join(given)}) {{'
+
+
 def source_of(module: Module) -> str:
     """Write the text of a module: its constants and its family's; C++17."""
     constants, text = module.constants, text_of(module.family)
@@ -170,6 +192,8 @@ def text_of(family: str) -> str:
 
     Kernels wait at their heads until grids before have ended, see `ProgramWriter`.
     """
+    if family == TILE_FAMILY:
+        return _declare_tiles()
     seen: set[str] = set()
 
     def load(name: str) -> str:
