@@ -35,6 +35,7 @@ from twom_dist.moduli import residue_system
 from twom_dist.plan import Plan
 from twom_dist.run.collection import product_array
 from twom_dist.tiles.accumulator import SweepStep
+from twom_dist.tiles.analysis.pair_stages import bound_pairs
 from twom_dist.tiles.cells import multiply_second
 from twom_dist.tiles.dask.graph import (
     PART,
@@ -56,6 +57,10 @@ READING = "twom-largest", "twom-sums", "twom-exponents"
 OCTAVES, PAIRS = "twom-octaves", "twom-pairs"
 # The int8 products that take as long as one of octaves (docs/kernels.md; predicted).
 OCTAVE_PRODUCTS = 40
+# The columns after which most pairs decide no more: 3,000 to 13,000, counted for warps
+# and blocks of octaves.cu in 512 rows of 131072 columns: exp(phi N(0,1)), phi = 3 to 6,
+# or half of them negligible. Where few entries meet, it may be all of them.
+OPEN = 12288
 # Seconds of Python that a worker takes for a task: 1.4 to 2.1 ms with the scheduler's
 # on the same two cores (dask-gpu.jsonl).
 PYTHON = 1.5e-3
@@ -265,8 +270,9 @@ def seconds_of(task: Any, node: Any, plan: Plan, data: str) -> float:
     elif stage == PAIRS and data == "pairs":
         found = {x.key[3] for x in task.dependencies if size_of(x, plan, data)}
         ends = [plan.grid.strips[s] for s in found]
-        along = len(given[3].args) * sum(hi - lo for lo, hi in ends)
-        operations = along * OCTAVE_PRODUCTS * 2 * area * plan.tile_shape[2]
+        columns = sum(hi - lo for lo, hi in ends) * plan.tile_shape[2]
+        columns = min(columns, OPEN) if given[0] is bound_pairs else columns
+        operations = len(given[3].args) * columns * OCTAVE_PRODUCTS * 2 * area
     elif not stage:
         moved = 16
     passes = area * moved / machine.pass_bytes_per_second

@@ -97,10 +97,13 @@ class _Counting(Analyser):
 
     def pair_blocks(self) -> Iterable[PairBlock]:
         grid, routine = self.grid, self._spec.pair_routine
+        (one,) = routine.pair_blocks(1, 1, grid.pair_block)
         count = routine.count_pair_blocks(grid.mt, grid.nt, grid.pair_block)
-        if grid.goes_along_k:
-            count = sum(map(len, grid.sweeps))
-        return self._each([(routine.pair_blocks(1, 1, grid.pair_block)[0], count)])
+        if not grid.goes_along_k:
+            return self._each([(one, count)])
+        share, layers = self._spec.share_pairs, len(grid.layers)
+        kinds = ((x, n) for own, n in _sweep_kinds(grid) for x in share(own, layers))
+        return self._each((one._replace(where=x.where), n) for x, n in kinds)
 
     def row(self, line: Line, steps: range, shifts: Any) -> range:
         return steps

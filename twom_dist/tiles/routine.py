@@ -14,7 +14,9 @@ from ..typing import Cell, Op, Side, Uplo
 class PairBlock(NamedTuple):
     """Pairs of rows of tiles whose products are bounded together."""
 
-    where: tuple[int, ...]  # names the block: its number, or the first cell of a sweep
+    # The number of the block, or the first cell of a sweep; and the layer of workers
+    # that has it, unless all of them have a part of k.
+    where: tuple[int, ...]
     left: list[tuple[Side, int]]  # rows of tiles of op(A), by the side that holds them
     right: list[tuple[Side, int]]  # the same of op(B)^T
     pairs: list[tuple[int, int]]  # places in both

@@ -1,6 +1,6 @@
 """The small picklable record that every task of a product gets."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -12,7 +12,7 @@ from ..kernels.registry import get_engine
 from ..moduli import ResidueSystem, make_system
 from ..moduli.accuracy import NATIVE_METHOD, product_rounding, unit_roundoff
 from ..typing import Array, Cell, Op, Side, Uplo
-from .routine import ROUTINES, Routine
+from .routine import ROUTINES, PairBlock, Routine
 
 SIDES: tuple[Side, Side] = ("left", "right")
 
@@ -153,12 +153,16 @@ class Spec:
         # Bounds of (i, j) and (j, i) differ where one side is scaled.
         return ROUTINES["gemm"] if self.diag else self.routine
 
-    def pairs_of(self, cells: Iterable[Cell]) -> list[Cell]:
-        """List the pairs of rows and columns whose bounds cells need."""
-        found = [pair for cell in cells for pair in self.routine.pairs(*cell)]
+    def share_pairs(self, sweep: Sequence[Cell], layers: int) -> list[PairBlock]:
+        """Give each layer of workers some pairs of a sweep, or a part of k of few."""
+        pairs = [pair for cell in sweep for pair in self.routine.pairs(*cell)]
         if self.diag and self.routine.triangle:
-            found += [(j, i) for i, j in found]
-        return [*dict.fromkeys(found)]
+            pairs = [*dict.fromkeys(x for i, j in pairs for x in ((i, j), (j, i)))]
+        make = self.pair_routine.pair_block
+        if len(pairs) < layers:
+            return [make(sweep[0], pairs)]
+        turns = ((n, (n + sum(sweep[0])) % layers) for n in range(layers))
+        return [make((*sweep[0], n), pairs[first::layers]) for n, first in turns]
 
     @property
     def twin_order(self) -> tuple[int, ...] | None:

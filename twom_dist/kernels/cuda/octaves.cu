@@ -36,6 +36,7 @@ multiply_octaves(const uint8* x, const uint8* y, int64 m, int64 n, int64 k,
   uint32 own_row = threadIdx.x / 16 * 4, own_column = threadIdx.x % 16 * 4;
   uint32 least[4][2];
   int32 enough[4][4];
+  bool live = true;  // a warp, which has 8 rows
 #pragma unroll
   for (int32 i = 0; i < 4; ++i) {
 #pragma unroll
@@ -58,13 +59,14 @@ multiply_octaves(const uint8* x, const uint8* y, int64 m, int64 n, int64 k,
           open |= 8 * found > enough[i][j];
         }
       }
+      live = __ballot_sync(0xffffffffu, open) != 0;
       if (!__syncthreads_or(open)) break;
     }
     load_octaves(left, x, m, k, row, first, TWICE);
     load_octaves(right, y, n, k, column, first, 1);
     __syncthreads();
 #pragma unroll 4
-    for (int32 c = 0; c < DEPTH; ++c) {
+    for (int32 c = 0; live && c < DEPTH; ++c) {
       uint4 a = *reinterpret_cast<const uint4*>(left + c * PITCH + own_row);
       uint4 b = *reinterpret_cast<const uint4*>(right + c * PITCH + own_column);
       uint32 of_rows[4] = {a.x, a.y, a.z, a.w};

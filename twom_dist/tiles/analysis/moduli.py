@@ -44,11 +44,11 @@ def choose_moduli(
 def bound(
     ex: Analyser, where: tuple[int, ...], given: Any, taken: Any, known: Any
 ) -> Value:
-    """Bound the products of pairs, of which each layer of workers has a part."""
-    if len(layers := strips_of_layers(ex.grid)) == 1:
-        return ex.call(
-            "pairs", (*where, 0), pair_stages.bound_pairs, *given, *taken, *known
-        )
+    """Bound pairs by all of k, or by a part of it in each layer of workers."""
+    layers, of_layer = strips_of_layers(ex.grid), len(where) > 2
+    if of_layer or len(layers) == 1:
+        at = where if of_layer else (*where, 0)
+        return ex.call("pairs", at, pair_stages.bound_pairs, *given, *taken, *known)
     multiply, parts = pair_stages.multiply_octaves, []
     for layer, own in enumerate(layers):
         both = [[[row[s] for s in own] for row in side] for side in taken]

@@ -179,10 +179,8 @@ class Graph(Analyser):
         if not grid.goes_along_k:
             return routine.pair_blocks(grid.mt, grid.nt, grid.pair_block, grid.groups)
         # A worker has the octaves of the rows that it multiplies.
-        return [
-            routine.pair_block(sweep[0], self.spec.pairs_of(sweep))
-            for sweep in chain.from_iterable(grid.sweeps)
-        ]
+        share, layers = self.spec.share_pairs, len(grid.layers)
+        return (x for own in chain(*grid.sweeps) for x in share(own, layers))
 
     def row(self, line: Line, steps: range, shifts: Sequence[Any] | None) -> Task:
         # All tasks share it, since a line has at most one set of shifts.
