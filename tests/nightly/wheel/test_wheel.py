@@ -62,7 +62,7 @@ def test_the_wheel_has_all_of_the_package_and_the_scripts_and_no_more(wheel):
     assert set(ZipFile(wheel).namelist()) == expected
     # Were they not on the disk, they would not be missed above.
     suffixes = {Path(name).suffix for name in expected}
-    assert {".py", ".yaml", ".cu", ".cuh", ".sh", ".sbatch"} <= suffixes
+    assert {".py", ".yaml", ".cu", ".cuh", ".tilebc", ".sh", ".sbatch"} <= suffixes
     assert "twom_dist/py.typed" in expected
 
 
