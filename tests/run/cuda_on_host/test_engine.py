@@ -62,12 +62,20 @@ def test_matrices_are_updated_where_they_lie(cuda, routine):
 
 
 @pytest.mark.parametrize("engine", [89], indirect=True)
-@cases(("k", "once"), [(2816, True), (2817, False)])
-def test_operands_are_read_once_where_shared_memory_keeps_a_row(cuda, k, once):
-    A, B = (random_matrix(5, k, "complex128", 1.0, seed) for seed in (1, 2))
+@cases("across", [False, True])
+@cases(("k", "once"), [(900, True), (2900, True), (6144, True), (6145, False)])
+def test_operands_are_read_once_where_shared_memory_keeps_a_row(cuda, k, once, across):
+    """By four blocks a multiprocessor, by two, and by one, each on row after row."""
+    A, B = (random_matrix(20, k, "complex128", 1.0, seed) for seed in (1, 2))
     A[1, k - 1], B[2, 17] = np.nan, np.inf
+    if across:
+        A = np.asfortranarray(A)
+    kernels = cuda.device.kernels
+    kernels.take_copied("scale_and_encode")
     calls, _ = calls_of(cuda, td.gemm, A, B.T, num_moduli=3)
     assert (calls["scale_and_encode"], calls["encode"]) == ((1, 0) if once else (0, 2))
+    copied = kernels.take_copied("scale_and_encode")
+    assert copied == once * (A.nbytes + B.nbytes)
 
 
 @EVERY_WAY

@@ -27,7 +27,10 @@ _DEVICES_OWN = {
     files("twom_dist.kernels.cuda").joinpath(name).read_text("utf-8"): (
         Path(__file__).with_name(own).read_text("utf-8")
     )
-    for name, own in {"ring.cuh": "host_ring.h", "mma.cuh": "host_mma.h"}.items()
+    for name, own in {
+        **{"ring.cuh": "host_ring.h", "mma.cuh": "host_mma.h"},
+        "copies.cuh": "host_copies.h",
+    }.items()
 }
 # The handlers of the checks for undefined behaviour are in the shim: no library needed.
 _CHECKS = "alignment,shift,signed-integer-overflow,bounds,float-cast-overflow"
@@ -44,9 +47,9 @@ _TYPES = {"uint4": "uint32", "float": "float32", "Job": "int32", "Mirror": "uint
 
 @cache
 def _threads(module, name):
-    bounds = re.compile(rf"__launch_bounds__\((\d+)[, \w]*\)\s*{name}\(")
+    bounds = re.compile(rf"__launch_bounds__\((\w+)[, \w]*\)\s*{name}\(")
     (threads,) = bounds.findall(text_of(module.family))
-    return int(threads)
+    return int(dict(module.macros).get(threads, threads))
 
 
 def _wrapper(name, count, block):
@@ -185,6 +188,15 @@ class HostKernels:
         own = (ctypes.c_uint64 * threads).in_dll(self._library(module), "multiplied")
         found = list(own)
         own[:] = [0] * threads
+        return found
+
+    def take_copied(self, family):
+        """Return how many bytes a family has copied since it was asked last."""
+        libraries = [own for key, own in self._built.items() if key[0] == family]
+        counts = [ctypes.c_uint64.in_dll(x, "copied_bytes") for x in libraries]
+        found = sum(x.value for x in counts)
+        for x in counts:
+            x.value = 0
         return found
 
     def compile(self, text, options=()):

@@ -1,15 +1,19 @@
 // Threads of a block that wait for one another: each on a stack of its own.
+#undef _FORTIFY_SOURCE  // which refuses to go to other stacks
+#include <setjmp.h>
 #include <ucontext.h>
 
-#define LARGEST_BLOCK 256
-static ucontext_t block_context, thread_contexts[LARGEST_BLOCK];
+#define LARGEST_BLOCK 1024
+static ucontext_t beginnings[LARGEST_BLOCK];
+// Where the block, and threads, go on: with no call of the system, unlike contexts.
+static jmp_buf block_place, thread_places[LARGEST_BLOCK];
 static char stacks[LARGEST_BLOCK][1 << 16];
-static bool ended[LARGEST_BLOCK];
+static bool begun[LARGEST_BLOCK], ended[LARGEST_BLOCK];
 static unsigned int running;
 static void (*thread_body)();
 
 static void __syncthreads() {
-  swapcontext(&thread_contexts[running], &block_context);
+  if (_setjmp(thread_places[running]) == 0) _longjmp(block_place, 1);
 }
 
 // Whether the running thread waits for its warp alone.
@@ -58,6 +62,14 @@ static int __syncthreads_or(int predicate) {
 static void run_thread() {
   thread_body();
   ended[running] = true;
+  _longjmp(block_place, 1);
+}
+
+__attribute__((noinline)) static void resume(unsigned int i) {
+  if (_setjmp(block_place) != 0) return;
+  if (begun[i]) _longjmp(thread_places[i], 1);
+  begun[i] = true;
+  setcontext(&beginnings[i]);
 }
 
 // The threads of a warp as far as they wait: whether for one another. Some for their
@@ -70,7 +82,7 @@ static bool run_warp(unsigned int first, unsigned int end, unsigned int& left) {
     threadIdx = {i % blockDim.x, i / blockDim.x % blockDim.y,
                  i / blockDim.x / blockDim.y};
     within_warp = false;
-    swapcontext(&block_context, &thread_contexts[i]);
+    resume(i);
     alive += 1, within += within_warp;
     left -= ended[i];
   }
@@ -84,12 +96,11 @@ static void run_together(void (*thread)()) {
   unsigned int count = blockDim.x * blockDim.y * blockDim.z, left = count;
   thread_body = thread;
   for (unsigned int i = 0; i < count; ++i) {
-    ended[i] = false;
-    getcontext(&thread_contexts[i]);
-    thread_contexts[i].uc_stack.ss_sp = stacks[i];
-    thread_contexts[i].uc_stack.ss_size = sizeof stacks[i];
-    thread_contexts[i].uc_link = &block_context;
-    makecontext(&thread_contexts[i], run_thread, 0);
+    begun[i] = ended[i] = false;
+    getcontext(&beginnings[i]);
+    beginnings[i].uc_stack.ss_sp = stacks[i];
+    beginnings[i].uc_stack.ss_size = sizeof stacks[i];
+    makecontext(&beginnings[i], run_thread, 0);
   }
   while (left > 0) {
     if (left < count) undefined_line = __LINE__;

@@ -1,54 +1,7 @@
-// mma.cuh on the host. Copies of odd threads arrive at once, as all of Turing's do, and
-// those of even ones when they are waited for: whatever is read too early or overwritten
-// too early is seen.
-#define LARGEST_SHARED 49152
-alignas(128) static uint8 shared[LARGEST_SHARED];
-
-struct Copy {
-  uint32 target;
-  const int8* source;
-  int32 bytes;
-};
-#define LARGEST_GROUP 32
-#define GROUPS_UNDER_WAY 8  // those of the last block too, which are empty
-static Copy copies[LARGEST_BLOCK][GROUPS_UNDER_WAY][LARGEST_GROUP];
-static int32 copied[LARGEST_BLOCK][GROUPS_UNDER_WAY];
-static uint32 committed[LARGEST_BLOCK], arrived[LARGEST_BLOCK];
-
+// mma.cuh on the host.
 template <int32 BYTES> static uint32 shared_memory() {
-  static_assert(BYTES <= LARGEST_SHARED, "more than a kernel may have");
-  return 0;
-}
-
-static void arrive(const Copy& copy) {
-  memset(shared + copy.target, 0, 16);
-  memcpy(shared + copy.target, copy.source, copy.bytes);
-}
-
-static void copy_async(uint32 target, const int8* source, int32 bytes) {
-  if (target % 16 || target >= LARGEST_SHARED) undefined_line = __LINE__;
-  if (bytes && (unsigned long)source % 16) undefined_line = __LINE__;
-  uint32 t = threadIdx.x, group = committed[t] % GROUPS_UNDER_WAY;
-  Copy copy = {target, source, bytes};
-#ifdef TURING
-  return arrive(copy);
-#endif
-  if (t % 2) return arrive(copy);
-  copies[t][group][copied[t][group]++] = copy;
-}
-
-static void commit_copies() {
-  uint32 t = threadIdx.x;
-  if (++committed[t] - arrived[t] >= GROUPS_UNDER_WAY) undefined_line = __LINE__;
-  copied[t][committed[t] % GROUPS_UNDER_WAY] = 0;
-}
-
-template <int32 LATEST> static void wait_for_copies() {
-  uint32 t = threadIdx.x;
-  for (; committed[t] - arrived[t] > LATEST; ++arrived[t]) {
-    uint32 group = arrived[t] % GROUPS_UNDER_WAY;
-    for (int32 i = 0; i < copied[t][group]; ++i) arrive(copies[t][group][i]);
-  }
+  static_assert(BYTES <= LARGEST_OWN, "more than a kernel may have");
+  return OWN_SHARED;
 }
 
 // The registers of all lanes, as the PTX ISA lays them out for ldmatrix and, alike, for
@@ -100,8 +53,8 @@ static Matrices load_matrices(const Places& places, uint32 flipped, uint32 tile)
     uint32 banks = 0;
     for (int32 g = 0; g < 8; ++g) {
       uint32 row = (places.of_lane[8 * i + g] ^ flipped) + tile;
-      if (row % 16 || row >= LARGEST_SHARED) undefined_line = __LINE__;
-      memcpy(x.row[i][g], shared + row, 16);
+      if (row % 16 || row >= sizeof dynamic_shared) undefined_line = __LINE__;
+      memcpy(x.row[i][g], dynamic_shared + row, 16);
       banks |= 1u << (row / 16 % 8);
     }
     if (banks != 255) undefined_line = __LINE__;

@@ -176,19 +176,26 @@ static inline double __uint2double_rn(unsigned int x) { return (double)x; }
 
 static unsigned int undefined_line;
 
-// --- shared memory of a size that a launch says; beyond it nobody may write ------------
+// --- shared memory: of a size that a launch says, beyond which nobody may write, and
+// behind it that of a kernel's own ------------------------------------------------------
 
 #define LARGEST_SHARED (228 << 10)
-alignas(128) static unsigned char dynamic_shared[2 * LARGEST_SHARED];
+#define OWN_SHARED (2 * LARGEST_SHARED)
+#define LARGEST_OWN 49152
+alignas(128) static unsigned char dynamic_shared[OWN_SHARED + LARGEST_OWN];
 
 static void guard_shared(unsigned int size) {
-  memset(dynamic_shared + size, 0xA5, sizeof dynamic_shared - size);
+  memset(dynamic_shared + size, 0xA5, OWN_SHARED - size);
 }
 
 static void check_shared(unsigned int size, unsigned int line) {
-  for (unsigned int i = size; i < sizeof dynamic_shared; ++i) {
+  for (unsigned int i = size; i < OWN_SHARED; ++i) {
     if (dynamic_shared[i] != 0xA5) undefined_line = line;
   }
+}
+
+static unsigned long __cvta_generic_to_shared(const void* x) {
+  return (const unsigned char*)x - dynamic_shared;
 }
 
 #pragma GCC visibility push(hidden)

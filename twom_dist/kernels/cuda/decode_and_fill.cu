@@ -79,7 +79,7 @@ decode_and_fill(Side x, Side y, int64 k, const int8* residues, int64 row_stride,
   int64 m = x.rows, n = y.rows;
   Square square = locate_square<SIDE>(n);
   if (!is_wanted(triangle, square.row, SIDE, square.column, SIDE)) return;
-  uint32 place = find_place(places);
+  uint32 place = find_place(places, blockIdx.z);
   x = take_matrix(x, place);
   y = take_matrix(y, place);
   c = move(c, place);

@@ -3,22 +3,12 @@
 #include "arithmetic.cuh"
 
 template <class T> struct Format;
-template <> struct Format<float> {
-  typedef float2 Pair;
-  typedef uint32 Bits;
-};
-template <> struct Format<double> {
-  typedef double2 Pair;
-  typedef uint64 Bits;
-};
-template <> struct Format<int32> {
-  typedef int2 Pair;
-  typedef uint32 Bits;
-};
-template <> struct Format<int64> {
-  typedef longlong2 Pair;
-  typedef uint64 Bits;
-};
+#define FORMAT(type, pair, bits) \
+  template <> struct Format<type> { typedef pair Pair; typedef bits Bits; }
+FORMAT(float, float2, uint32);
+FORMAT(double, double2, uint64);
+FORMAT(int32, int2, uint32);
+FORMAT(int64, longlong2, uint64);
 typedef Format<REAL>::Pair Pair;
 typedef Format<REAL>::Bits Bits;
 
@@ -157,9 +147,9 @@ struct Operand {
   int64 stack_stride;
 };
 
-// The place in its stack of this block's matrix: the next one, where no places are given.
-__device__ __forceinline__ uint32 find_place(const int32* places) {
-  return places == nullptr ? blockIdx.z : (uint32)__ldg(places + blockIdx.z);
+// The place in its stack of a matrix: its number, where no places are given.
+__device__ __forceinline__ uint32 find_place(const int32* places, uint32 matrix) {
+  return places == nullptr ? matrix : (uint32)__ldg(places + matrix);
 }
 
 // This block's matrix of a stack.
@@ -220,15 +210,15 @@ struct Place {
   uint32 row, group;
 };
 
+// Rows that a warp covers.
+__device__ __forceinline__ uint32 count_rows_of_warp(int32 across, uint32 row_count) {
+  return !across ? 1 : row_count < 4 ? row_count : 4;
+}
+
 __device__ __forceinline__ Place locate_in_block(int32 across, uint32 row_count) {
   uint32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-  Place place = {threadIdx.x / (256 / row_count), threadIdx.x % (256 / row_count)};
-  if (across) {
-    uint32 down = row_count < 4 ? row_count : 4, bands = row_count / down;
-    place.row = lane % down + down * (warp % bands);
-    place.group = lane / down + 32 / down * (warp / bands);
-  }
-  return place;
+  uint32 down = count_rows_of_warp(across, row_count), bands = row_count / down;
+  return {lane % down + down * (warp % bands), lane / down + 32 / down * (warp / bands)};
 }
 
 __device__ __forceinline__ Group locate_group(int64 rows, int64 k_padded,

@@ -22,9 +22,14 @@ encode(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
   if (group.row >= padded_rows || group.first >= k_padded) return;
   int32 s = group.row < rows ? exponents[group.row] : NONFINITE_ROW;
   bool masked = is_sentinel(s);
-  Element element[4];
-  load_group(element, x + PARTS * group.row * row_stride, group.first, masked ? 0 : k,
-             k_stride, shifts);
+  Element element[4] = {};
+  x += PARTS * group.row * row_stride;
+#pragma unroll
+  for (int32 c = 0; c < 4; ++c) {
+    int64 own = group.first + c;
+    if (masked || own >= k) continue;
+    element[c] = shift_element(load_element(x, own * k_stride), shifts, own);
+  }
   out += group.row * k_padded + group.first;
   encode_group(element, masked ? 0 : s, conjugate, out, plane_stride);
 }

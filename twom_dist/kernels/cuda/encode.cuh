@@ -103,22 +103,7 @@ __device__ __forceinline__ void encode_moduli(const Integer (&re)[4],
   }
 }
 
-// Elements first .. first + 3 of a row of k, shifted; zeros from k on.
-__device__ __forceinline__ void load_group(Element (&element)[4], const REAL* row,
-                                           int64 first, int64 k, int64 k_stride,
-                                           const int32* shifts) {
-#pragma unroll
-  for (int32 c = 0; c < 4; ++c) {
-#pragma unroll
-    for (int32 part = 0; part < PARTS; ++part) element[c].part[part] = 0;
-    if (first + c < k) {
-      element[c] = load_element(row, (first + c) * k_stride);
-      element[c] = shift_element(element[c], shifts, first + c);
-    }
-  }
-}
-
-// Their planes: four bytes from `out` on, plane after plane. s: |s| < 2044.
+// The planes of four elements: four bytes from `out` on, plane after plane. s: |s| < 2044.
 __device__ __forceinline__ void encode_group(const Element (&element)[4], int32 s,
                                              int32 conjugate, int8* out,
                                              int64 plane_stride) {

@@ -20,13 +20,7 @@ from .cublas import align
 from .decode import decode_and_fill
 from .device import CudaDevice
 from .hopper import LINE, ROW_GROUP
-from .launch import (
-    LINE_BLOCK,
-    lies_across,
-    remember,
-    stack_stride,
-    strides,
-)
+from .launch import LINE_BLOCK, lies_across, remember, stack_stride, strides
 from .multiply import multiply_planes
 from .planes import CudaEncoded
 from .products import multiply_fused
@@ -34,13 +28,14 @@ from .rows import rule_args
 from .samples import gemm_samples
 from .scripts import Scripts
 from .sources import module_for
+from .tables import encode_threads
 
-# What the threads of a block of scale_and_encode.cu read at a time; bytes of shared
-# memory that a block takes beside: two words a thread, and what CUDA reserves.
-_GROUPS, _BESIDE = 4 * 256, 2 * 8 * 256 + 1024
 _SECTOR = 32
+# Bytes of shared memory that a block of scale_and_encode.cu takes beside rows: its four
+# parts lie a sector apart; sums of warps; and what CUDA reserves.
+_BESIDE = 4 * _SECTOR + 12 * 128 + 1024
 # The operand y of a product of x alone.
-_NO_ROWS = None, None, 0, 0, 0, False, False, 1, 0, None, None, 0
+_NO_ROWS = None, None, 0, 0, 0, False, False, 1, 0, 0, None, None, 0
 
 
 class CudaFusedGemm:
@@ -137,29 +132,37 @@ def _scale_and_encode(
 ) -> None:
     """Fill the planes and exponents of `own`, of both operands or of x alone."""
     (x, shifts, _), k_padded = sides[0], own[0].shape[2]
-    blocks, shared, described = [], 0, []
+    limit, tiles, kept, described = device.shared_bytes(), [], 0, []
+    matrices = own[1].size // x.shape[-2]
     outs = zip(own[::2], own[1::2], strict=True)
     for (t, e, conjugated), (out, exponents) in zip(sides, outs, strict=False):
-        across, limit = lies_across(t), device.shared_bytes()
-        rows, kept = rows_of_block(across, k_padded, t.itemsize, limit)
-        sizes = (*strides(t), conjugated, across, rows, out.shape[1] * k_padded)
-        of_t = t, e, t.shape[-2], *sizes, out, exponents, stack_stride(t)
-        described.append(of_t)
-        blocks.append(align(t.shape[-2], ROW_GROUP) // rows)
-        shared = max(shared, kept)
+        across = lies_across(t)
+        rows = rows_of_block(across, k_padded * t.itemsize, t.itemsize, limit)
+        tiles.append(out.shape[1] // rows)
+        sizes = (*strides(t), conjugated, across, rows, tiles[-1] // matrices)
+        of_t = t, e, t.shape[-2], *sizes, out.shape[1] * k_padded, out, exponents
+        described.append((*of_t, stack_stride(t)))
+        kept = max(kept, rows * k_padded * t.itemsize)
     both = [*described, _NO_ROWS][:2]
-    args = *both, blocks[0], x.shape[-1], k_padded, rule_args(rule), places
-    shifted = shifts is not None
-    module = module_for("scale_and_encode", x.dtype, system, shifted=shifted)
-    grid = sum(blocks), 1, own[1].size // x.shape[-2]
-    device.launch(module, "scale_and_encode", grid, LINE_BLOCK, args, shared)
+    threads = encode_threads(system)
+    resident = min(limit // (kept + _BESIDE), threads // LINE_BLOCK[0])
+    threads = 1 << (threads // resident).bit_length() - 1
+    # Blocks stay, and each has one operand: they are shared by rows.
+    most, shares = device.multiprocessors() * resident, [t.shape[1] for t in own[::2]]
+    blocks = [
+        min(count, max(1, most * share // sum(shares)))
+        for count, share in zip(tiles, shares, strict=True)
+    ]
+    args = *both, blocks[0], matrices, x.shape[-1], k_padded, rule_args(rule), places
+    module = module_for("scale_and_encode", x.dtype, system, shifted=shifts is not None)
+    grid, block = (sum(blocks), 1, 1), (threads, 1, 1)
+    shared = kept + 4 * _SECTOR
+    device.launch(module, "scale_and_encode", grid, block, args, shared)
 
 
 @remember
-def rows_of_block(
-    across: bool, k_padded: int, itemsize: int, limit: int
-) -> tuple[int, int]:
-    """Choose the rows of a block of scale_and_encode.cu, and count the bytes it keeps.
+def rows_of_block(across: bool, row_bytes: int, itemsize: int, limit: int) -> int:
+    """Choose the rows that a block of scale_and_encode.cu keeps at a time.
 
     As many as leave room for `tuning.BLOCKS_AT_ONCE` blocks, one or more; across,
     those that share a sector of 32 bytes, if that leaves room for two.
@@ -167,21 +170,15 @@ def rows_of_block(
     rows, least = tuning.ROWS_ALONG, 1
     if across:
         rows, least = tuning.ROWS_ACROSS, _SECTOR // itemsize
-    while True:
-        kept = align(k_padded * rows, _GROUPS if rows > 1 else 1) * itemsize
+    while rows > 1:
         blocks = tuning.BLOCKS_AT_ONCE if rows > least else 2
-        if rows == 1 or blocks * (kept + _BESIDE) <= limit:
-            return rows, kept
+        if blocks * (rows * row_bytes + _BESIDE) <= limit:
+            break
         rows //= 2
+    return rows
 
 
 def fits(device: CudaDevice, system: ResidueSystem, k: int) -> bool:
-    """Tell whether two blocks can keep a row each, in double precision, or need not.
-
-    With one a multiprocessor reads or writes, but not both: of n = 8192 on an H200 both
-    sides took 3.8 ms, and 3.2 by two passes of norms.cu and one of encode.cu; with two,
-    of 5000, 1.14 and 1.22.
-    """
-    itemsize = 8 * len(system.weights)
-    kept = 2 * (itemsize * align(k, LINE) + _BESIDE)
+    """Tell whether a block can keep a row in double precision, or need not."""
+    kept = 8 * len(system.weights) * align(k, LINE) + _BESIDE
     return system.wraps or kept <= device.shared_bytes()

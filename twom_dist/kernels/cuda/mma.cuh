@@ -1,40 +1,10 @@
-// Tensor cores of Turing and later, by mma.sync: copies to shared memory, fragments of
-// tiles there, and their products. On the host: see host_mma.h.
+// Tensor cores of Turing and later, by mma.sync: fragments of tiles in shared memory, and
+// their products. On the host: see host_mma.h.
 
 // Where BYTES of the block's shared memory begin, at a multiple of 128.
 template <int32 BYTES> __device__ __forceinline__ uint32 shared_memory() {
   alignas(128) __shared__ uint8 memory[BYTES];
   return (uint32)__cvta_generic_to_shared(memory);
-}
-
-// Copy 16 bytes, or write zeros where `bytes` is 0. Nobody waits for it but on Turing.
-__device__ __forceinline__ void copy_async(uint32 target, const int8* source,
-                                           int32 bytes) {
-#ifdef TURING
-  uint4 word = make_uint4(0, 0, 0, 0);
-  if (bytes) word = __ldg(reinterpret_cast<const uint4*>(source));
-  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(target), "r"(word.x),
-               "r"(word.y), "r"(word.z), "r"(word.w)
-               : "memory");
-#else
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(target),
-               "l"(source), "r"(bytes)
-               : "memory");
-#endif
-}
-
-// What this thread has copied since the last time is a group.
-__device__ __forceinline__ void commit_copies() {
-#ifndef TURING
-  asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-
-// All of this thread's groups but the last LATEST have arrived.
-template <int32 LATEST> __device__ __forceinline__ void wait_for_copies() {
-#ifndef TURING
-  asm volatile("cp.async.wait_group %0;" ::"n"(LATEST) : "memory");
-#endif
 }
 
 // Four matrices of 8 rows of 16 bytes, a word of each in each lane: of row lane / 4, the

@@ -1,111 +1,158 @@
 // Scale and encode: exponents and planes of both operands of a product, at once.
 //
-// Macros: those of encode.cuh. What norms.cu and encode.cu do in six launches, for rows
-// that hold all of k. A block owns whole rows and passes over them three times, for the
-// largest magnitude, the square sum and the planes. Shared memory keeps what the first
-// pass reads: sizeof(element) + planes bytes an element move.
+// Macros: those of encode.cuh, and THREADS, whose registers fit a multiprocessor. What
+// norms.cu and encode.cu do in six launches, for rows that hold all of k: sizeof(element)
+// + planes bytes an element move. Blocks stay. Each keeps some rows in shared memory, and
+// passes over them three times, for the largest magnitude, the square sum and the planes.
+// What the last pass takes makes room for the next rows, which are copied there while it
+// goes on, so that reading does not wait for writing.
 #include "encode.cuh"
 #include "norms.cuh"
+#include "copies.cuh"
 
-// Blocks whose registers fit a multiprocessor: 64 a thread, or 128 for long integers.
-#define BLOCKS (WORDS <= 3 ? 4 : 2)
-
-// One operand: `out` and `exponents` as of encode.cu.
+// One operand: `out` and `exponents` as of encode.cu; `tiles` of rows_of_block rows in
+// each matrix, the padded ones included.
 struct Rows {
   const REAL* x;
   const int32* shifts;
   int64 rows, row_stride, k_stride;
   int32 conjugate, across, rows_of_block;
+  uint32 tiles;
   int64 plane_stride;
   int8* out;
   int32* exponents;
   int64 stack_stride;
 };
 
-template <bool SUM>
-__device__ __forceinline__ uint64 combine(uint64 a, uint64 b) {
+// A row of a tile; null if there is none.
+__device__ __forceinline__ const Element* find_row(const Rows& given, uint32 tile,
+                                                   uint32 place, const int32* places) {
+  uint32 matrix = tile / given.tiles, first = tile - matrix * given.tiles;
+  int64 row = (int64)first * given.rows_of_block + place;
+  if (row >= given.rows) return nullptr;
+  const Element* x = reinterpret_cast<const Element*>(given.x);
+  return x + find_place(places, matrix) * given.stack_stride + row * given.row_stride;
+}
+
+template <bool SUM, class T> __device__ __forceinline__ T combine(T a, T b) {
   return SUM ? a + b : a > b ? a : b;
 }
 
-// The largest, or the sum, of what the threads of a row hold: by 16 of them, then by each,
-// alike for those of a row. `held` once a block.
-template <bool SUM>
-__device__ __forceinline__ uint64 combine_row(uint64 own, uint64 (&held)[256],
-                                              Place place, uint32 group_count) {
-  uint64* row = held + place.row * group_count;
-  row[place.group] = own;
-  __syncthreads();
-  if (place.group < 16) {
-    for (uint32 group = place.group + 16; group < group_count; group += 16) {
-      own = combine<SUM>(own, row[group]);
-    }
-    row[place.group] = own;
+// The largest, or the sum, of what the lanes of a row have, of `down` rows of a warp.
+template <bool SUM, class T>
+__device__ __forceinline__ T combine_lanes(T own, uint32 down) {
+  for (uint32 lanes = down; lanes < 32; lanes *= 2) {
+    own = combine<SUM>(own, __shfl_xor_sync(0xFFFFFFFFu, own, lanes));
   }
-  __syncthreads();
-  uint64 whole = 0;
-#pragma unroll
-  for (uint32 group = 0; group < 16; ++group) whole = combine<SUM>(whole, row[group]);
-  return whole;
+  return own;
 }
 
-__device__ __forceinline__ void encode_rows(const Rows& given, uint32 block, int64 k,
-                                            int64 k_padded, Rule rule,
-                                            uint64 (&magnitudes)[256],
-                                            uint64 (&squares)[256]) {
-  // A thread's own are 256 apart, and the four of a group as many as there are groups;
-  // those of several rows are filled up to a whole turn of all threads.
+// The same of all threads of a row, whose warps are `bands` apart; `least` changes nothing.
+template <bool SUM, class T>
+__device__ __forceinline__ T combine_row(T own, T least, T (&held)[THREADS / 8],
+                                         uint32 row, uint32 down, uint32 bands) {
+  uint32 lane = threadIdx.x & 31, count = blockDim.x / 32 / bands;
+  own = combine_lanes<SUM>(own, down);
+  if (lane < down) held[row * count + (threadIdx.x >> 5) / bands] = own;
+  __syncthreads();
+  own = least;
+  for (uint32 i = lane / down; i < count; i += 32 / down) {
+    own = combine<SUM>(own, held[row * count + i]);
+  }
+  return combine_lanes<SUM>(own, down);
+}
+
+// The tiles of an operand from `tile` on, every so-many-th.
+__device__ __forceinline__ void encode_tiles(const Rows& given, uint32 tile, uint32 count,
+                                             uint32 blocks, int32 k, int32 k_padded,
+                                             const Rule& rule, const int32* places) {
+  // Elements of a thread are as many apart as there are threads; the four of a group lie
+  // in other banks for those that copy them.
   extern __shared__ Element kept[];
-  uint32 row_count = given.rows_of_block, group_count = 256 / row_count;
-  uint32 groups = (uint32)(k_padded / 4);
-  if (row_count > 1) groups = (groups + group_count - 1) / group_count * 256;
+  __shared__ int32 largest_held[THREADS / 8];
+  __shared__ uint64 sums_held[THREADS / 8];
+  uint32 row_count = given.rows_of_block, lane = threadIdx.x & 31;
+  uint32 down = count_rows_of_warp(given.across, row_count), bands = row_count / down;
   Place place = locate_in_block(given.across, row_count);
-  int64 row = (int64)block * row_count + place.row;
-  int64 own_k = row < given.rows ? k : 0;
-  const REAL* x = given.x + PARTS * row * given.row_stride;
-  int32 begin = 4 * place.group, step = 4 * group_count;
-  Element element[4];
-  Bits largest = 0;
-  Element* own = kept + threadIdx.x;
-#pragma unroll 2
-  for (int32 first = begin; first < k_padded; first += step, own += 256) {
-    load_group(element, x, first, own_k, given.k_stride, given.shifts);
+  int32 apart = row_count * k_padded / 4 + 32 / (int32)sizeof(Element);
+  int32 begin = 4 * place.group, step = 4 * blockDim.x / row_count;
+  const Element* x = find_row(given, tile, place.row, places);
+  // A warp copies what its own lanes read, so that no other one waits, and neighbours what
+  // lies side by side: of its row elements i + c 32 / down, of group i / 4 + 8 c.
+  uint32 i = lane / down, further = 32 / down;
+  uint32 to = i % 4 * apart + (threadIdx.x & ~31u) + lane % down + i / 4 * down;
+  uint32 target = (uint32)__cvta_generic_to_shared(kept + to);
+  auto copy = [&](int32 first, int32 at) {
+    first -= 3 * i;
+    const Element* next = x + first * given.k_stride;
 #pragma unroll
-    for (int32 c = 0; c < 4; ++c) {
-      largest = larger_bits(element[c], largest);
-      own[groups * c] = element[c];
+    for (int32 c = 0; c < 4; ++c, first += further, next += further * given.k_stride) {
+      copy_async(target + (at + 8 * c) * (uint32)sizeof(Element), next,
+                 x != nullptr && first < k);
     }
+  };
+  for (int32 first = begin, at = 0; first < k_padded; first += step, at += blockDim.x) {
+    copy(first, at);
   }
-  uint64 bits =
-      combine_row<false>(widen_bits(largest), magnitudes, place, group_count);
-  int32 e = bits == 0 ? ZERO_ROW : exponent_of(bits);
-  bool masked = is_sentinel(e);
-  uint64 total = 0;
-  own = kept + threadIdx.x;
-  for (int32 first = begin; first < k && !masked; first += step, own += 256) {
+  for (; tile < count; tile += blocks) {
+    commit_copies();
+    wait_for_copies<0>();
+    __syncwarp();
+    Bits largest = 0;
+    Element* own = kept + threadIdx.x;
+#pragma unroll 2
+    for (int32 first = begin; first < k_padded; first += step, own += blockDim.x) {
 #pragma unroll
-    for (int32 c = 0; c < 4; ++c) total += square_of(own[groups * c], rule.norm_bits - e);
-  }
-  total = combine_row<true>(total, squares, place, group_count);
-  int32 s = choose_exponent(e, (int64)total, rule);
-  if (row < given.rows && place.group == 0) given.exponents[row] = s;
-  int8* out = given.out + row * k_padded;
-  own = kept + threadIdx.x;
-  for (int32 first = begin; first < k_padded; first += step, own += 256) {
+      for (int32 c = 0; c < 4; ++c) {
+        Element element = own[apart * c];
+#ifdef SHIFTED
+        if (first + c < k) element = shift_element(element, given.shifts, first + c);
+        own[apart * c] = element;
+#endif
+        largest = larger_bits(element, largest);
+      }
+    }
+    int32 e = largest == 0 ? ZERO_ROW : exponent_of(widen_bits(largest));
+    e = combine_row<false>(e, ZERO_ROW, largest_held, place.row, down, bands);
+    bool masked = is_sentinel(e);
+    uint64 total = 0;
+    own = kept + threadIdx.x;
+    for (int32 first = begin; first < k && !masked; first += step, own += blockDim.x) {
 #pragma unroll
-    for (int32 c = 0; c < 4; ++c) element[c] = masked ? Element{} : own[groups * c];
-    encode_group(element, masked ? 0 : s, given.conjugate, out + first,
-                 given.plane_stride);
+      for (int32 c = 0; c < 4; ++c) {
+        total += square_of(own[apart * c], rule.norm_bits - e);
+      }
+    }
+    total = combine_row<true>(total, (uint64)0, sums_held, place.row, down, bands);
+    int32 s = choose_exponent(e, (int64)total, rule);
+    // Among all rows, of which each matrix has padded ones behind it.
+    int64 row = (int64)tile * row_count + place.row;
+    int64 padded = (int64)given.tiles * row_count - given.rows;
+    if (x != nullptr && place.group == 0) {
+      given.exponents[row - tile / given.tiles * padded] = s;
+    }
+    int8* out = given.out + row * k_padded;
+    bool more = tile + blocks < count;
+    if (more) x = find_row(given, tile + blocks, place.row, places);
+    own = kept + threadIdx.x;
+    for (int32 first = begin, at = 0; first < k_padded; first += step, at += blockDim.x) {
+      Element element[4];
+#pragma unroll
+      for (int32 c = 0; c < 4; ++c) element[c] = masked ? Element{} : own[at + apart * c];
+      __syncwarp();
+      if (more) copy(first, at);
+      encode_group(element, masked ? 0 : s, given.conjugate, out + first,
+                   given.plane_stride);
+    }
   }
 }
 
-// Exponents and planes of x by the first x_blocks blocks, and of y by the others. Blocks
-// of 256 on rows_of_block whole rows, the padded ones included, in the order of `Group`;
-// z over the matrices of stacks, whose planes and exponents follow one another; the places
-// of the matrices may be given.
-extern "C" __global__ void __launch_bounds__(256, BLOCKS)
-scale_and_encode(Rows x, Rows y, uint32 x_blocks, int64 k, int64 k_padded, Rule rule,
-                 const int32* places) {
-  __shared__ uint64 magnitudes[256], squares[256];
+// Exponents and planes of x by the first x_blocks blocks, and of y by the others. The
+// planes and exponents of the matrices of a stack follow one another; their places may be
+// given.
+extern "C" __global__ void __launch_bounds__(THREADS)
+scale_and_encode(Rows x, Rows y, uint32 x_blocks, uint32 matrices, int32 k,
+                 int32 k_padded, Rule rule, const int32* places) {
   Rows rows = x;
   uint32 block = blockIdx.x, blocks = x_blocks;
   if (block >= x_blocks) {
@@ -113,8 +160,5 @@ scale_and_encode(Rows x, Rows y, uint32 x_blocks, int64 k, int64 k_padded, Rule 
     block -= x_blocks;
     blocks = gridDim.x - x_blocks;
   }
-  rows.x += PARTS * (find_place(places) * rows.stack_stride);
-  rows.out += blockIdx.z * ((int64)blocks * rows.rows_of_block * k_padded);
-  rows.exponents += blockIdx.z * rows.rows;
-  encode_rows(rows, block, k, k_padded, rule, magnitudes, squares);
+  encode_tiles(rows, block, matrices * rows.tiles, blocks, k, k_padded, rule, places);
 }

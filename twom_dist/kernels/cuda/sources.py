@@ -15,6 +15,7 @@ from .tables import (
     decode_constants,
     decode_elements,
     encode_constants,
+    encode_threads,
     encode_words,
 )
 
@@ -119,6 +120,8 @@ def module_for(
             macros["INTEGER_SUMS"] = "1"
     else:
         macros["WORDS"] = str(encode_words(system))
+        if family == "scale_and_encode":
+            macros["THREADS"] = str(encode_threads(system))
     return Module(family, tuple(macros.items()), system)
 
 

@@ -1,9 +1,7 @@
 // How a block multiplies tiles by mma.sync: those of SIDE rows of both sides.
 //
 // Macros: SIDE, 128 or 64; PARTS, how many sums there are of a row and a column.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-#define TURING
-#endif
+#include "copies.cuh"
 #include "mma.cuh"
 
 // Bytes along k of a tile, and stages of tiles: 48 KB for squares of 128, twice that fits
@@ -60,8 +58,9 @@ __device__ __forceinline__ void copy_tile(uint32 target, uint32 place, Rows& row
   for (int32 i = 0; i < CHUNKS * SIDE / THREADS; ++i) {
     int32 further = THREADS / CHUNKS * i;
     bool copied = within && further < rows.count;
+    const int8* source = rows.next + further * rows.stride;
     copy_async(target + (place ^ place_of(further, 0) % TILE_K) + TILE_K * further,
-               rows.next + further * rows.stride, copied ? CHUNK : 0);
+               reinterpret_cast<const uint4*>(source), copied);
   }
   rows.next += TILE_K;
 }

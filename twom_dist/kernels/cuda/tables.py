@@ -94,6 +94,11 @@ def encode_words(system: ResidueSystem) -> int:
     return -(-(system.part_bits + 1) // _WORD_BITS)
 
 
+def encode_threads(system: ResidueSystem) -> int:
+    """Threads of scale_and_encode.cu whose registers fit: 64, or 128 for long words."""
+    return 1024 if encode_words(system) <= 3 else 512
+
+
 def _encode_entry(p: int, re: int, im: int, words: int) -> list[int]:
     """Header, weights of Re and of Im: see encode.cu."""
     bias = 1 << (_WORD_BITS * words - 1)
