@@ -20,27 +20,18 @@ struct alignas(PARTS * sizeof(REAL)) Element {
 // the kernel writes there as well.
 template <bool WRITTEN = false>
 __device__ __forceinline__ Element load_element(const REAL* x, int64 offset) {
-  Element element;
+  const Element* source = reinterpret_cast<const Element*>(x) + offset;
+  if (WRITTEN) return *source;
 #if PARTS == 2
-  const Pair* source = reinterpret_cast<const Pair*>(x) + offset;
-  Pair pair = WRITTEN ? *source : __ldg(source);
-  element.part[0] = pair.x;
-  element.part[1] = pair.y;
+  Pair pair = __ldg(reinterpret_cast<const Pair*>(source));
+  return {pair.x, pair.y};
 #else
-  element.part[0] = WRITTEN ? x[offset] : __ldg(x + offset);
+  return {__ldg(source->part)};
 #endif
-  return element;
 }
 
 __device__ __forceinline__ void write_element(REAL* out, int64 offset, Element x) {
-#if PARTS == 2
-  Pair pair;
-  pair.x = x.part[0];
-  pair.y = x.part[1];
-  reinterpret_cast<Pair*>(out)[offset] = pair;
-#else
-  out[offset] = x.part[0];
-#endif
+  reinterpret_cast<Element*>(out)[offset] = x;
 }
 
 // -t without arithmetic, which would flush subnormal floats.
@@ -205,20 +196,17 @@ struct Group {
   int64 row, first;
 };
 
-// A thread's row and group within its block.
+// A thread's row and group within its block; the rows that its warp covers, and how many
+// warps apart the next one of the same rows is.
 struct Place {
-  uint32 row, group;
+  uint32 row, group, down, bands;
 };
-
-// Rows that a warp covers.
-__device__ __forceinline__ uint32 count_rows_of_warp(int32 across, uint32 row_count) {
-  return !across ? 1 : row_count < 4 ? row_count : 4;
-}
 
 __device__ __forceinline__ Place locate_in_block(int32 across, uint32 row_count) {
   uint32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-  uint32 down = count_rows_of_warp(across, row_count), bands = row_count / down;
-  return {lane % down + down * (warp % bands), lane / down + 32 / down * (warp / bands)};
+  uint32 down = !across ? 1 : row_count < 4 ? row_count : 4, bands = row_count / down;
+  return {lane % down + down * (warp % bands), lane / down + 32 / down * (warp / bands),
+          down, bands};
 }
 
 __device__ __forceinline__ Group locate_group(int64 rows, int64 k_padded,
@@ -229,11 +217,9 @@ __device__ __forceinline__ Group locate_group(int64 rows, int64 k_padded,
   // Neighbouring blocks follow the direction that is contiguous in memory.
   uint32 minor = across ? row_tiles : group_tiles;
   uint32 major_index = blockIdx.x / minor, minor_index = blockIdx.x % minor;
-  uint32 row_tile = across ? minor_index : major_index;
-  uint32 group_tile = across ? major_index : minor_index;
+  int64 row_tile = across ? minor_index : major_index;
+  int64 group_tile = across ? major_index : minor_index;
   Place place = locate_in_block(across, row_count);
-  Group group;
-  group.row = (int64)row_tile * row_count + place.row;
-  group.first = 4 * ((int64)group_tile * group_count + place.group);
-  return group;
+  return {row_tile * row_count + place.row,
+          4 * (group_tile * group_count + place.group)};
 }

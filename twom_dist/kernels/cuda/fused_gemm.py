@@ -28,14 +28,11 @@ from .rows import rule_args
 from .samples import gemm_samples
 from .scripts import Scripts
 from .sources import module_for
-from .tables import encode_threads
 
-_SECTOR = 32
-# Bytes of shared memory that a block of scale_and_encode.cu takes beside rows: its four
-# parts lie a sector apart; sums of warps; and what CUDA reserves.
-_BESIDE = 4 * _SECTOR + 12 * 128 + 1024
-# The operand y of a product of x alone.
-_NO_ROWS = None, None, 0, 0, 0, False, False, 1, 0, 0, None, None, 0
+# Bytes of shared memory that CUDA reserves for each block, and all that a block of
+# scale_and_encode.cu takes beside rows, whose four parts lie a sector apart.
+_SECTOR, _RESERVED = 32, 1024
+_BESIDE = 4 * _SECTOR + 2 * 8 * 128 + _RESERVED
 
 
 class CudaFusedGemm:
@@ -132,7 +129,7 @@ def _scale_and_encode(
 ) -> None:
     """Fill the planes and exponents of `own`, of both operands or of x alone."""
     (x, shifts, _), k_padded = sides[0], own[0].shape[2]
-    limit, tiles, kept, described = device.shared_bytes(), [], 0, []
+    limit, tiles, kept, described = device.shared_bytes() + _RESERVED, [], 0, []
     matrices = own[1].size // x.shape[-2]
     outs = zip(own[::2], own[1::2], strict=True)
     for (t, e, conjugated), (out, exponents) in zip(sides, outs, strict=False):
@@ -143,8 +140,8 @@ def _scale_and_encode(
         of_t = t, e, t.shape[-2], *sizes, out.shape[1] * k_padded, out, exponents
         described.append((*of_t, stack_stride(t)))
         kept = max(kept, rows * k_padded * t.itemsize)
-    both = [*described, _NO_ROWS][:2]
-    threads = encode_threads(system)
+    module = module_for("scale_and_encode", x.dtype, system, shifted=shifts is not None)
+    threads = int(dict(module.macros)["THREADS"])
     resident = min(limit // (kept + _BESIDE), threads // LINE_BLOCK[0])
     threads = 1 << (threads // resident).bit_length() - 1
     # Blocks stay, and each has one operand: they are shared by rows.
@@ -153,8 +150,9 @@ def _scale_and_encode(
         min(count, max(1, most * share // sum(shares)))
         for count, share in zip(tiles, shares, strict=True)
     ]
+    # One operand has all blocks, and the other one is not read.
+    both = described[0], described[-1]
     args = *both, blocks[0], matrices, x.shape[-1], k_padded, rule_args(rule), places
-    module = module_for("scale_and_encode", x.dtype, system, shifted=shifts is not None)
     grid, block = (sum(blocks), 1, 1), (threads, 1, 1)
     shared = kept + 4 * _SECTOR
     device.launch(module, "scale_and_encode", grid, block, args, shared)
@@ -165,13 +163,12 @@ def rows_of_block(across: bool, row_bytes: int, itemsize: int, limit: int) -> in
     """Choose the rows that a block of scale_and_encode.cu keeps at a time.
 
     As many as leave room for `tuning.BLOCKS_AT_ONCE` blocks, one or more; across,
-    those that share a sector of 32 bytes, if that leaves room for two.
+    those that share a sector of 32 bytes, if they leave room for one.
     """
-    rows, least = tuning.ROWS_ALONG, 1
-    if across:
-        rows, least = tuning.ROWS_ACROSS, _SECTOR // itemsize
+    rows = tuning.ROWS_ACROSS if across else tuning.ROWS_ALONG
+    least = _SECTOR // itemsize if across else 1
     while rows > 1:
-        blocks = tuning.BLOCKS_AT_ONCE if rows > least else 2
+        blocks = tuning.BLOCKS_AT_ONCE if rows > least else 1
         if blocks * (rows * row_bytes + _BESIDE) <= limit:
             break
         rows //= 2
@@ -181,4 +178,4 @@ def rows_of_block(across: bool, row_bytes: int, itemsize: int, limit: int) -> in
 def fits(device: CudaDevice, system: ResidueSystem, k: int) -> bool:
     """Tell whether a block can keep a row in double precision, or need not."""
     kept = 8 * len(system.weights) * align(k, LINE) + _BESIDE
-    return system.wraps or kept <= device.shared_bytes()
+    return system.wraps or kept <= device.shared_bytes() + _RESERVED

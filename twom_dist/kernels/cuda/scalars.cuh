@@ -42,13 +42,9 @@ __device__ __forceinline__ void multiply_scalar(double (&v)[PARTS], const Scalar
 // v = factor times an element.
 __device__ __forceinline__ void load_scaled(double (&v)[PARTS], const REAL* source,
                                             const Scalar& factor) {
-#if PARTS == 2
-  Pair pair = *reinterpret_cast<const Pair*>(source);
-  v[0] = widen(pair.x);
-  v[1] = widen(pair.y);
-#else
-  v[0] = widen(*source);
-#endif
+  Element given = load_element<true>(source, 0);
+#pragma unroll
+  for (int32 part = 0; part < PARTS; ++part) v[part] = widen(given.part[part]);
   multiply_scalar(v, factor);
 }
 

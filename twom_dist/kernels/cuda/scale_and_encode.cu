@@ -34,32 +34,33 @@ __device__ __forceinline__ const Element* find_row(const Rows& given, uint32 til
   return x + find_place(places, matrix) * given.stack_stride + row * given.row_stride;
 }
 
-template <bool SUM, class T> __device__ __forceinline__ T combine(T a, T b) {
+template <bool SUM> __device__ __forceinline__ uint64 combine(uint64 a, uint64 b) {
   return SUM ? a + b : a > b ? a : b;
 }
 
 // The largest, or the sum, of what the lanes of a row have, of `down` rows of a warp.
-template <bool SUM, class T>
-__device__ __forceinline__ T combine_lanes(T own, uint32 down) {
+template <bool SUM>
+__device__ __forceinline__ uint64 combine_lanes(uint64 own, uint32 down) {
   for (uint32 lanes = down; lanes < 32; lanes *= 2) {
     own = combine<SUM>(own, __shfl_xor_sync(0xFFFFFFFFu, own, lanes));
   }
   return own;
 }
 
-// The same of all threads of a row, whose warps are `bands` apart; `least` changes nothing.
-template <bool SUM, class T>
-__device__ __forceinline__ T combine_row(T own, T least, T (&held)[THREADS / 8],
-                                         uint32 row, uint32 down, uint32 bands) {
-  uint32 lane = threadIdx.x & 31, count = blockDim.x / 32 / bands;
-  own = combine_lanes<SUM>(own, down);
-  if (lane < down) held[row * count + (threadIdx.x >> 5) / bands] = own;
+// The same of all threads of a row. `held`: once a tile.
+template <bool SUM>
+__device__ __forceinline__ uint64 combine_row(uint64 own, uint64 (&held)[THREADS / 8],
+                                              const Place& place) {
+  uint32 lane = threadIdx.x & 31, warps = blockDim.x / 32 / place.bands;
+  own = combine_lanes<SUM>(own, place.down);
+  uint64* row = held + place.row * warps;
+  if (lane < place.down) row[(threadIdx.x >> 5) / place.bands] = own;
   __syncthreads();
-  own = least;
-  for (uint32 i = lane / down; i < count; i += 32 / down) {
-    own = combine<SUM>(own, held[row * count + i]);
+  own = 0;
+  for (uint32 i = lane / place.down; i < warps; i += 32 / place.down) {
+    own = combine<SUM>(own, row[i]);
   }
-  return combine_lanes<SUM>(own, down);
+  return combine_lanes<SUM>(own, place.down);
 }
 
 // The tiles of an operand from `tile` on, every so-many-th.
@@ -69,17 +70,15 @@ __device__ __forceinline__ void encode_tiles(const Rows& given, uint32 tile, uin
   // Elements of a thread are as many apart as there are threads; the four of a group lie
   // in other banks for those that copy them.
   extern __shared__ Element kept[];
-  __shared__ int32 largest_held[THREADS / 8];
-  __shared__ uint64 sums_held[THREADS / 8];
+  __shared__ uint64 held[2][THREADS / 8];
   uint32 row_count = given.rows_of_block, lane = threadIdx.x & 31;
-  uint32 down = count_rows_of_warp(given.across, row_count), bands = row_count / down;
   Place place = locate_in_block(given.across, row_count);
   int32 apart = row_count * k_padded / 4 + 32 / (int32)sizeof(Element);
   int32 begin = 4 * place.group, step = 4 * blockDim.x / row_count;
   const Element* x = find_row(given, tile, place.row, places);
   // A warp copies what its own lanes read, so that no other one waits, and neighbours what
   // lies side by side: of its row elements i + c 32 / down, of group i / 4 + 8 c.
-  uint32 i = lane / down, further = 32 / down;
+  uint32 down = place.down, i = lane / down, further = 32 / down;
   uint32 to = i % 4 * apart + (threadIdx.x & ~31u) + lane % down + i / 4 * down;
   uint32 target = (uint32)__cvta_generic_to_shared(kept + to);
   auto copy = [&](int32 first, int32 at) {
@@ -91,39 +90,39 @@ __device__ __forceinline__ void encode_tiles(const Rows& given, uint32 tile, uin
                  x != nullptr && first < k);
     }
   };
-  for (int32 first = begin, at = 0; first < k_padded; first += step, at += blockDim.x) {
-    copy(first, at);
-  }
+  Element* own = kept + threadIdx.x;
+  auto pass = [&](int32 end, auto take) {
+    for (int32 first = begin, at = 0; first < end; first += step, at += blockDim.x) {
+      take(first, at);
+    }
+  };
+  pass(k_padded, copy);
   for (; tile < count; tile += blocks) {
     commit_copies();
     wait_for_copies<0>();
     __syncwarp();
     Bits largest = 0;
-    Element* own = kept + threadIdx.x;
-#pragma unroll 2
-    for (int32 first = begin; first < k_padded; first += step, own += blockDim.x) {
+    pass(k_padded, [&](int32 first, int32 at) {
 #pragma unroll
       for (int32 c = 0; c < 4; ++c) {
-        Element element = own[apart * c];
+        Element& element = own[at + apart * c];
 #ifdef SHIFTED
         if (first + c < k) element = shift_element(element, given.shifts, first + c);
-        own[apart * c] = element;
 #endif
         largest = larger_bits(element, largest);
       }
-    }
-    int32 e = largest == 0 ? ZERO_ROW : exponent_of(widen_bits(largest));
-    e = combine_row<false>(e, ZERO_ROW, largest_held, place.row, down, bands);
+    });
+    uint64 bits = combine_row<false>(widen_bits(largest), held[0], place);
+    int32 e = bits == 0 ? ZERO_ROW : exponent_of(bits);
     bool masked = is_sentinel(e);
     uint64 total = 0;
-    own = kept + threadIdx.x;
-    for (int32 first = begin; first < k && !masked; first += step, own += blockDim.x) {
+    pass(masked ? 0 : k, [&](int32, int32 at) {
 #pragma unroll
       for (int32 c = 0; c < 4; ++c) {
-        total += square_of(own[apart * c], rule.norm_bits - e);
+        total += square_of(own[at + apart * c], rule.norm_bits - e);
       }
-    }
-    total = combine_row<true>(total, (uint64)0, sums_held, place.row, down, bands);
+    });
+    total = combine_row<true>(total, held[1], place);
     int32 s = choose_exponent(e, (int64)total, rule);
     // Among all rows, of which each matrix has padded ones behind it.
     int64 row = (int64)tile * row_count + place.row;
@@ -134,8 +133,7 @@ __device__ __forceinline__ void encode_tiles(const Rows& given, uint32 tile, uin
     int8* out = given.out + row * k_padded;
     bool more = tile + blocks < count;
     if (more) x = find_row(given, tile + blocks, place.row, places);
-    own = kept + threadIdx.x;
-    for (int32 first = begin, at = 0; first < k_padded; first += step, at += blockDim.x) {
+    pass(k_padded, [&](int32 first, int32 at) {
       Element element[4];
 #pragma unroll
       for (int32 c = 0; c < 4; ++c) element[c] = masked ? Element{} : own[at + apart * c];
@@ -143,7 +141,7 @@ __device__ __forceinline__ void encode_tiles(const Rows& given, uint32 tile, uin
       if (more) copy(first, at);
       encode_group(element, masked ? 0 : s, given.conjugate, out + first,
                    given.plane_stride);
-    }
+    });
   }
 }
 
@@ -154,11 +152,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 scale_and_encode(Rows x, Rows y, uint32 x_blocks, uint32 matrices, int32 k,
                  int32 k_padded, Rule rule, const int32* places) {
   Rows rows = x;
-  uint32 block = blockIdx.x, blocks = x_blocks;
-  if (block >= x_blocks) {
-    rows = y;
-    block -= x_blocks;
-    blocks = gridDim.x - x_blocks;
-  }
-  encode_tiles(rows, block, matrices * rows.tiles, blocks, k, k_padded, rule, places);
+  bool others = blockIdx.x >= x_blocks;
+  if (others) rows = y;
+  encode_tiles(rows, others ? blockIdx.x - x_blocks : blockIdx.x, matrices * rows.tiles,
+               others ? gridDim.x - x_blocks : x_blocks, k, k_padded, rule, places);
 }

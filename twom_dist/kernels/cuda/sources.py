@@ -15,7 +15,6 @@ from .tables import (
     decode_constants,
     decode_elements,
     encode_constants,
-    encode_threads,
     encode_words,
 )
 
@@ -121,7 +120,8 @@ def module_for(
     else:
         macros["WORDS"] = str(encode_words(system))
         if family == "scale_and_encode":
-            macros["THREADS"] = str(encode_threads(system))
+            # Whose registers fit a multiprocessor: 64, or 128 for long words.
+            macros["THREADS"] = "1024" if encode_words(system) <= 3 else "512"
     return Module(family, tuple(macros.items()), system)
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ...errors import KernelError
 from ...moduli import Mirror, ResidueSystem, combined_weights
+from .cublas import align
 
 Int32Array = npt.NDArray[np.int32]
 UInt32Array = npt.NDArray[np.uint32]
@@ -63,10 +64,6 @@ def reduction_constants(p: int) -> tuple[int, int]:
     return int(inverse.view(np.uint32)), -p % (1 << _WORD_BITS)
 
 
-def _round_up(x: int, multiple: int) -> int:
-    return -(-x // multiple) * multiple
-
-
 def _freeze(x: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
     x.flags.writeable = False
     return x
@@ -94,11 +91,6 @@ def encode_words(system: ResidueSystem) -> int:
     return -(-(system.part_bits + 1) // _WORD_BITS)
 
 
-def encode_threads(system: ResidueSystem) -> int:
-    """Threads of scale_and_encode.cu whose registers fit: 64, or 128 for long words."""
-    return 1024 if encode_words(system) <= 3 else 512
-
-
 def _encode_entry(p: int, re: int, im: int, words: int) -> list[int]:
     """Header, weights of Re and of Im: see encode.cu."""
     bias = 1 << (_WORD_BITS * words - 1)
@@ -107,7 +99,7 @@ def _encode_entry(p: int, re: int, im: int, words: int) -> list[int]:
     # The largest sum over 4 words bytes of 255; `lift` keeps Re - Im positive.
     totals = [np.array(w, np.uint32).view(np.uint8).sum(dtype=int) for w in weights]
     largest = [s + 255 * int(t) for s, t in zip(starts, totals, strict=True)]
-    lift = _round_up(largest[1], p)
+    lift = align(largest[1], p)
     assert largest[0] + max(largest[1], lift) < _LARGEST_RAW
     inverse, minus_p = reduction_constants(p)
     return [inverse, minus_p, lift, *starts, *weights[0], *weights[1]]
@@ -140,14 +132,14 @@ def requantise_table(system: ResidueSystem) -> UInt32Array:
     entries = []
     for p in (product.p for product in system.products):
         # Sums are biased by 2^31; old residues are -128 at least.
-        start = -(1 << 31) % p + _round_up(128, p)
+        start = -(1 << 31) % p + align(128, p)
         entries.append([*_pack_weights(1, p, 1), start, *reduction_constants(p)])
     return _freeze(np.array(entries, np.uint32))
 
 
 def mirror_entry(target: int, mirror: Mirror, p: int) -> list[int]:
     """Write down how a product follows from others, as combine.cu has it."""
-    lift = _round_up(3 * 128 * 128, p)
+    lift = align(3 * 128 * 128, p)
     other = -1 if mirror.other is None else mirror.other
     weights = mirror.straight, mirror.transposed, mirror.other_weight
     signed = np.array([target, mirror.source, other, *weights], np.int32)
@@ -169,7 +161,7 @@ def mirror_table(system: ResidueSystem) -> UInt32Array:
 def addition_table(system: ResidueSystem) -> UInt32Array:
     """Tabulate {lift, inverse, -p} of add_residues in combine.cu: (products, 3)."""
     moduli = [product.p for product in system.products]
-    entries = [[_round_up(256, p), *reduction_constants(p)] for p in moduli]
+    entries = [[align(256, p), *reduction_constants(p)] for p in moduli]
     return _freeze(np.array(entries, np.uint32))
 
 
