@@ -92,7 +92,7 @@ def test_cublas_multiplies_where_tile_ir_fails(fault, told):
     device = TileChip(**fault)
     with (
         mock.patch.dict(tile_check._found, clear=True),
-        mock.patch.multiple(tile_check, _SHAPES=[(300, 400, 200)]),
+        mock.patch.multiple(tile_check, _SHAPES=tile_check._SHAPES[:1]),
         mock.patch.dict(tuning.MEASURED),
     ):
         assert take_measured(device=device) == (told is None)
