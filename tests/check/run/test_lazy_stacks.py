@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -46,6 +47,18 @@ def test_scaled_sums_of_pieces_have_the_bits_of_one_product(name, chunks, alpha,
         for x in (da.from_array(pairs, chunks=chunks), pairs)
     )
     assert same_bits(lazy, eager)
+
+
+@cases("chunks", [(4, 3, 600), (2, 3, 70)])
+def test_sums_beyond_what_a_double_holds_are_those_of_one_product(chunks):
+    """Two doubles hold them, so pieces along k cannot be added."""
+    x = np.random.default_rng(0).integers(-(2**28), 2**28, (4, 3, 600), dtype="i4")
+    exact = x.astype(object) @ x.astype(object).swapaxes(1, 2)
+    assert abs(exact).max() > 2**59
+    with dask.config.set({"array.chunk-size": "1 KiB"}):
+        lazy = da.from_array(x, chunks=chunks)
+        found = td.integers.matmul(lazy, lazy.swapaxes(1, 2), dtype=object).compute()
+    assert (found == exact).all()
 
 
 @cases("method", ["2m", "blas"])
