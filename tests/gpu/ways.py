@@ -8,9 +8,9 @@ from tests.support.expect import same_bits
 from twom_dist.errors import EngineUnavailableError
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda.tile_check import explain_no_tiles
-from twom_dist.kernels.cuda.tuning import BY_CAPABILITY, MEASURED, tuning_for
+from twom_dist.kernels.cuda.tuning import BY_CAPABILITY, MEASURED, TILES, tuning_for
 
-WAYS = ("wgmma", "mma", "tile", "cublas", "float16")
+WAYS = ("wgmma", "mma", "tile", "tile16", "cublas", "float16")
 
 
 def engine_or_skip():
@@ -40,7 +40,7 @@ def take(way, device, monkeypatch):
     changes = {
         "wgmma": {"products": ("wgmma",)},
         "mma": {"products": ("mma",), "element": "int8"},
-        "tile": {"products": ("tile",), "element": "int8"},
+        **{x: {"products": (x,), "element": "int8"} for x in TILES},
         "cublas": {"products": (), "element": "int8"},
         "float16": {"products": (), "element": "float16", "integer_sums": True},
     }

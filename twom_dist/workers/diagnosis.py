@@ -227,7 +227,7 @@ def check_gpu() -> Iterator[Finding]:
 def check_cublas(cuda: Any, capability: int) -> Iterator[Finding]:
     """Tell of releases whose int8 products NVIDIA's notes call wrong for some shapes.
 
-    On a GPU of 10.x all are cuBLAS's, and before 13.10 they may be wrong for split k.
+    On a GPU of 10.x all may be cuBLAS's, and before 13.10 wrong for split k.
     """
     # 10000 major + 100 minor + patch; before 12, 1000 major.
     version = cuda.cublas.getVersion(cuda.device.get_cublas_handle())

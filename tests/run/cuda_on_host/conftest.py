@@ -28,9 +28,10 @@ def engine(host_kernels, request):
 
 @pytest.fixture(autouse=True)
 def old_driver():
-    """Have cuBLAS multiply on 10.0, as where the driver does not know Tile IR."""
+    """Have cuBLAS multiply on 10.0 and 10.3: the driver does not know Tile IR."""
     with mock.patch.dict(tuning.MEASURED):
-        tuning.set_cublas(100, 0)
+        for capability in (100, 103):
+            tuning.set_cublas(capability, 0)
         yield
 
 

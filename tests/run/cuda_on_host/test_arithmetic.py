@@ -175,4 +175,4 @@ def test_every_sum_of_tiles_is_reduced(p, fused):
         for old in (None, -128, 127):
             given = sums.astype(np.int32), table.ravel(), old, fused
             expected = reduce(sums + (old or 0), p).astype(np.int8)
-            assert np.array_equal(tiles().reduce(256, *given), expected)
+            assert np.array_equal(tiles().reduce(*given), expected)

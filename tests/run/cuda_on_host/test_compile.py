@@ -7,9 +7,9 @@ import re
 
 import pytest
 
+from tests.support.cases import cases
 from tests.support.cuda import nvrtc
-from tests.support.cuda.tile_ir import export
-from twom_dist.kernels.cuda.products import SQUARES
+from tests.support.cuda.tile_ir import MODULES, export
 from twom_dist.kernels.cuda.sources import (
     FAMILIES,
     SHIFTED_FAMILIES,
@@ -64,14 +64,14 @@ def test_a_late_wait_is_found(before, right):
     assert not nvrtc.waits_first(nvrtc.compile_text(_NEVER))
 
 
-@pytest.mark.parametrize("squares", SQUARES["tile"], ids=["256", "128"])
-def test_the_package_has_tile_ir_of_13_3(squares):
-    code = tile_ir(squares.module)
+@cases("module", MODULES)
+def test_the_package_has_tile_ir_of_13_3(module):
+    code = tile_ir(module)
     assert code[:10] == b"\x7fTileIR\0\x0d\x03"
-    assert squares.module.family.encode() in code
+    assert module.family.encode() in code
 
 
 def test_what_is_committed_is_what_the_source_gives():
     pytest.importorskip("cuda.tile", reason="cuTile: pip install '.[tiles]'")
-    for squares in SQUARES["tile"]:
-        assert export(squares.side) == tile_ir(squares.module)
+    for module in MODULES:
+        assert export(module) == tile_ir(module)

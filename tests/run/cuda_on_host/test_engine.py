@@ -21,7 +21,7 @@ def test_products_take_the_launches_that_are_recorded(cuda):
     assert_as_recorded(count_launches(cuda.device, cuda.device.capability()))
 
 
-@pytest.mark.parametrize("engine", [75, 90, 100, 103, 110], indirect=True)
+@pytest.mark.parametrize("engine", [75, 90, 100, 103, 107, 110], indirect=True)
 def test_every_kernel_runs(cuda):
     every_kernel.assert_every_kernel_is_right(cuda)
     others = {"synchronize", "memset", "send", "fetch"}

@@ -28,7 +28,8 @@ from twom_dist.moduli import make_system, residue_system, samples_system
 
 HOPPER, MMA, SMALL, *TILES = (s for kind in launcher.SQUARES.values() for s in kind)
 FUSED = pytest.mark.parametrize("engine", [80, 90, 110], indirect=True)
-ON_TILES = pytest.mark.parametrize("engine", [110], indirect=True)
+# Of int8, and of float16 as on 10.3.
+ON_TILES = pytest.mark.parametrize("engine", [110, 107], indirect=True)
 
 
 @FUSED
@@ -162,7 +163,7 @@ def test_rows_by_themselves_are_a_triangle(
 
 
 @ON_TILES
-@pytest.mark.parametrize("squares", TILES, ids=["256", "128"])
+@cases("side", [256, 128])
 @cases(
     ("shape", "triangle"),
     [
@@ -170,8 +171,10 @@ def test_rows_by_themselves_are_a_triangle(
         *(((n, n, 64), x) for n in (50, 300) for x in ("lower", "upper")),
     ],
 )
-def test_squares_of_each_side(engine, monkeypatch, squares, shape, triangle):
-    monkeypatch.setitem(launcher.SQUARES, "tile", [squares])
+def test_squares_of_each_side(engine, monkeypatch, side, shape, triangle):
+    name = "tile" if engine.device.capability() == 110 else "tile16"
+    own = [s for s in TILES if (s.kind, s.side) == (name, side)]
+    monkeypatch.setitem(launcher.SQUARES, name, own)
     system, (m, n, k) = residue_system("2m", 1), shape
     left = contract.draw(engine, m, k, system, 1)
     right = contract.draw(engine, n, k, system, 2) if triangle == "full" else left

@@ -8,5 +8,7 @@ from tests.support.contract.stages import *  # noqa: F403
 
 # Products by mma.sync, by instructions of Hopper, by cuBLAS in two types, in cuTile.
 pytestmark = pytest.mark.parametrize(
-    "engine", [pytest.param(80, marks=NIGHTLY), 90, 100, 103, 110], indirect=True
+    "engine",
+    [*(pytest.param(x, marks=NIGHTLY) for x in (80, 107)), 90, 100, 103, 110],
+    indirect=True,
 )

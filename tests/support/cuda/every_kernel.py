@@ -20,7 +20,7 @@ def kernels_of(capability):
     others = {"requantise", "combine"} if ours else {"spread", "join"}
     others |= _products(samples) | _products(samples, samples=True)
     others -= _products(ours) | _products(own.of_samples, samples=True)
-    if own.element == "int8":
+    if ours or own.element == "int8":
         others |= {"widen"}
     every = {name for family in FAMILIES for name in signatures(family)}
     return (every | _products(ours)) - others

@@ -147,8 +147,7 @@ class HostKernels:
     def launch_packed(self, module, name, grid, block, data, offsets, shared=0):
         """Run a launch whose arguments are packed as the kernel's signature says."""
         if module.family == TILE_FAMILY:
-            side = int(dict(module.macros)["SIDE"])
-            tiles().launch(side, (*grid,), (*block,), data, offsets, shared)
+            tiles().launch(module, (*grid,), (*block,), data, offsets, shared)
             return
         with self._lock:
             library = self._library(module)

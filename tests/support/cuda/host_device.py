@@ -44,7 +44,7 @@ FUSED_OR_NOT = pytest.mark.parametrize(
 @contextmanager
 def small_pieces():
     """Cut updates into tiles of 16, stacks in two, and launches by waves."""
-    waves = {"wgmma": 1.0, "mma": 1.0, "tile": 1.0}
+    waves = dict.fromkeys(("wgmma", "mma", *tuning.TILES), 1.0)
     with (
         mock.patch.object(tuning, "SMALLEST_UPDATE_TILE", 16),
         mock.patch.object(tuning, "LAUNCH_OPERATIONS", waves),
@@ -172,8 +172,8 @@ class HostDevice:
         return 1 + self._kernels.index((module, name))
 
     def driver(self):
-        """Give an old one on 10.0, where cuBLAS multiplies therefore."""
-        return 13020 if self._capability == 100 else 13030
+        """Give an old one on 10.0 and 10.3, where cuBLAS multiplies therefore."""
+        return 13020 if self._capability in (100, 103) else 13030
 
     def overlaps(self):
         return self._capability >= 90

@@ -95,10 +95,12 @@ def _round_and_view(x, dtype):
 
 def _mma(x, y, acc):
     """Multiply exactly; int32 holds what was, and is, added."""
-    assert (x.dtype, y.dtype, acc.dtype) == (np.int8, np.int8, np.int32)
+    kinds = {np.int8: np.int32, np.float16: np.float32}
+    assert x.dtype == y.dtype
+    assert kinds[x.dtype.type] == acc.dtype
     assert x.shape[1] <= 1 << 10  # sums below 2^24, which float32 holds
-    acc += (x.astype(np.float32) @ y.astype(np.float32)).astype(np.int32)
-    assert -(1 << 30) <= acc.min() <= acc.max() <= 1 << 30
+    acc += (x.astype(np.float32) @ y.astype(np.float32)).astype(acc.dtype)
+    assert abs(acc).max() <= (1 << 30 if x.dtype == np.int8 else (1 << 24) - 1)
     return acc
 
 
@@ -107,9 +109,10 @@ class Tiles:
 
     def __init__(self):
         self.block = self.made = None
-        types = {"int8": np.int8, "int32": np.int32, "float32": np.float32}
+        names = "int8", "int32", "float16", "float32", "bool"
+        types = {name: np.dtype(name).type for name in names}
         tile = types | {
-            "Constant": {int: int},
+            "Constant": {int: int, bool: bool},
             "PaddingMode": SimpleNamespace(ZERO="zero"),
             "bid": lambda axis: (self.block, 0, 0)[axis],
             "cdiv": lambda x, y: -(-x // y),
@@ -135,31 +138,31 @@ class Tiles:
         tile["compilation"] = SimpleNamespace(**compilation)
         given = {}, tile, compilation
         with with_modules(**dict(zip(names, given, strict=True))):
-            self.kernels = {x: self._describe(x) for x in tile_ir.SIDES}
+            self.kernels = {x: self._describe(x) for x in tile_ir.MODULES}
 
     def _export(self, kernel, signatures, out, **given):
         self.made = kernel, signatures, given
 
-    def _describe(self, side):
-        tile_ir.export(side)
+    def _describe(self, module):
+        tile_ir.export(module)
         (kernel, hints), [(given, convention, name)], how = self.made
         assert (convention, name) == ("v2", kernel.__name__)
-        assert hints == {"num_ctas": 2 if side == 256 else None}
+        assert hints == {"num_ctas": 2 if given[-2] == 256 else None}
         assert how["bytecode_version"] == tile_ir.VERSION
         return kernel, given
 
     def locate_square(self, *given):
-        kernel, _ = self.kernels[256]
+        kernel, _ = self.kernels[tile_ir.MODULES[0]]
         return kernel.__globals__["locate_square"](*given)
 
-    def reduce(self, side, sums, table, old, fused):
-        """Reduce sums that are made up, of one product, with old residues or None.
+    def reduce(self, sums, table, old, fused):
+        """Reduce 256 x 256 sums that are made up, with old residues or None.
 
         `fused`: whether a product is rounded before it is added to; if not, by doubles,
         whose errors are less than what decides.
         """
-        kernel, _ = self.kernels[side]
-        own, wide = kernel.__globals__["ct"], {np.float32: np.float64}
+        kernel, _ = self.kernels[tile_ir.MODULES[0]]
+        side, own, wide = 256, kernel.__globals__["ct"], {np.float32: np.float64}
         out, planes = np.zeros((1, 1, side, side), np.int8), np.zeros((1, 1, side, 1))
         changes = {"mma": lambda x, y, acc: sums}
         if fused:
@@ -169,11 +172,12 @@ class Tiles:
         given = planes, planes, np.zeros(4, np.int32), table
         with mock.patch.multiple(own, **changes):
             adds = old is not None
-            kernel(*given, out + (old or 0), out, adds, 0, 1, 1, 1, 0, side)
+            numbers = adds, 0, 1, 1, 1, 0
+            kernel(*given, out + (old or 0), out, *numbers, side, False)
         return out[0, 0]
 
-    def launch(self, side, grid, block, data, offsets, shared):
-        kernel, constraints = self.kernels[side]
+    def launch(self, module, grid, block, data, offsets, shared):
+        kernel, constraints = self.kernels[module]
         # As NVIDIA's own launches are: the driver knows how many threads there are.
         assert (block, shared, grid[1:]) == ((1, 1, 1), 0, (1, 1))
         assert 0 < grid[0] <= _LARGEST_GRID

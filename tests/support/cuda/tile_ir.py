@@ -6,17 +6,20 @@ from importlib.resources import files
 from io import BytesIO
 
 from twom_dist.kernels.cuda.products import SQUARES
+from twom_dist.kernels.cuda.tuning import TILES
 
 FOLDER = files("twom_dist.kernels.cuda")
-SIDES = [squares.side for squares in SQUARES["tile"]]
+MODULES = [squares.module for name in TILES for squares in SQUARES[name]]
 # That of CUDA 13.3, the first whose driver compiles it for every GPU.
 VERSION = "13.3"
 
 
-def export(side):
-    """Compile squares of a side; two multiprocessors share one of 256."""
+def export(module):
+    """Compile a module; two multiprocessors share a square of 256."""
     import cuda.tile as ct
     from cuda.tile import compilation
+
+    side, floats = int(dict(module.macros)["SIDE"]), "ELEMENT" in dict(module.macros)
 
     def array(kind, axes, step, *groups):
         """Describe an array whose address and strides `step` divides."""
@@ -36,7 +39,7 @@ def export(side):
     own = array(ct.int8, 4, 16, "residues")
     numbers = [compilation.ScalarConstraint(ct.int32)] * 6
     given = [planes, planes, table, table, own, own, *numbers]
-    given.append(compilation.ConstantConstraint(side))
+    given += [compilation.ConstantConstraint(t) for t in (side, floats)]
     function = _load()
     convention = compilation.CallingConvention.cutile_python_v2()
     signature = compilation.KernelSignature(given, convention, function.__name__)
@@ -52,11 +55,12 @@ def _load():
     lines = path.read_text("utf-8").splitlines(True)
     linecache.cache[path.name] = len(lines), None, lines, path.name
     found = runpy.run_path(str(path))
-    for function in (found["products_tile"], found["locate_square"]):
+    for function in map(found.get, ("products_tile", "load_rows", "locate_square")):
         function.__code__ = function.__code__.replace(co_filename=path.name)
     return found["products_tile"]
 
 
 if __name__ == "__main__":
-    for side in SIDES:
-        (FOLDER / f"products_tile_{side}.tilebc").write_bytes(export(side))
+    for module in MODULES:
+        name = "_".join([module.family, *(value for _, value in module.macros)])
+        (FOLDER / f"{name}.tilebc").write_bytes(export(module))

@@ -46,12 +46,13 @@ _MMA = [
     Squares(module_for("products_mma", side=side), side, side, resident)
     for side, resident in ((128, 2), (64, 4))
 ]
+SQUARES: dict[tuning.Products, list[Squares]] = {"wgmma": [_WGMMA], "mma": _MMA}
 # The driver takes as many threads as it wants.
-_TILES = [
-    Squares(module_for(TILE_FAMILY, side=side), side, 1, 1 / blocks, 0, blocks, "tile")
-    for side, blocks in ((256, 2), (128, 1))
-]
-SQUARES = {"wgmma": [_WGMMA], "mma": _MMA, "tile": _TILES}
+for _name, _kind in zip(tuning.TILES, ("int8", "float16"), strict=True):
+    SQUARES[_name] = [
+        Squares(module_for(TILE_FAMILY, _kind, side=side), side, 1, share, 0, n, _name)
+        for side, share, n in ((256, 0.5, 2), (128, 1.0, 1))
+    ]
 # Strides that cuTile takes are int32, and for TMA multiples of 16.
 _FARTHEST = (1 << 31) - 16
 
@@ -116,7 +117,7 @@ def launch_products(
     `count`: matrices of a stack, one below the other in each plane.
     """
     squares = choose_squares(device, shape, triangle, count * len(jobs))
-    if squares.kind == "tile":
+    if squares.kind in tuning.TILES:
         of_tiles = x, y, jobs, table, shape, residues, before, triangle, count
         return launch_tiles(device, squares, *of_tiles)
     rows = x.shape[1] // count, y.shape[1] // count

@@ -10,6 +10,7 @@ from typing import Any
 import cuda.tile as ct
 
 STEP = 128  # entries along k of a copy
+CHUNK = 7  # copies whose sums are below 2^24, which float32 holds: 896 128^2
 BAND = 8  # rows of squares that blocks walk down, see squares.cuh
 
 
@@ -48,6 +49,17 @@ def locate_square(index: int, rows: int, columns: int, triangle: int) -> Any:
     return row, column
 
 
+def load_rows(x: Any, plane: int, matrix: int, row: int, step: int, side: int) -> Any:
+    """Copy a square's rows of a plane, zeros beyond its ends."""
+    index, shape, zeros = (
+        (plane, matrix, row, step),
+        (1, 1, side, STEP),
+        ct.PaddingMode.ZERO,
+    )
+    found = ct.load(x, index=index, shape=shape, padding_mode=zeros)
+    return ct.reshape(found, (side, STEP))
+
+
 def products_tile(
     x: Any,
     y: Any,
@@ -62,12 +74,14 @@ def products_tile(
     job_count: int,
     first: int,
     SIDE: ct.Constant[int],
+    FLOATS: ct.Constant[bool],
 ) -> None:
     """Make square number `first` plus that of the block.
 
     x and y are planes (planes, stack, rows, k), old and residues (products, stack, m,
     n), jobs and the table those of products.cu, flat. Old residues are added if `adds`
-    is not 0, and may be those that are written. Sums are 2^30 at most.
+    is not 0, and may be those that are written. Sums are 2^30 at most. `FLOATS`: for
+    tensor cores without int8, which multiply float16 and sum in float32.
     """
     index = first + ct.bid(0)
     count = rows * columns
@@ -81,21 +95,20 @@ def products_tile(
     product = ct.load(jobs, index=(job + 2,), shape=(1,)).item()
     entry = 4 * ct.load(jobs, index=(job + 3,), shape=(1,)).item()
     sums = ct.zeros((SIDE, SIDE), dtype=ct.int32)
-    for step in range(ct.cdiv(x.shape[3], STEP)):
-        a = ct.load(
-            x,
-            index=(left, matrix, row, step),
-            shape=(1, 1, SIDE, STEP),
-            padding_mode=ct.PaddingMode.ZERO,
-        )
-        b = ct.load(
-            y,
-            index=(right, matrix, column, step),
-            shape=(1, 1, SIDE, STEP),
-            padding_mode=ct.PaddingMode.ZERO,
-        )
-        b = ct.transpose(ct.reshape(b, (SIDE, STEP)))
-        sums = ct.mma(ct.reshape(a, (SIDE, STEP)), b, sums)
+    steps = ct.cdiv(x.shape[3], STEP)
+    if FLOATS:
+        for chunk in range(0, steps, CHUNK):
+            some = ct.zeros((SIDE, SIDE), dtype=ct.float32)
+            for step in range(chunk, min(chunk + CHUNK, steps)):
+                a = ct.astype(load_rows(x, left, matrix, row, step, SIDE), ct.float16)
+                b = load_rows(y, right, matrix, column, step, SIDE)
+                some = ct.mma(a, ct.transpose(ct.astype(b, ct.float16)), some)
+            sums = sums + ct.astype(some, ct.int32)
+    else:
+        for step in range(steps):
+            a = load_rows(x, left, matrix, row, step, SIDE)
+            b = load_rows(y, right, matrix, column, step, SIDE)
+            sums = ct.mma(a, ct.transpose(b), sums)
     # 2^16 modulo p, of least magnitude: |raw| <= 2^14 128 + 2^16 + 128 < 2^22.
     minus_p = ct.load(table, index=(entry + 3,), shape=(1,)).item()
     weight = ct.load(table, index=(entry,), shape=(1,)).item() >> 16 & 255

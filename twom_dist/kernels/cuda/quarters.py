@@ -43,7 +43,7 @@ def takes_quarters(device: CudaDevice, system: ResidueSystem, shape: Shape) -> b
     tuned = tuning.tuning_for(device.capability())
     if not tuned.fuses(shape) or system.wraps:  # quarters are of bytes
         return False
-    crossovers = tuning.CROSSOVERS[tuned.products[0]]
+    crossovers = tuning.CROSSOVERS.get(tuned.products[0], ())
     if choose_levels(shape, (ROW_GROUP, ROW_GROUP, LINE), crossovers) == 0:
         return False
     _, each, most = _cut(shape)

@@ -86,7 +86,8 @@ def module_for(
 ) -> Module:
     """Choose the module of a family, one of `FAMILIES`.
 
-    `dtype`: of the operand, or of what is decoded; unused by `INTEGER_FAMILIES`.
+    `dtype`: of the operand, or of what is decoded; unused by `INTEGER_FAMILIES`. Of
+    products_tile: what is multiplied.
     `system`: of `_CONSTANTS`. `components` of a result and `integer` digits: of decode.
     `side` of squares: of products_mma and products_tile. `shifted` columns: of
     `SHIFTED_FAMILIES`. For those of samples see `of_samples`.
@@ -99,7 +100,8 @@ def module_for(
     if family == "winograd":
         return Module(family, tuple(_winograd_macros().items()))
     if family in ("products_mma", TILE_FAMILY):
-        return Module(family, (("SIDE", str(side)),))
+        floats = (("ELEMENT", "float16"),) * (np.dtype(dtype or "i1").kind == "f")
+        return Module(family, (("SIDE", str(side)), *floats))
     given = np.dtype(dtype)
     macros = {
         "REAL": _REALS.get(given.name, "double"),
@@ -165,7 +167,7 @@ def _winograd_macros() -> dict[str, str]:
 
 def tile_ir(module: Module) -> bytes:
     """Read what products_tile.py was compiled to, for squares of a side."""
-    name = f"{module.family}_{dict(module.macros)['SIDE']}.tilebc"
+    name = "_".join([module.family, *(value for _, value in module.macros)]) + ".tilebc"
     return files(__package__).joinpath(name).read_bytes()
 
 

@@ -8,7 +8,7 @@ from ...moduli import residue_system, symmetric_residue
 from .cublas import LARGEST_K
 from .products import SQUARES, launch_tiles
 from .tables import requantise_table
-from .tuning import tuning_for
+from .tuning import TILES, Products, tuning_for
 
 # That of CUDA 13.3, the first to compile Tile IR for every GPU.
 _OLDEST_DRIVER = 13030
@@ -24,14 +24,15 @@ def explain_no_tiles(device: Any) -> str | None:
     Each kind of chip is checked once.
     """
     capability = device.capability()
-    if "tile" not in tuning_for(capability).products:
+    name, *_ = *tuning_for(capability).products, "mma"
+    if name not in TILES:
         return None
     if (driver := device.driver()) < _OLDEST_DRIVER:
         newest = f"{driver // 1000}.{driver % 1000 // 10}"
         return f"the driver knows CUDA {newest}, and Tile IR needs 13.3"
     if capability not in _found:
         try:
-            wrong = sum(_count_wrong(device, *shape) for shape in _SHAPES)
+            wrong = sum(_count_wrong(device, name, *shape) for shape in _SHAPES)
             told = f"{wrong} residues are wrong" if wrong else None
         except RuntimeError as error:  # what CUDA raises is one
             told = " ".join(str(error).split())
@@ -40,7 +41,11 @@ def explain_no_tiles(device: Any) -> str | None:
 
 
 def _count_wrong(
-    device: Any, rows: tuple[int, int], columns: tuple[int, int], k: int
+    device: Any,
+    name: Products,
+    rows: tuple[int, int],
+    columns: tuple[int, int],
+    k: int,
 ) -> int:
     """Multiply random bytes, and rows of the least, and add others."""
     (m, high), (n, wide), rng, wrong = rows, columns, np.random.default_rng(0), 0
@@ -49,7 +54,7 @@ def _count_wrong(
     x[:, 0] = y[:, 0] = old[:, 0] = -128
     system = residue_system("real", 2)
     sums = x[:, :m].astype(float) @ y[:, :n].astype(float).swapaxes(1, 2) + old
-    for squares in SQUARES["tile"]:
+    for squares in SQUARES[name]:
         left, right, before = (device.send(t) for t in (x, y, old))
         out, table = device.empty(old.shape, np.int8), requantise_table(system)
         given = left, right, _JOBS, table, (m, n), out, before

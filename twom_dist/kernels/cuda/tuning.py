@@ -8,7 +8,8 @@ from typing import Literal
 from ..limits import Shape, measure
 
 Element = Literal["int8", "float16"]
-Products = Literal["wgmma", "mma", "tile"]
+Products = Literal["wgmma", "mma", "tile", "tile16"]
+TILES: tuple[Products, ...] = "tile", "tile16"  # products_tile.py of int8, of float16
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +27,7 @@ class Tuning:
     @property
     def of_samples(self) -> tuple[Products, ...]:
         """Name what multiplies samples: mma.sync, too, where planes go another way."""
-        return tuple(x for x in self.products if x != "tile") or ("mma",)
+        return tuple(x for x in self.products if x in ("wgmma", "mma")) or ("mma",)
 
     def fuses(self, shape: Shape) -> bool:
         """Tell whether one kernel multiplies and reduces."""
@@ -49,7 +50,7 @@ BY_CAPABILITY = {
     89: Tuning(sums_bytes=32 << 20, products=("mma",), integer_sums=True),
     90: Tuning(sums_bytes=128 << 20, products=("wgmma", "mma")),
     100: Tuning(sums_bytes=64 << 20, products=("tile",)),
-    103: Tuning(sums_bytes=64 << 20, element="float16", integer_sums=True),
+    103: Tuning(64 << 20, ("tile16",), element="float16", integer_sums=True),
     110: Tuning(sums_bytes=64 << 20, products=("tile",)),
     120: Tuning(sums_bytes=48 << 20, products=("mma",), integer_sums=True),
 }
@@ -78,7 +79,7 @@ MEASURED: dict[int, Tuning] = {}  # by the capability of a device that was measu
 def set_cublas(capability: int, size: float) -> bool:
     """Have cuBLAS multiply from a size on; False where our kernel is always faster."""
     own = tuning_for(capability)
-    if own.products not in (("mma",), ("tile",)):
+    if "wgmma" in own.products:
         return False
     MEASURED[capability] = _with_cublas(capability, size)
     return True
@@ -95,9 +96,9 @@ def _with_cublas(capability: int, size: float) -> Tuning:
 # memory of an A100, and one of Hopper's, at twice the rate of mma.sync, would take 3.
 # With 2 it gives way where half as much again is expected. In cuTile a multiprocessor
 # makes half of 256 x 256, and reads half as many bytes an operation as for 128 x 128.
-BLOCK_TIMES = {
+BLOCK_TIMES: dict[tuple[Products, int], int] = {
     **{("wgmma", 256): 2, ("mma", 128): 3, ("mma", 64): 1},
-    **{("tile", 256): 5, ("tile", 128): 3},
+    **{(name, side): t for name in TILES for side, t in ((256, 5), (128, 3))},
 }
 
 # Bytes along k of samples that a block multiplies at least: by arithmetic it reads 2^17
@@ -126,8 +127,8 @@ UNASKED_SHARE = 1 / 32
 # kernels of other streams, such as those that send, get a turn. At 1464 Tera-operations
 # a second on an H200 of 132 a multiprocessor makes 1.1e13; by arithmetic half as many
 # on an A100 (624 and 108), an RTX 4090 (660 and 128) and an RTX 5090 (838 and 170);
-# nearly twice as many on a B200 (3000 and 148).
-LAUNCH_OPERATIONS = {"wgmma": 5.5e10, "mma": 2.5e10, "tile": 1e11}
+# nearly twice as many on a B200 (3000 and 148), half of that of float16 on a B300.
+LAUNCH_OPERATIONS = {"wgmma": 5.5e10, "mma": 2.5e10, "tile": 1e11, "tile16": 5e10}
 
 # Length of k along which multiplying a whole product takes as long as deriving a
 # triangle of it from another product. On an H200, n = 8192: 1.01 ms for both triangles
@@ -156,5 +157,5 @@ BLOCKS_AT_ONCE = 4
 # 4096), 0.89 at 16384 (5461), 0.85 at 20480 (6827), with 2^29 bytes, which were 0.98 to
 # 1.10 times as fast as 2^28 and 2^30. Of products by mma.sync the quarters' bytes take
 # as long as they spare even at 16384, by arithmetic for an RTX 5080.
-CROSSOVERS: dict[str, tuple[float, ...]] = {"wgmma": (4600.0,), "mma": (), "tile": ()}
+CROSSOVERS: dict[str, tuple[float, ...]] = {"wgmma": (4600.0,)}
 QUARTERS_BYTES = 1 << 29

@@ -72,9 +72,8 @@ class TileChip(HostDevice):
     def launch(self, module, name, grid, block, args, shared=0):
         if self.error:
             raise self.error
-        side = int(dict(module.macros)["SIDE"])
         packed = pack(module.family, name, args, lambda x, _: x.ctypes.data)
-        tiles().launch(side, grid, block, *packed, shared)
+        tiles().launch(module, grid, block, *packed, shared)
         residues = args[5][0]
         residues[..., 3] += self.wrong
 
