@@ -150,7 +150,7 @@ def _scale_and_encode(
         min(count, max(1, most * share // sum(shares)))
         for count, share in zip(tiles, shares, strict=True)
     ]
-    # One operand has all blocks, and the other one is not read.
+    # Without y, x has all blocks, and what stands for y is not read.
     both = described[0], described[-1]
     args = *both, blocks[0], matrices, x.shape[-1], k_padded, rule_args(rule), places
     grid, block = (sum(blocks), 1, 1), (threads, 1, 1)

@@ -5,19 +5,13 @@ The tables are NumPy arrays to be copied once. Each is built once and never writ
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from ...errors import KernelError
 from ...moduli import Mirror, ResidueSystem, combined_weights
+from ...typing import Array
 from .cublas import align
-
-Int32Array = npt.NDArray[np.int32]
-UInt32Array = npt.NDArray[np.uint32]
-Float64Array = npt.NDArray[np.float64]
-_Scalar = TypeVar("_Scalar", bound=np.generic)
 
 KINDS = ("2m", "3m", "4m", "real")  # kinds of moduli, as the kernels number them
 
@@ -30,7 +24,7 @@ class Constants:
     """The residue system with which the text of encode.cu or decode.cu begins."""
 
     numbers: tuple[tuple[str, int], ...]  # tuple of (str, int): names and values
-    table: npt.NDArray[Any]  # (count,) uint32 or float64
+    table: Array  # (count,) uint32 or float64
 
     def text(self) -> str:
         """Write them as C++."""
@@ -64,7 +58,7 @@ def reduction_constants(p: int) -> tuple[int, int]:
     return int(inverse.view(np.uint32)), -p % (1 << _WORD_BITS)
 
 
-def _freeze(x: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
+def _freeze(x: Array) -> Array:
     x.flags.writeable = False
     return x
 
@@ -77,7 +71,7 @@ def _pack_weights(w: int, p: int, count: int) -> list[int]:
 
 
 @cache
-def product_indices(products: tuple[int, ...]) -> Int32Array:
+def product_indices(products: tuple[int, ...]) -> Array:
     """Tabulate products, or planes, as the kernels read them."""
     return np.array(products, np.int32)
 
@@ -106,7 +100,7 @@ def _encode_entry(p: int, re: int, im: int, words: int) -> list[int]:
 
 
 @cache
-def encode_table(system: ResidueSystem) -> UInt32Array:
+def encode_table(system: ResidueSystem) -> Array:
     """Tabulate, for each modulus, what encode.cu reads: (moduli, 5 + 2 words) uint32.
 
     ``inverse, -p, lift, start of Re, start of Im``, the byte weights of Re (1), and
@@ -127,7 +121,7 @@ def encode_constants(system: ResidueSystem) -> Constants:
 
 
 @cache
-def requantise_table(system: ResidueSystem) -> UInt32Array:
+def requantise_table(system: ResidueSystem) -> Array:
     """Tabulate {byte weights, start, inverse, -p}: (products, 4) uint32."""
     entries = []
     for p in (product.p for product in system.products):
@@ -147,7 +141,7 @@ def mirror_entry(target: int, mirror: Mirror, p: int) -> list[int]:
 
 
 @cache
-def mirror_table(system: ResidueSystem) -> UInt32Array:
+def mirror_table(system: ResidueSystem) -> Array:
     """Tabulate the products of ``X X^H`` that follow from others: (count, 9) uint32."""
     products = system.products
     mirrors = [(q, p.mirror, p.p) for q, p in enumerate(products) if p.mirror]
@@ -158,7 +152,7 @@ def mirror_table(system: ResidueSystem) -> UInt32Array:
 
 
 @cache
-def addition_table(system: ResidueSystem) -> UInt32Array:
+def addition_table(system: ResidueSystem) -> Array:
     """Tabulate {lift, inverse, -p} of add_residues in combine.cu: (products, 3)."""
     moduli = [product.p for product in system.products]
     entries = [[align(256, p), *reduction_constants(p)] for p in moduli]
@@ -166,7 +160,7 @@ def addition_table(system: ResidueSystem) -> UInt32Array:
 
 
 @cache
-def decode_table(system: ResidueSystem) -> Float64Array:
+def decode_table(system: ResidueSystem) -> Array:
     """Tabulate the digits of M, the quotient's factors and the weights' digits.
 
     The T digits of M; ``2^((T-1)b) / M`` and ``2^((T-2)b) / M``, each rounded once; the
