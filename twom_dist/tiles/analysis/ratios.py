@@ -201,12 +201,12 @@ class LargestTerms:
             first = join(tops).argsort()[-_FIRST:]
             # Few rows are on the right, where the CPU's engine turns them.
             own, most = least[first].T.copy(), np.int16(self.level)
+            enough = -columns, -rows[first] + most
             for x, y in tiles:
-                enough = -columns, most - rows[first]
                 own = engine.multiply_octaves(y, x[first], own, enough)
             least[first] = own.T
             self.add(own.T, left.on_host().take(convert(first, "numpy")), right)
-            enough = np.int16(self.level) - rows, -columns
+            enough = -rows + np.int16(self.level), -columns
         for x, y in tiles:
             least = engine.multiply_octaves(x, y, least, enough)
         self.add(least, left, right)
