@@ -80,7 +80,7 @@ def as_matrix(x: Any, name: str) -> Any:
         raise PlanError(problem, remedy, "not-two-dimensional")
     if x.ndim < 2:
         problem = f"{name} has shape {tuple(x.shape)}, but a matrix has two dimensions"
-        remedy = f"Use {name}.reshape(rows, columns)"
+        remedy = f"Use {name}[:, None] for one column, or {name}[None, :] for one row"
         raise PlanError(problem, remedy, "not-two-dimensional")
     return x
 
