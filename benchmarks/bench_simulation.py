@@ -57,9 +57,10 @@ READING = "twom-largest", "twom-sums", "twom-exponents"
 OCTAVES, PAIRS = "twom-octaves", "twom-pairs"
 # The int8 products that take as long as one of octaves (docs/kernels.md; predicted).
 OCTAVE_PRODUCTS = 40
-# The columns after which most pairs decide no more: 3,000 to 13,000, counted for warps
-# and blocks of octaves.cu in 512 rows of 131072 columns: exp(phi N(0,1)), phi = 3 to 6,
-# or half of them negligible. Where few entries meet, it may be all of them.
+# The columns after which few pairs can still decide. In 512 rows of 131072 columns,
+# exp(phi N(0, 1)), phi = 3 to 6, or half of them negligible, 3,000 to 12,500 were
+# counted for warps of octaves.cu, and 11,000 to 28,000 for blocks, which load until
+# their last warp ends. Where few entries meet, it may be all columns.
 OPEN = 12288
 # Seconds of Python that a worker takes for a task: 1.4 to 2.1 ms with the scheduler's
 # on the same two cores (dask-gpu.jsonl).
