@@ -247,7 +247,7 @@ def check_tiles(device: Any) -> Iterator[Finding]:
     from ..kernels.cuda.tile_check import explain_no_tiles
 
     if why := explain_no_tiles(device):
-        advice = "Install a driver for CUDA 13.3 or newer, with libnvidia-tileiras"
+        advice = "A driver for CUDA 13.3 or newer with libnvidia-tileiras may help"
         yield Finding("int8 products", "warning", f"by cuBLAS: {why}", advice)
 
 

@@ -206,6 +206,11 @@ def test_planes_that_lie_far_apart_are_multiplied_one_by_one(
         exact = contract.multiply_exactly(*alone, system)
         contract.assert_exact(found[:, i], exact, system)
         contract.assert_exact(twice[:, i], exact, system, 2)
+    # One product of many planes, whose own distance is too long.
+    monkeypatch.setattr(launcher, "_FARTHEST", 1 << 12)
+    last, out = len(system.products) - 1, np.zeros_like(found[-1:, 2])
+    launcher.multiply_fused(engine.device, *alone, system, out, (last,), None, "full")
+    assert np.array_equal(out[..., :17], found[-1:, 2, :, :17])
 
 
 @cases("uplo", ["lower", "upper"])

@@ -55,6 +55,23 @@ def test_rows_are_read_as_they_lie(cuda):
         assert cuda.device.launched.count("copy_samples") == copies
 
 
+@cases("pairs", [False, True])
+def test_rows_that_begin_together_need_not_be_the_same(cuda, pairs):
+    x = random_integers((200, 64), "int8", pairs)
+    for a, b in (
+        *((x[:10], x[:40]), (x[:1], x[:128]), (x[:100], x[:200]), (x[:64], x[::2])),
+        *((x.view("u1")[:10], x[:40]), (x[:40], x.view("u1")[:40])),
+    ):
+        found = td.integers.gemm(a, b, op_b="C", pairs=pairs)
+        expected = td.integers.gemm(a, b, op_b="C", pairs=pairs, engine="reference")
+        assert same_bits(np.asarray(found), expected)
+    update = td.integers.her2k if pairs else td.integers.syr2k
+    for b in (x[::2][:40], x.view("u1")[:40]):
+        found = update(x[:40], b, pairs=pairs)
+        expected = update(x[:40], b, pairs=pairs, engine="reference")
+        assert same_bits(np.asarray(found), expected)
+
+
 @cases("uplo", ["full", "lower", "upper"])
 @cases(
     ("routine", "op", "pairs"), [("herk", "C", 1), ("syrk", "T", 1), ("syrk", "N", 0)]

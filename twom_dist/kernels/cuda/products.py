@@ -156,11 +156,12 @@ def launch_tiles(
     x, y, out = (t.reshape(len(t), count, -1, t.shape[-1]) for t in (x, y, residues))
     old = out if before is None else before.reshape(out.shape)
     jobs_left = count * len(jobs)
-    if jobs_left > 1 and max(t.strides[0] for t in (x, y, out)) > _FARTHEST:
+    most = max(len(t) * count for t in (x, y, out))
+    if most > 1 and max(t.strides[0] for t in (x, y, out)) > _FARTHEST:
         for c, (i, j, q, entry) in pairs_of(range(count), jobs.tolist()):
             own = [t[at : at + 1, c : c + 1] for t, at in ((x, i), (y, j), (out, q))]
-            before = None if before is None else old[q : q + 1, c : c + 1]
-            given = own[0], own[1], _tabulate_one(entry), table, shape, own[2], before
+            added = None if before is None else old[q : q + 1, c : c + 1]
+            given = own[0], own[1], _tabulate_one(entry), table, shape, own[2], added
             launch_tiles(device, squares, *given, triangle, 1)
         return
     sides = (-(-t // squares.side) for t in shape)

@@ -103,7 +103,7 @@ samples_mma(const Sample* x, int64 x_stride, const Sample* y, int64 y_stride, in
   // every block, so these are not always the same.
   int32 aside = (warp + __popc(blockIdx.x)) % WARPS_A_ROW;
   bool mirrored = CONJUGATE && (LEFT)-1 == (RIGHT)-1 && triangle == LOWER &&
-                  left.next == right.next;
+                  are_same(left, right);
   Turning turning = {warp / WARPS_A_ROW, aside};
 #pragma unroll
   for (int32 t = 0; t < 4 * FRAGMENTS; ++t) {

@@ -52,6 +52,11 @@ __device__ __forceinline__ Rows find_rows(const void* x, int64 matrix, int64 row
   return {first + CHUNK * chunk, stride, (int32)count - own};
 }
 
+// Whether they are the same rows, for all threads of a block alike.
+__device__ __forceinline__ bool are_same(const Rows& x, const Rows& y) {
+  return x.next == y.next && x.stride == y.stride && x.count == y.count;
+}
+
 __device__ __forceinline__ void copy_tile(uint32 target, uint32 place, Rows& rows,
                                           bool within) {
 #pragma unroll
@@ -133,7 +138,7 @@ __device__ __forceinline__ void multiply_steps(int32 (&d)[SIDE], Rows x, Rows y,
   uint32 memory = shared_memory<STAGES * STAGE_BYTES>(), stage = 0;
   uint32 place = keep(place_of(threadIdx.x / CHUNKS, threadIdx.x % CHUNKS));
   int32 chunks = (int32)(bytes / CHUNK);
-  bool same = x.next == y.next;
+  bool same = are_same(x, y);
   Places rows = find_places([&](int32 lane) {
     return place_of(take.find_row(lane & 15), lane >> 4);
   });

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import MemoryLimitError
 from ...moduli import residue_system, symmetric_residue
 from .cublas import LARGEST_K
 from .products import SQUARES, launch_tiles
@@ -34,7 +35,8 @@ def explain_no_tiles(device: Any) -> str | None:
         try:
             wrong = sum(_count_wrong(device, name, *shape) for shape in _SHAPES)
             told = f"{wrong} residues are wrong" if wrong else None
-        except RuntimeError as error:  # what CUDA raises is one
+        except (RuntimeError, MemoryError, MemoryLimitError, OSError) as error:
+            # CUDA's errors, a device that is full, a file that is missing.
             told = " ".join(str(error).split())
         _found[capability] = told
     return _found[capability]

@@ -193,6 +193,7 @@ class LargestTerms:
         Of a list, some rows are finished before all others, which end early then.
         """
         least = enough = None
+        left, right = left.on_host(), right.on_host()  # once
         if self._k > _LONG and isinstance(tiles, list):
             least = _meet_largest(tiles)
             rows, columns = (self._weigh(x, least)[0] for x in (left, right))
@@ -205,7 +206,7 @@ class LargestTerms:
             for x, y in tiles:
                 own = engine.multiply_octaves(y, x[first], own, enough)
             least[first] = own.T
-            self.add(own.T, left.on_host().take(convert(first, "numpy")), right)
+            self.add(own.T, left.take(convert(first, "numpy")), right)
             enough = -rows + np.int16(self.level), -columns
         for x, y in tiles:
             least = engine.multiply_octaves(x, y, least, enough)

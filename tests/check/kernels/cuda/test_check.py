@@ -84,6 +84,7 @@ class TileChip(HostDevice):
         ({}, None),
         ({"driver": 13020}, "the driver knows CUDA 13.2, and Tile IR needs 13.3"),
         ({"error": RuntimeError("JIT\ncompiler not found")}, "JIT compiler not found"),
+        ({"error": MemoryError("the device is full")}, "the device is full"),
         ({"wrong": 1}, "1200 residues are wrong"),
     ],
 )
