@@ -144,7 +144,7 @@ format: $(TOOLS) ## rewrite the sources in the house style
 	$(BIN)/ruff format .
 
 clean: ## remove caches and build products; .venv stays
-	rm -rf build dist docs/_build docs/generated .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf build demo-output dist docs/_build docs/generated .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
 # --- the virtual environment ------------------------------------------------------

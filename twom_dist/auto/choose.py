@@ -128,6 +128,7 @@ def tell_choice(engine: str, routine: str, dtype: Any, shape: Shape) -> str:
     known, size = _find(chip, routine, np.dtype(dtype)), measure(shape)
     kind = f"{routine} of {np.dtype(dtype).name}"
     shown = f"{size:.0f}" if size >= 10 else f"{size:.2g}"  # of vectors below 1
+    shown += " (n / 3 for n x n)"
     if known is None:
         told = f"native, since int8 is not known to be faster for {kind}"
         told += ", which twom-dist tune measures"

@@ -167,7 +167,8 @@ def test_what_was_measured_here_precedes_the_table(folder):
     assert method_of(150, "herk", dtype="float64") == "real"
     told = td.explain(td.gemm, (300, 300), (300, 300), method="auto").choice
     assert told == (
-        f"int8: size 100 is at least 100 (measured on {chip.name}, 2026-01-02)"
+        "int8: size 100 (n / 3 for n x n) is at least 100 "
+        f"(measured on {chip.name}, 2026-01-02)"
     )
     measured(chip, {"gemm complex128": 200.0}, "2026-01-03")
     assert method_of(300) == "blas"
