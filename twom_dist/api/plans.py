@@ -119,7 +119,7 @@ def plan(
     posed = _pose(call)
     if posed.stack:
         problem = "a batch is multiplied matrix by matrix, or many in a task"
-        raise PlanError(problem, "Plan one of its products", "stack")
+        raise PlanError(problem, "Plan one of its products, such as A[0]", "stack")
     lazy_inputs = any(map(is_dask, call.arrays().values()))
     described = not (n_workers is threads_per_worker is memory_limit is None)
     describe = partial(_describe, posed, n_workers, threads_per_worker, memory_limit)
