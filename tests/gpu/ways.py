@@ -46,5 +46,6 @@ def take(way, device, monkeypatch):
     }
     monkeypatch.setitem(BY_CAPABILITY, capability, replace(own, **changes[way]))
     if why := explain_no_tiles(device):
+        # The driver is too old, or lacks the compiler of Tile IR.
         assert "wrong" not in why
         pytest.skip(why)

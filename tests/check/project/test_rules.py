@@ -33,6 +33,7 @@ RAISES = {
     "tiles/rows.py": {"IndexError"},
     "workers/transport/lane": {"LaneBrokenError", "LeaseEndedError"},
     "workers/transport/worker": {"LaneBrokenError"},
+    # dask asks for NotImplementedError of a family that leaves an object to the next.
     "workers/transport": {"LeaseEndedError", "NotImplementedError", "OSError"},
 }
 # These hand options to another library: dask, zarr, Numba, NumPy, autoray, and a

@@ -111,7 +111,8 @@ def bound_pairs(
     for i, j in pairs:
         tiles: Any = zip(*map(chain.from_iterable, (left[i], right[j])), strict=True)
         if all(isinstance(x, list) for x in (*left[i], *right[j])):
-            tiles = [x for x in tiles if x[0].size and x[1].size]  # they are there
+            # Lists can be gone through twice, unlike octaves that are made when needed.
+            tiles = [x for x in tiles if x[0].size and x[1].size]
         if tiles:
             terms.multiply(load_engine(spec), tiles, of_left[i], of_right[j])
     return terms.ratio
