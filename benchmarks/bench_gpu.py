@@ -31,6 +31,7 @@ def ours(report: Report, args: Namespace) -> None:
         products.bench_square(report, n, repeats)
     products.bench_host(report)
     products.bench_stacks(report, repeats)
+    products.bench_samples(report, repeats)
     products.bench_nonfinite(report, 8192, repeats)
     products.bench_moduli(report, 4096, repeats)
     for n in products.WINOGRAD_SIZES:

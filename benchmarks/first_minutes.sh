@@ -1,13 +1,14 @@
 #!/bin/bash
-# The first nine minutes on an H100 or H200: which card, bits, speeds, and what limits
-# them; with `second`, four more, with GEMMul8 if GEMMUL8_LIBRARY names its
-# libgemmul8.so. Not run on a device.
+# The first nine minutes on an H100 or H200: which card, bits, speeds beside what was
+# predicted, and what limits them; with `second`, four more, with GEMMul8 if
+# GEMMUL8_LIBRARY names its libgemmul8.so. Not run on a device.
 #   GPU_PYTHON=.venv/bin/python OUT=folder benchmarks/first_minutes.sh [second]
 set -eu
 cd "$(dirname "$0")/.."
 export PYTHONPATH=. python=${GPU_PYTHON:-python3} out=${OUT:-first-minutes}
 mkdir -p "$out"
 bench() { "$python" "benchmarks/bench_$1.py" "${@:2}" --output "$out/$1.jsonl"; }
+compare() { "$python" benchmarks/predicted.py "$out"/*.jsonl | tee "$out/predicted.txt"; }
 if [ "${1:-}" = second ]; then
     bench gpu --part peers --sizes 4096,8192
     bench gpu --part ours --sizes 16384
@@ -19,12 +20,14 @@ for n in (24576, 32768):
     bench_winograd(Report(sys.argv[1]), n, 2)
 END
     bench transport --gpu --sizes 16,64
+    compare
     exit
 fi
 nvidia-smi -q -d CLOCK,POWER > "$out/card.txt"
 make test-gpu GPU_PYTHON="$python" ARGS="-x -m 'gpu and not slow'"
 bench gpu --part ours --sizes 512,1024,2048,4096,8192 # stacks with their stages
 bench look --gpu --long 0 --sizes 512,1024,2048,4096,8192 --phi 0,1,2
+compare
 "$python" - > "$out/small.txt" << 'END' # calls in a row, and the host's time by function
 import cProfile
 from functools import partial

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from math import inf
+from math import inf, prod
 from statistics import median
 from typing import Any
 from unittest import mock
@@ -192,6 +192,25 @@ def time_stacks(
         host={name: time_host(call, 5) for name, call in whole.items()},
         seconds=seconds,
     )
+
+
+def bench_samples(report: Report, repeats: int) -> None:
+    """Time exact herk of (re, im) pairs of int8 as a correlator has them."""
+    for *stack, n, k in ((4096, 8192), (STACK, 64, 8192)):
+        x = cp.random.randint(-128, 128, (*stack, n, k, 2), cp.int8)
+        y = x.astype("float32").view("complex64")[..., 0]
+        candidates: dict[str, Callable[[], Any]] = {
+            "herk": partial(td.integers.herk, x, pairs=True),
+            "cupy.matmul": partial(cp.matmul, y, y.conj().swapaxes(-1, -2)),
+        }
+        operations = 8 * prod(stack) * n**2 * k
+        speeds = measure(candidates, repeats, operations, over_matmul="cupy.matmul")
+        shown = {
+            "shape": [*stack, n, k],
+            "milliseconds": measure_phases(candidates["herk"]),
+        }
+        report.add("gpu-samples", n=n, **shown, **speeds)
+        del x, y, candidates
 
 
 def bench_nonfinite(report: Report, n: int, repeats: int) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from benchmarks import model
+from benchmarks import model, predicted
 from benchmarks.reference import Reference
 from benchmarks.statements import count_products, list_bits
 from tests.support.cases import cases
@@ -51,6 +51,14 @@ def test_the_script_for_a_device_finds_what_it_imports():
     for module, names in findall(r"from (benchmarks\.\w+) import ([\w, ]+)", script):
         for name in names.split(", "):
             assert hasattr(import_module(module), name)
+
+
+def test_measurements_of_a_device_stand_beside_predictions(capsys):
+    predicted.main([str(ROOT / "benchmarks" / "results" / "gpu.jsonl")])
+    rows = [x.split() for x in capsys.readouterr().out.splitlines()[1:]]
+    assert len(rows) == sum(map(len, predicted.PREDICTED.values()))
+    (row,) = (x for x in rows if x[:3] == ["gemm,", "TF/s", "8192"])
+    assert row[3:] == ["180", "170"]
 
 
 def test_statements_that_are_counted_hold():
