@@ -1,6 +1,7 @@
-// Analysis: what decides about the moduli of a product. Sums and octaves of rows and
-// extremes of columns, in one pass over both operands, and the few numbers that they come
-// to, which the last block finds when the others are done; likewise of rounding errors.
+// Analysis: what decides about the moduli of a product. One pass over both operands
+// finds sums and octaves of rows and extremes of columns; its last block, when all
+// others are done, reduces these to a few numbers. Another pass does the same with
+// rounding errors.
 //
 // Macros: REAL, PARTS, SHIFTED. Without y its sizes are 0 and its span is 1.
 #include "norms.cuh"
@@ -19,14 +20,14 @@ __device__ __forceinline__ double find_cosine(int64 square, int64 total, int64 k
   return __dmul_rn(__ddiv_rn(__ll2double_rn(total), norm), 1 - MARGIN);
 }
 
-// What other blocks have added to, past this one's cache.
+// Read what other blocks have added to, past this block's cache.
 template <class T> __device__ __forceinline__ T read_again(const T* address) {
   return *(const volatile T*)address;
 }
 
-// The bits of the smallest cosine that a thread finds among the rows of a matrix, and of
-// 1; their totals lie `distance` beyond their squares. Bits of numbers that are not
-// negative are in their order.
+// The bits of the smallest cosine that a thread finds among the rows of a matrix, at
+// most 1. Their totals lie `distance` beyond their squares. Numbers that are not
+// negative sort as their bits do.
 __device__ __forceinline__ uint64 smallest_cosine(const int64* squares,
                                                   int64 distance, int64 rows,
                                                   int64 k) {
@@ -45,8 +46,8 @@ __device__ __forceinline__ uint64 count_units(int32 e, int32 bits) {
   return (uint64)1 << (e + bits > 0 ? e + bits : 0);
 }
 
-// Whether all blocks of a matrix but this one are done; all its threads ask. done begins
-// with the bytes of ZERO_ROW, as what is filled does.
+// Whether all other blocks of a matrix are done; all threads of the block ask. `done`
+// begins as the bytes of ZERO_ROW, with which the whole allocation is filled.
 __device__ __forceinline__ bool is_last(uint32* done) {
   __shared__ bool last;
   __threadfence();
@@ -59,7 +60,7 @@ __device__ __forceinline__ bool is_last(uint32* done) {
   return last;
 }
 
-// What a block counts: the octaves of 32 rows or 8, in shared memory.
+// The counts of a block, in shared memory: octaves of 32 rows or 8.
 __device__ __forceinline__ void clear_counts(uint32 (&found)[32 * COUNTED]) {
   for (uint32 i = threadIdx.y * 32 + threadIdx.x; i < 32 * COUNTED; i += 256) {
     found[i] = 0;
@@ -84,16 +85,16 @@ __device__ __forceinline__ void add_counts(const uint32 (&found)[32 * COUNTED],
   }
 }
 
-// cosines[side, z] = the smallest of the rows of matrix z of both operands; sums[i, z] =
-// sum(2^(2 a)), sum(2^(2 b)), sum(2^(a + b)) over the columns that are not 0, a and b
-// being extremes[z, 0, column]. By one block; the second operand may be missing, its rows
-// be none, and the extremes be null.
+// cosines[side, z] = the smallest of the rows of matrix z, of both operands; sums[i, z]
+// = sum(2^(2 a)), sum(2^(2 b)), sum(2^(a + b)) over the columns that are not 0, with a
+// and b from extremes[z, 0, column]. One block does this. The second operand may be
+// missing (no rows), and the extremes may be null.
 __device__ __forceinline__ void summarise(const int64* x_squares, int64 x_rows,
                                           const int64* y_squares, int64 y_rows,
                                           const int32* x_extremes,
                                           const int32* y_extremes, int64 k, int32 bits,
                                           double* cosines, uint64* sums) {
-  // Reduced by halves: atomics of 64 bits took turns, 28 us of an H100 for 1024 rows.
+  // By halves: atomics of 64 bits took turns, 28 us on an H100 for 1024 rows.
   __shared__ uint64 found[5][256];
   uint64 z = blockIdx.z, count = gridDim.z, thread = threadIdx.y * 32 + threadIdx.x;
   uint64 own[5] = {0, 0, 0};
@@ -128,10 +129,11 @@ __device__ __forceinline__ void summarise(const int64* x_squares, int64 x_rows,
   }
 }
 
-// Adds to sums (of one kind or two) and counts of the rows of x and y, and takes the
-// maximum with the extremes of their columns, contiguous as extremes[z, kind, column] and
-// filled with ZERO_ROW before; any of these may be null. With cosines, the last block of
-// each matrix summarises; done[z] counts them. 48 registers, without spills.
+// Add to the sums (of one kind or two) and counts of the rows of x and y, and take the
+// maximum with the extremes of their columns: contiguous as extremes[z, kind, column],
+// filled with ZERO_ROW before. Any of these may be null. If there are cosines, the last
+// block of each matrix summarises; done[z] counts the blocks. 48 registers, without
+// spills.
 extern "C" __global__ void __launch_bounds__(256, 5)
 analyse(Side x, Side y, int64 x_column_span, int64 y_column_span, int32 norm_bits,
         int32 kinds, int32 bits, uint32* done, double* cosines, uint64* column_sums) {
@@ -164,8 +166,9 @@ analyse(Side x, Side y, int64 x_column_span, int64 y_column_span, int32 norm_bit
             others, x.own.k, bits, cosines, column_sums);
 }
 
-// Adds the squares of rounding errors to the sums of the rows of x and y, by exponents
-// that the rule chooses; the last block of each matrix finds largest[z], if asked.
+// Add the squares of rounding errors to the sums of the rows of x and y, by the
+// exponents that the rule chooses. The last block of each matrix finds largest[z], if
+// it is asked for.
 extern "C" __global__ void __launch_bounds__(256)
 find_errors(Side x, Side y, const int64* x_squares, const int64* y_squares, Rule rule,
             double unit, uint32* done, uint64* largest) {

@@ -14,10 +14,10 @@ typedef unsigned long long uint64;
 #define NONFINITE_ROW (1 << 30)
 #define NAN_ROW (NONFINITE_ROW + 1)
 
-// What every kernel begins with (`text_of` in sources.py): before it nobody reads or writes
-// memory that other grids write to. The next grid may come as soon as all blocks of this
-// one have, and waits here itself, so that a grid which has ended has waited for all
-// before.
+// Every kernel begins with this (`text_of` in sources.py adds it), and touches no
+// memory before it that other grids write. The next grid may start once all blocks of
+// this one have started. It waits here in turn, so a grid that has ended has waited for
+// all earlier ones.
 __device__ __forceinline__ void wait_for_grids() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;\ngriddepcontrol.wait;" ::: "memory");
@@ -27,9 +27,9 @@ __device__ __forceinline__ void wait_for_grids() {
 // The residue of raw in the low byte: raw - rint(raw / p) p, symmetric.
 //
 // raw < 2^23 read as a float is the subnormal raw 2^-149; with inverse = 2^126 / p the
-// fused sum is 1.5 + 2^-23 raw / p, rounded to the grid 2^-23, so that its bits are
-// 0x3FC00000 + rint(raw / p): no conversion, one instruction. The inverse is off by a
-// relative 2^-24, the quotient by raw 2^-24 / p, and raw / p is 1 / (2p) or more away
+// fused sum 1.5 + 2^-23 raw / p is rounded to a multiple of 2^-23, so its bits are
+// 0x3FC00000 + rint(raw / p): one instruction, and no conversion. The inverse is off by
+// a relative 2^-24, the quotient by raw 2^-24 / p, and raw / p is 1 / (2p) or more away
 // from a tie for odd p: exact for raw < 2^23. For p = 256 the inverse is exact; a tie
 // gives +128 or -128, whose low bytes are equal. 0x3FC00000 is 0 modulo 256.
 __device__ __forceinline__ uint32 residue_bits(uint32 raw, float inverse,
@@ -65,11 +65,12 @@ __device__ __forceinline__ uint32 reduce_four(const uint32 (&raw)[4], float inve
   return pack_bytes(byte[0], byte[1], byte[2], byte[3]);
 }
 
-// A thread's place on a matrix in squares of 16 x 16, one a block of 32 x 8, the grid
-// one-dimensional. A warp covers 4 rows x 8 columns, so that what is read along rows and
-// written along columns, or the other way round, fills sectors of 32 bytes both times.
-// Blocks walk down bands of 32 squares: those at work lie in a square as well, and touch
-// few pages of memory both ways.
+// A thread's element of a matrix that is cut into squares of 16 x 16, one for each
+// block of 32 x 8 threads; the grid is one-dimensional. A warp covers 4 rows x 8
+// columns, so it fills sectors of 32 bytes both where it reads along rows and where it
+// writes along columns, or the other way round. Blocks walk down bands of 32 squares:
+// the squares in flight form a square themselves, and touch few pages of memory in
+// either direction.
 struct Spot {
   int64 row, column;
 };

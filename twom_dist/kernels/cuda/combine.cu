@@ -1,8 +1,8 @@
-// Combine: products of a Hermitian diagonal tile whose residues follow from others', and
-// sums of the residues of two parts along k.
+// Combine: the products of a Hermitian diagonal tile whose residues follow from those
+// of other products, and sums of the residues of two parts along k.
 //
-// Must move 3 bytes an element, 4 with `other`. Each element is three dp4a whose weight
-// stands at the byte wanted, so that transposing costs no instruction.
+// Must move 3 bytes an element, 4 with `other`. Each element takes three dp4a, whose
+// weight stands at the byte that is wanted, so transposing costs no instruction.
 #include "arithmetic.cuh"
 
 // Four residues of a row; nothing below the tile.
@@ -26,9 +26,11 @@ struct Mirror {
   uint32 lift, inverse, minus_p;
 };
 
-// One mirror a block in y, one matrix of the stack in z, of residues (products, matrices,
-// n, row_stride), contiguous; 16 divides row_stride and the address. No target is the source or the other of another one.
-// Squares in x, over groups of four rows x four columns; groups without an element of the triangle are left as they are.
+// Each block in y takes one mirror, each in z one matrix of the stack, of residues
+// (products, matrices, n, row_stride), contiguous; 16 divides row_stride and the
+// address. No target is the source or the `other` of another mirror. Blocks in x take
+// squares of groups, of four rows x four columns each; groups without an element of the
+// triangle are left as they are.
 extern "C" __global__ void __launch_bounds__(256)
 combine(int8* residues, int64 n, int64 row_stride, const Mirror* mirrors,
         int32 triangle) {
@@ -65,9 +67,9 @@ combine(int8* residues, int64 n, int64 row_stride, const Mirror* mirrors,
   }
 }
 
-// out = x + y (mod p), three arrays of `lines` of 16 bytes for each product, which is
-// blockIdx.y; entries {lift, inverse, -p} of `table`: lift is a multiple of p of 256 or
-// more, so that lift + x + y is positive. Must move 3 bytes an element.
+// out = x + y (mod p): three arrays of `lines` of 16 bytes for each product, which is
+// blockIdx.y. Entries of `table` are {lift, inverse, -p}; lift is a multiple of p of
+// 256 or more, so lift + x + y is positive. Must move 3 bytes an element.
 extern "C" __global__ void __launch_bounds__(256)
 add_residues(const int8* x, const int8* y, int8* out, int64 lines,
              const uint32* table) {

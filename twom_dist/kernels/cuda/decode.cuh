@@ -1,19 +1,20 @@
 // Residues to numbers, for the neighbours of a thread: steps 1 to 4 of Engine.decode.
 //
-// Macros: REAL, PARTS, DIGITS (T of the contract), RESULTS, the components of a result,
-// INTEGER_SUMS, and ELEMENTS, the neighbours along n that a thread makes (4, 2 or 1: sums
-// of digits live in registers, 2 PARTS DIGITS ELEMENTS of them). The residues of a
-// modulus are first combined to one small integer a part (C- + C+ and C- - C+ for 2M), so
-// that a part costs DIGITS fused multiply-adds a modulus, not a product: for N = 16 about
-// 150 double operations an element, which at 64 a clock and SM take 2.4 clocks on an H200.
-// Where there are 2 a clock, INTEGER_SUMS leaves 12, and about 320 integer operations. On
-// sm_90 that would be 440 instructions in place of 380, conversions included (compiled):
-// words of 32 bits are half a number each.
+// Macros: REAL, PARTS, DIGITS (T of the contract), RESULTS (the components of a
+// result), INTEGER_SUMS, and ELEMENTS: the neighbours along n that a thread computes,
+// 4, 2 or 1, because the sums of their digits take 2 PARTS DIGITS ELEMENTS registers.
+// The residues of a modulus are first combined into one small integer for each part (C-
+// + C+ and C- - C+ for 2M), so a part takes DIGITS fused multiply-adds for each
+// modulus, not for each product. For N = 16 that is about 150 double operations for
+// each element, or 2.4 clocks on an H200, which does 64 a clock and SM. Where an SM
+// does 2 a clock, INTEGER_SUMS leaves 12 of them and about 320 integer operations. On
+// sm_90 it would take 440 instructions instead of 380, including conversions
+// (compiled), because a word of 32 bits holds half a number.
 //
-// The residue system is part of the text, in front of it (`Constants` in tables.py):
-// TABLE, DIGIT_BITS, TOP_SHIFT, and the number of moduli of each kind, 2M first, then 3M,
-// 4M and real. With all loops unrolled the table is operands of instructions: compiled, no
-// load of it is left.
+// The residue system stands in front of this text (`Constants` in tables.py): TABLE,
+// DIGIT_BITS, TOP_SHIFT, and the number of moduli of each kind, 2M first, then 3M, 4M
+// and real. All loops are unrolled, so the entries of the table become operands of
+// instructions; in the compiled code no load of the table is left.
 #include "scalars.cuh"
 
 // Places in the table: the digits of M, then the factors of the quotient of doubles and
@@ -65,9 +66,10 @@ struct Reader {
   }
 };
 
-// The integer that the weight of each part multiplies. Bytes are signed; a dp4a with 1
-// or -1 at byte c adds or subtracts element c. One part becomes a double by conversion
-// (16 a clock and SM on sm_90, beside the double pipe), the other by an addition (64).
+// The integer by which the weight of each part is multiplied. Bytes are signed; a dp4a
+// with 1 or -1 at byte c adds or subtracts element c. One part becomes a double by a
+// conversion (16 a clock and SM on sm_90, beside the double pipe), the other by an
+// addition (64).
 template <int KIND>
 __device__ __forceinline__ void combine_residues(const uint32* r, int32 c,
                                                  Combined (&value)[PARTS]) {
@@ -112,8 +114,8 @@ __device__ __forceinline__ void add_modulus(Sums& d, const uint32* r, int32 modu
   }
 }
 
-// `count` moduli of one kind, from number `first` on. Unrolled, a dozen residues or more
-// are loaded before the first is added (compiled for sm_90).
+// Add `count` moduli of one kind, from number `first` on. When this is unrolled, a
+// dozen residues or more are loaded before the first is added (compiled for sm_90).
 template <int KIND, class Source>
 __device__ __forceinline__ void add_moduli(Sums& d, Source& reader, int32 first,
                                            int32 count) {

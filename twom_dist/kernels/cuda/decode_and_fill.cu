@@ -1,20 +1,21 @@
 // Decode and fill a product whose operands hold all of k, in one pass; or a triangle of
-// a square one, and close the other triangle.
+// a square product, and close the other triangle.
 //
-// Macros: those of decode.cuh; one component a result. In 2M, and if X meets its conjugate,
-// C- = C+^T: then the residues are those of C+ alone, and C- is read across the diagonal,
-// through shared memory. Must move as many bytes as decode.cu; fill.cu would read all
-// exponents once more, and symmetrise_diagonal_tile the triangle.
+// Macros: those of decode.cuh; a result has one component. In 2M, if X meets its own
+// conjugate, C- = C+^T. Then there are residues of C+ alone, and C- is read across the
+// diagonal, through shared memory. Must move as many bytes as decode.cu; separate
+// passes would read all exponents again (fill.cu), and the triangle
+// (symmetrise_diagonal_tile).
 #include "decode.cuh"
 #include "fill.cuh"
 
-// A block's square. A warp has ELEMENTS rows at a time, so that what it writes along
-// columns fills sectors of 32 bytes, too: of 2 elements of complex128, or 4 of complex64.
+// A block's square. A warp takes ELEMENTS rows at a time, so that what it writes along
+// columns also fills sectors of 32 bytes: 2 elements of complex128, or 4 of complex64.
 #define SIDE 32
-// Words of a row of what is turned: those that a warp stores lie in different banks.
+// Words of a row of `turned`: those that a warp stores lie in different banks.
 #define PITCH 9
 
-// The first residue of a pair from its own place, and the second one from another.
+// Reads the first residue of a pair at its own place, and the second at another.
 struct PairReader {
   const int8* source;
   int64 product_stride, pair_stride;
@@ -64,11 +65,11 @@ __device__ __forceinline__ void turn_residues(const int8* residues, int64 row_st
   }
 }
 
-// out[i, j] = alpha X Y^T + beta c, or a triangle of it; beyond that the mirror image,
-// conjugated or not, or zeros unless `full`. Of a Hermitian product the diagonal is real.
-// Operands as fill.cu has them; residues as decode.cu does, but of one product for each
-// modulus if `mirrored`, which takes 2M alone; out is contiguous. Blocks of 32 x 8, x over
-// squares, z over the matrices of a stack.
+// out[i, j] = alpha X Y^T + beta c, or a triangle of it; the other triangle becomes the
+// mirror image, conjugated if asked for, or zeros unless `full`. The diagonal of a
+// Hermitian product is real. Operands as in fill.cu; residues as in decode.cu, but only
+// one product for each modulus if `mirrored`, which takes 2M alone; out is contiguous.
+// Blocks of 32 x 8, x over squares, z over the matrices of a stack.
 extern "C" __global__ void __launch_bounds__(256, 2)
 decode_and_fill(Side x, Side y, int64 k, const int8* residues, int64 row_stride,
                 int64 product_stride, Scalar alpha, Scalar beta, Matrix c, REAL* out,
@@ -111,7 +112,7 @@ decode_and_fill(Side x, Side y, int64 k, const int8* residues, int64 row_stride,
     decode_neighbours(reader, rows[i], columns + first, count, v);
 #pragma unroll
     for (int32 e = 0; e < ELEMENTS; ++e) {
-      // A branch for each element took seconds to compile.
+      // A branch for each element would take seconds to compile.
       uint32 mark = marks[own][own_column + e];
 #pragma unroll
       for (int32 part = 0; part < PARTS; ++part) {

@@ -1,8 +1,8 @@
 // Sums of digits of a part, least significant first: steps 1 to 3 of Engine.decode.
 //
-// Where double units are few, the macro INTEGER_SUMS makes the digits int64 up to the
-// rounding of step 3, which takes two double operations a digit; each instruction on
-// doubles becomes about two on words. Otherwise they are doubles. Both give the same bits.
+// Where double units are few, the macro INTEGER_SUMS keeps the digits in int64 until
+// step 3 rounds them by two double operations each; an instruction on doubles becomes
+// about two on words. Otherwise the digits are doubles. Both give the same bits.
 #ifdef INTEGER_SUMS
 typedef int64 Sum;
 typedef uint32 Combined;
@@ -16,7 +16,7 @@ typedef double Quotient;
 #endif
 // |combination of residues| <= 383: positive with this bias.
 #define BIAS 512
-// x + MAGIC rounds |x| < 2^51 to an integer, which the bits of the sum count.
+// x + MAGIC rounds |x| < 2^51 to an integer, which the low bits of the sum hold.
 #define MAGIC 6755399441055744.0
 #define HALF (1ll << (DIGIT_BITS - 1))
 
@@ -31,7 +31,7 @@ __device__ __forceinline__ Sum add_weighted(double weight, Combined value, Sum d
   return d + (int64)weight * value;
 }
 
-// LIFT M, and less what the biases of the combinations add.
+// LIFT M, less what the biases of the combinations add.
 __device__ __forceinline__ Sum first_sum(int32 part, int32 t) {
   int64 sum = LIFT * (int64)TABLE[t];
 #pragma unroll

@@ -1,5 +1,6 @@
-// Elements of a rows x k operand in memory: REAL float or double, of results of samples
-// also int32 or int64, PARTS 1 or 2 (interleaved), any strides, counted in elements.
+// Elements of a rows x k operand in memory. REAL is float or double, and for results of
+// samples also int32 or int64; PARTS is 1 or 2, interleaved. Strides are arbitrary, and
+// count elements.
 #include "arithmetic.cuh"
 
 template <class T> struct Format;
@@ -16,8 +17,8 @@ struct alignas(PARTS * sizeof(REAL)) Element {
   REAL part[PARTS];
 };
 
-// One access of the element's size, to which its address must be aligned; WRITTEN where
-// the kernel writes there as well.
+// Load an element by a single access, for which its address must be a multiple of its
+// size. WRITTEN: the kernel also writes to this memory.
 template <bool WRITTEN = false>
 __device__ __forceinline__ Element load_element(const REAL* x, int64 offset) {
   const Element* source = reinterpret_cast<const Element*>(x) + offset;
@@ -54,8 +55,9 @@ __device__ __forceinline__ uint64 magnitude_bits(double t) {
   return (uint64)__double_as_longlong(t) & 0x7FFFFFFFFFFFFFFFull;
 }
 
-// A part of a result: zeros positive, every NaN the same. Of floats integers decide, for
-// what CuPy appends (see below) has comparisons take subnormal ones for zeros.
+// A part of a result, with positive zeros and a single NaN. Floats are compared as
+// integers, since the option that CuPy appends (see below) makes comparisons take
+// subnormal floats for zeros.
 __device__ __forceinline__ float make_canonical(float t) {
   uint32 bits = magnitude_bits(t);
   if (bits == 0) return 0.0f;
@@ -113,8 +115,8 @@ __device__ __forceinline__ double power_of_two(int32 e) {
 
 // An element times 2^shifts[c], exactly; unchanged if shifts is null. Only entries of
 // rows with a NaN or an Inf may overflow, and these rows are masked: see
-// kernels/protocol.py. Only modules that are compiled with SHIFTED shift anything, so
-// that the others pay nothing.
+// kernels/protocol.py. Only modules compiled with SHIFTED shift anything, so the others
+// pay nothing.
 __device__ __forceinline__ Element shift_element(Element element, const int32* shifts,
                                                  int64 c) {
 #ifdef SHIFTED
@@ -128,9 +130,10 @@ __device__ __forceinline__ Element shift_element(Element element, const int32* s
   return element;
 }
 
-// A rows x k operand that reductions along k cut into strips: blocks of 32 x 8 threads,
-// each on some rows and on a piece of `span` along k. Along: a warp reads one row.
-// Across: a warp reads 32 rows at one k, for operands whose rows are neighbours in memory.
+// A rows x k operand that reductions along k cut into strips. Each block of 32 x 8
+// threads takes some rows, and `span` entries along k. Along: a warp reads one row.
+// Across: a warp reads 32 rows at one k, for operands whose rows are neighbours in
+// memory.
 struct Operand {
   const REAL* x;
   int64 rows, k, row_stride, k_stride, span;
@@ -149,7 +152,8 @@ __device__ __forceinline__ Operand take_matrix(Operand own) {
   return own;
 }
 
-// What a thread reduces: every `step`-th of [first, last); `leads` of one in each row.
+// What a thread reduces: every `step`-th entry of [first, last). In each row one thread
+// `leads`.
 struct Strip {
   int64 row, first, last;
   int32 step;
@@ -160,7 +164,7 @@ __device__ __forceinline__ uint32 count_row_blocks(const Operand& own) {
   return (uint32)(own.across ? (own.rows + 31) / 32 : (own.rows + 7) / 8);
 }
 
-// Whether a block is the operand's; otherwise its number among those of the others.
+// Whether a block belongs to the operand; otherwise its number among the other blocks.
 __device__ __forceinline__ bool claim_block(uint32& block, const Operand& own) {
   uint32 count = count_row_blocks(own) * (uint32)((own.k + own.span - 1) / own.span);
   if (block < count) return true;

@@ -2,9 +2,10 @@
 //
 // Macros: REAL, PARTS, SHIFTED, and WORDS, the 32-bit words of x' (|x'| < 2^(32 WORDS - 1)).
 //
-// The residue system is part of the text, in front of it (`Constants` in tables.py):
-// TABLE, and the number of moduli of each kind, 2M first, then 3M, 4M and real. With all
-// loops unrolled the table is operands of instructions: compiled, no load of it is left.
+// The residue system stands in front of this text (`Constants` in tables.py): TABLE,
+// and the number of moduli of each kind, 2M first, then 3M, 4M and real. All loops are
+// unrolled, so the entries of the table become operands of instructions; in the
+// compiled code no load of the table is left.
 #include "elements.cuh"
 
 // Words of a table row: inverse, -p, lift and starts of Re and Im; then the weights of
@@ -18,8 +19,9 @@ struct Integer {
   uint32 word[WORDS];
 };
 
-// rint(v) + 2^(32 WORDS - 1), least word first. Longer integers are peeled off |v| from
-// the top: what is left is always a part of its 53 bits, so that nothing rounds.
+// rint(v) + 2^(32 WORDS - 1), least word first. Integers of more than two words are
+// peeled off |v| from the top. What is left is always a part of its 53 bits, so nothing
+// is rounded.
 __device__ __forceinline__ Integer quantise(double v) {
   Integer x;
 #if WORDS == 1

@@ -1,14 +1,14 @@
 // Fill: the rows and columns of C that a NaN or an Inf of A or B reaches.
 //
-// Macros: REAL, PARTS. Nobody waits for the exponents to know whether there is anything to
-// do: blocks without such elements leave at once.
+// Macros: REAL, PARTS. The host does not read the exponents to know whether anything
+// must be filled: blocks without such elements leave at once.
 #include "fill.cuh"
 
 #define SIDE 64
 
-// Marks where a row or column is reached, other elements are left as they are. Blocks of
-// 32 x 8, one a square, the grid one-dimensional but for z, over the matrices of stacks.
-// Without a second bound ptxas 13 aims at 40 registers for sm_120, and spills.
+// Mark the elements whose row or column is reached, and leave the others as they are.
+// Blocks of 32 x 8, one for each square, in a grid along x; z over the matrices of a
+// stack. Without a second bound ptxas 13 aims at 40 registers for sm_120, and spills.
 extern "C" __global__ void __launch_bounds__(256, 4)
 mark_nonfinite(Side x, Side y, int64 k, uint8* out) {
   __shared__ uint8 marks[SIDE][SIDE];

@@ -1,11 +1,12 @@
 // Marks: which of +Inf, -Inf and NaN occur in elements that a NaN or an Inf reaches.
 //
-// Macros: REAL, PARTS. A row or column with a NaN is NaN, as its exponent says. With an
-// Inf, and every finite entry replaced by its sign, no sum overflows: what a part becomes
-// depends only on which of +Inf, -Inf and NaN occur among the terms of infinite entries,
-// in any order and tiling. These are looked for 32 terms at a time, by words with a bit
-// for each. A block reads the rows with an Inf of its square, and the others only where
-// these have some: at most 2 sizeof(element) k / SIDE bytes an element of C.
+// Macros: REAL, PARTS. A row or column with a NaN becomes NaN, as its exponent says.
+// For an Inf, every finite entry is replaced by its sign, so no sum overflows: a part
+// of the result depends only on which of +Inf, -Inf and NaN occur among the terms with
+// infinite entries, in any order and tiling. These terms are searched 32 at a time, in
+// words with a bit for each term. A block reads those rows of its square that have an
+// Inf, and the other rows only where these have some: at most 2 sizeof(element) k /
+// SIDE bytes for each element of C.
 #include "scalars.cuh"
 
 #define PLUS_INF 1u
@@ -13,7 +14,7 @@
 #define NOT_A_NUMBER 4u
 // Marks are three bits for the real part, and three above for the imaginary one.
 #define ALL_NAN (PARTS == 2 ? 9u * NOT_A_NUMBER : NOT_A_NUMBER)
-// While they are made, another one where a row or column is reached.
+// While marks are made, this bit says that a row or column is reached.
 #define REACHED 64u
 
 // An operand: exponents are those of the whole rows.
@@ -76,7 +77,8 @@ __device__ __forceinline__ Word read_word(const Side& side, int64 row, int64 fir
   return word;
 }
 
-// Add the marks of products of parts, of which one is infinite; or of these negated.
+// Add the marks of the products of two parts, one of which is infinite; or of the
+// negated products.
 __device__ __forceinline__ void add_terms(const Word& x, int32 part, const Word& y,
                                           int32 other, uint32 negated,
                                           uint32 (&found)[3]) {
@@ -107,32 +109,32 @@ __device__ __forceinline__ uint32 mark_terms(const Word& x, const Word& y) {
 #endif
 }
 
-// The exponent of a row; past the last one ZERO_ROW, which is none to scale by.
+// The exponent of a row; past the last row ZERO_ROW, which scales nothing.
 __device__ __forceinline__ int32 read_exponent(const Side& side, int64 row) {
   return row < side.rows ? __ldg(side.exponents + row) : ZERO_ROW;
 }
 
-// A mark before any term is looked at, from the exponents of the row and the column.
+// The mark before any term is read, from the exponents of the row and the column.
 __device__ __forceinline__ uint32 first_mark(int32 e, int32 f) {
   int32 larger = e > f ? e : f;
   if (larger < NONFINITE_ROW || e == ZERO_ROW || f == ZERO_ROW) return 0;
   return larger == NAN_ROW ? REACHED | ALL_NAN : REACHED;
 }
 
-// Whether terms may change it: both infinities are NaN, too.
+// Whether more terms may change a mark: both infinities together are NaN, too.
 __device__ __forceinline__ bool is_open(uint32 mark) {
   uint32 known = mark | (mark << 2 & mark << 1);
   return (mark & REACHED) && (known & ALL_NAN) != ALL_NAN;
 }
 
-// A square of C, and the first element of a thread in it: others follow in the same
-// column, every 256 / SIDE rows.
+// A square of C, and the first element of a thread in it. The thread's other elements
+// follow in the same column, every 256 / SIDE rows.
 struct Square {
   int64 row, column;
   int32 own_row, own_column;
 };
 
-// That of this block, of a grid in x.
+// The square of this block, in a grid along x.
 template <int32 SIDE>
 __device__ __forceinline__ Square locate_square(int64 columns) {
   uint32 across = (uint32)((columns + SIDE - 1) / SIDE);
@@ -141,8 +143,8 @@ __device__ __forceinline__ Square locate_square(int64 columns) {
           thread / SIDE, thread % SIDE};
 }
 
-// Mark the elements of a square, for all threads of a block. Half of them read rows of x,
-// the others rows of y, each a word at a time.
+// Mark the elements of a square; all threads of a block take part. Half of them read
+// rows of x, the others rows of y, a word at a time.
 template <int32 SIDE>
 __device__ __forceinline__ void mark_square(const Side& x, const Side& y, int64 k,
                                             const Square& square,

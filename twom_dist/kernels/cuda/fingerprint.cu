@@ -1,13 +1,14 @@
-// Fingerprint of a block, to tell whether it was refilled since it was encoded.
+// Fingerprint of a block, which tells whether it was refilled since it was encoded.
 //
-// Macros: REAL, PARTS. Must move sizeof(element) bytes an element. A sum modulo 2^64:
-// the threads' order does not matter, and the matrix's layout neither.
+// Macros: REAL, PARTS. Must move sizeof(element) bytes an element. It is a sum modulo
+// 2^64, so neither the order of threads nor the layout of the matrix matters.
 #include "elements.cuh"
 
 // sums[slot] += t ^ (t >> 29), t = (w + 1) odd(place), over the bits w of the parts (as
-// doubles); zeroed before. The odd weights tell permutations apart, the shift brings
-// high bits, signs among them, down to where sums of changes do not cancel. `slots` (a
-// power of two) spreads the atomics; their sum is the fingerprint. Grid of the norms.
+// doubles); sums are zeroed before. The odd weights tell permutations apart. The shift
+// brings high bits, such as signs, down to where changes do not cancel in the sum.
+// `slots`, a power of two, spreads the atomics; the sum of all slots is the
+// fingerprint. Grid of the norms.
 extern "C" __global__ void __launch_bounds__(256)
 fingerprint(Operand own, int32 slots, uint64* sums) {
   Strip strip = locate_strip(own, blockIdx.x);

@@ -1,17 +1,18 @@
 // Norm pass: largest exponent, scaling exponent and octaves of each row; of stacks one
 // matrix for each z.
 //
-// Macros: REAL, PARTS, SHIFTED. The two passes over x must each move sizeof(element) rows k
-// bytes; reductions are strips of registers and one atomic a thread, order-free and
-// exact. Integers throughout: 8 instructions a part, whatever the device's double rate.
+// Macros: REAL, PARTS, SHIFTED. The two passes over x must each move sizeof(element)
+// rows k bytes; each thread reduces a strip in registers and ends with one atomic,
+// which is exact in any order. All is done in integers: 8 instructions for each part,
+// whatever the device's double rate.
 #include "norms.cuh"
 
 // The operands are x and y; without y its sizes are 0 and its span is 1. What is written
 // is contiguous: largest[z, row], sums[kind, z, row], counts[z, row, place].
 
-// largest[row] = max(largest[row], exponents of its parts), filled with ZERO_ROW before;
-// sums[i, row] = 0, i < kinds, and counts[row, i] = 0, for the kernels that add to them,
-// unless they are null.
+// largest[row] = max(largest[row], exponents of its parts); `largest` is filled with
+// ZERO_ROW before. Also clears what later kernels add to, unless it is null: sums[i,
+// row], i < kinds, and counts[row, i].
 extern "C" __global__ void __launch_bounds__(256)
 largest_exponents(Side x, Side y, int32 kinds) {
   Side side = x;

@@ -92,16 +92,17 @@ __device__ __forceinline__ int32 octave_of(Bits bits, int32 e) {
   return below > 62 ? 126 : below;
 }
 
-// The first of the octaves that are counted which is not less: the first 16, every sixth
-// from 21 on, 62, and all that are not 0.
+// The place of the first counted octave that is not less. Counted are the first 16,
+// every sixth from 21 on, 62, and all that are not 0.
 __device__ __forceinline__ int32 place_of(int32 octave) {
   return octave < 16 ? octave : octave > 62 ? COUNTED - 1 : 16 + (octave - 16) / 6;
 }
 
 // sums[0, row] += sum(ceil(|part| 2^(norm_bits - e))^2), modulo 2^64 and below 2^63 in
-// total (twom_dist.moduli.norm_bits); if there are two kinds, sums[1, row] += magnitudes
-// of the entries in these units. Zeroed before, nothing added to sentinel rows. With
-// counts, in shared memory, entries are added to that of their octave's place.
+// total (twom_dist.moduli.norm_bits); if there are two kinds, sums[1, row] +=
+// magnitudes of the entries in these units. Sums are zeroed before, and nothing is
+// added to sentinel rows. If there are counts, in shared memory, each entry is added to
+// the count of its octave.
 __device__ __forceinline__ void add_squares(const Operand& own, const Strip& strip,
                                             const int32* shifts, const int32* largest,
                                             int32 norm_bits, int32 kinds, uint64* sums,
@@ -126,9 +127,10 @@ __device__ __forceinline__ void add_squares(const Operand& own, const Strip& str
   if (magnitudes != 0) atomicAdd(sums + gridDim.z * own.rows + row, (uint64)magnitudes);
 }
 
-// For each column, a row of the transposed operand: the largest exponent less that of the
-// entry's row, in `others`; the largest; the largest negated one; of the parts that are
-// not 0, each own.rows after the one before. Rows that are not finite are left out.
+// For each column, which is a row of the transposed operand, find three numbers over
+// the parts that are not 0: the largest exponent relative to `others`, the largest
+// exponents of the entries' rows; the largest exponent; the largest negated exponent.
+// Each kind lies own.rows after the one before. Rows that are not finite are left out.
 __device__ __forceinline__ void find_extremes(const Operand& own, const Strip& strip,
                                               const int32* others, int32* extremes) {
   // The exponent of the smallest normal number.
@@ -164,8 +166,9 @@ __device__ __forceinline__ void find_extremes(const Operand& own, const Strip& s
   }
 }
 
-// Adds the squares of what a thread's entries of a row lose when they are rounded:
-// ceil(|y - rint(y)| unit)^2, y = |part| 2^e; nothing to rows that are not finite.
+// Add the squares of what a thread's entries of a row lose when they are rounded:
+// ceil(|y - rint(y)| unit)^2 with y = |part| 2^e. Nothing is added to rows that are not
+// finite.
 __device__ __forceinline__ void add_errors(const Operand& own, const Strip& strip,
                                            const int32* shifts, int32 e, double unit,
                                            uint64* sum) {

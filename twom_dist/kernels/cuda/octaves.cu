@@ -3,13 +3,14 @@
 
 #define SIDE 64
 #define DEPTH 32
-// Words from one k to the next: multiples of 16 bytes that lie in different banks.
+// Words from one k to the next: a multiple of 16 bytes, such that neighbours lie in
+// different banks.
 #define PITCH 68
 #define CHECKED 512
 #define NO_OCTAVE 127u
 #define TWICE 0x10001u
 
-// The octaves of 64 rows and 32 entries along k; none where there are no entries.
+// Load the octaves of 64 rows and 32 entries along k, NO_OCTAVE beyond the operand.
 __device__ __forceinline__ void load_octaves(uint32 (&held)[DEPTH * PITCH],
                                              const uint8* x, int64 rows, int64 k,
                                              int64 first_row, int64 first, uint32 times) {
@@ -22,10 +23,10 @@ __device__ __forceinline__ void load_octaves(uint32 (&held)[DEPTH * PITCH],
   }
 }
 
-// out[i, j] = the least of it and x[i, c] + y[j, c] of all c. Blocks of 256 threads
-// on 64 x 64 pairs, 4 x 4 a thread, two columns in the halves of a word: sums of two
-// octaves are below 2^8. A block ends once 8 times each of its sums is at most rows[i] +
-// columns[j], if these are given. `again`: whether there is anything in `out`.
+// out[i, j] = the least of x[i, c] + y[j, c] over all c, and of what it was if `again`.
+// Each block of 256 threads takes 64 x 64 pairs, each thread 4 x 4, with two columns in
+// the halves of a word: sums of two octaves are below 2^8. If rows and columns are
+// given, a block ends once 8 times each of its sums is at most rows[i] + columns[j].
 extern "C" __global__ void __launch_bounds__(256)
 multiply_octaves(const uint8* x, const uint8* y, int64 m, int64 n, int64 k,
                  const int16* rows, const int16* columns, uint32 again, uint8* out) {

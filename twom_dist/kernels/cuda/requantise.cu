@@ -1,5 +1,5 @@
-// Requantise: sums of products of planes -> symmetric int8 residues. They are int32, or
-// integers below 2^24 as float32 where planes were widened to float16.
+// Requantise: sums of products of planes -> symmetric int8 residues. The sums are
+// int32, or float32 with integers below 2^24 where planes were widened to float16.
 //
 // Must move 5 bytes an element, 6 when adding. The sum, biased to unsigned, is reduced
 // by one dp4a with the weights 2^(8i) mod p and the reduction that encode uses: with

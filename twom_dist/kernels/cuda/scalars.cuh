@@ -1,7 +1,8 @@
 // alpha and beta c: steps 5 and 6 of Engine.decode.
 #include "elements.cuh"
 
-// How a scalar multiplies: not at all, by 1, by parts, as a complex number.
+// How a scalar multiplies: not at all, by 1, each part by a real number, or as a
+// complex number.
 enum Mode { NONE, ONE, REAL_SCALAR, COMPLEX_SCALAR };
 
 struct Scalar {
@@ -21,7 +22,7 @@ __device__ __forceinline__ const REAL* locate(const Matrix& own, int64 i, int64 
   return own.x + PARTS * (blockIdx.z * own.stack_stride + place);
 }
 
-// A stack of which `locate` finds elements of the matrix at a place.
+// A stack, moved so that `locate` finds the matrix at a place.
 __device__ __forceinline__ Matrix move(Matrix own, uint32 place) {
   own.x += PARTS * (((int64)place - blockIdx.z) * own.stack_stride);
   return own;
@@ -72,7 +73,8 @@ __device__ __forceinline__ void store_element(double (&v)[PARTS], const REAL* c,
   write_element(out, 0, make_element(v, c, beta));
 }
 
-// An element of a mirror image: the sign of the imaginary part changed, 0 - im, or not.
+// An element of a mirror image, whose imaginary part changes its sign if it is
+// conjugated: 0 - im.
 __device__ __forceinline__ Element conjugate_element(Element x, int32 conjugate) {
 #if PARTS == 2
   if (conjugate) x.part[1] = make_canonical(flip_sign(x.part[1]));

@@ -1,7 +1,8 @@
 // Passes over finished tiles: alpha x + beta c, the mirror image, a closed diagonal.
 //
-// Macros: REAL, PARTS. CuPy's own functions would do, but for float32: it has NVRTC
-// flush subnormal floats to zero, in conversions, sums and conjugates too.
+// Macros: REAL, PARTS. CuPy's own functions would do, except for float32: CuPy compiles
+// with an option that flushes subnormal floats to zero, in conversions, sums and
+// conjugates too.
 #include "scalars.cuh"
 
 // out[i, j] = alpha x + beta c, either of which may be missing (mode NONE, null). Blocks
@@ -39,8 +40,9 @@ mirror_tile(const REAL* x, int64 m, int64 n, int64 row_stride, int64 column_stri
 }
 
 // The triangle of an n x n tile that is not computed becomes the mirror image of the
-// other one, or zero; the diagonal real where the image is conjugated. Each thread reads
-// an element of one and writes the other's. Grid of squares, z over the stack.
+// other one, or zero; the diagonal becomes real where the image is conjugated. Each
+// thread reads an element of one triangle and writes its image. Grid of squares, z over
+// the stack.
 extern "C" __global__ void __launch_bounds__(256)
 symmetrise_diagonal_tile(REAL* tile, int64 n, int32 conjugate, int32 upper, int32 full) {
   tile += PARTS * (blockIdx.z * n * n);
