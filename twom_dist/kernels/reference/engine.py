@@ -49,7 +49,7 @@ class ReferenceEncoded:
         return ReferenceEncoded(self.planes[list(planes)])
 
 
-_QUANTISE = np.frompyfunc(quantise, 2, 1)
+_QUANTISE: Any = np.frompyfunc(quantise, 2, 1)
 
 
 def _planes_of_samples(x: Array, system: ResidueSystem, conjugate: bool) -> Array:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from fractions import Fraction
+from functools import reduce
 from math import ceil, frexp, isqrt
 from typing import Any
 
@@ -55,7 +56,7 @@ def parts_of(x: Array) -> list[Array]:
 
 
 def _find_largest(x: Array) -> Array:
-    top = np.maximum.reduce([abs(t) for t in parts_of(x)]).max(axis=-1, initial=0)
+    top = reduce(np.maximum, map(abs, parts_of(x))).max(axis=-1, initial=0)
     found = np.where(top == 0, ZERO_ROW, np.frexp(top)[1])
     found = np.where(np.isinf(top), NONFINITE_ROW, found)
     return np.where(np.isnan(top), NAN_ROW, found).astype(np.int32)
@@ -122,7 +123,7 @@ def error_sums(
 def octaves(x: Array, largest: Array, shifts: Array | None = None) -> Array:
     """Find the octaves of entries below the largest of their rows."""
     x = shift_columns(x, shifts)
-    largest_part = np.maximum.reduce([abs(t) for t in parts_of(x)])
+    largest_part = reduce(np.maximum, map(abs, parts_of(x)))
     below = largest[..., np.newaxis] - np.frexp(largest_part)[1]
     found = np.where(below < FURTHEST, below, FAR)
     masked = (largest == ZERO_ROW) | (largest >= NONFINITE_ROW)

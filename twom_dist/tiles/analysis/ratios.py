@@ -27,7 +27,7 @@ o) + s``, and above ``2^(-level/8)`` of the norm.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, reduce
 from itertools import pairwise
 from math import inf, isqrt, ldexp, prod, sqrt
 from typing import Any
@@ -144,7 +144,7 @@ def bound_by_octaves(
     Of one matrix a side, or of those of a stack: (count,) float64.
     """
     envelopes = [
-        np.minimum.reduce([find_envelopes(x, k) for x in side])
+        reduce(np.minimum, (find_envelopes(x, k) for x in side))
         for side in ((left,) if left is right else (left, right))
     ]
     return bound_by_envelopes(envelopes[0], envelopes[-1], k)
