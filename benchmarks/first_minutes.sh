@@ -44,6 +44,6 @@ cProfile.run("for _ in range(2000): gemm(A, A)", sort="tottime")
 END
 asked=lts__t_sectors_op_read.sum.per_second,dram__bytes.sum.per_second
 asked+=,sm__inst_executed_pipe_tensor_op_imma.avg.pct_of_peak_sustained_active
-ncu --clock-control none --metrics $asked -k regex:'^products|scale_and_encode|decode' -c 6 \
-    "$python" -c "from benchmarks.gpu_products import gemm, random_pair
-for n in (2048, 4096): gemm(*random_pair(n))" > "$out/limits.txt"
+ncu --clock-control none --metrics $asked -k regex:'^products|scale_and_encode|decode' -c 12 \
+    "$python" -c "from benchmarks.gpu_products import by, gemm, random_pair
+for own in ('wgmma', 'mma256', 'mma'): by((own,), lambda: gemm(*random_pair(4096)))()" > "$out/limits.txt"

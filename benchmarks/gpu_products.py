@@ -84,12 +84,13 @@ def bench_square(report: Report, n: int, repeats: int) -> None:
         "2m": partial(gemm, A, B),
         "default": partial(td.gemm, A, B),
         "2m, cuBLAS": by((), partial(gemm, A, B)),
+        "2m, mma": by(("mma",), partial(gemm, A, B)),
+        "2m, mma256": by(("mma256",), partial(gemm, A, B)),
         "3m": partial(td.gemm, A, B, num_moduli=NUM_MODULI - 1, method="3m"),
         "cupy.matmul": partial(cp.matmul, A, B),
         "herk": partial(td.herk, A, num_moduli=NUM_MODULI),
         "syrk": partial(td.syrk, A, num_moduli=NUM_MODULI),
     }
-    candidates["2m, mma"] = by(("mma",), candidates["2m"])
     operations = dict.fromkeys(candidates, 8 * n**3)
     operations |= dict.fromkeys(("herk", "syrk"), 4 * n**3)
     over = {"over_matmul": "cupy.matmul", "over_gemm": "2m"}

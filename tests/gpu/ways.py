@@ -10,7 +10,7 @@ from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda.tile_check import explain_no_tiles
 from twom_dist.kernels.cuda.tuning import BY_CAPABILITY, MEASURED, TILES, tuning_for
 
-WAYS = ("wgmma", "mma", "tile", "tile16", "cublas", "float16")
+WAYS = ("wgmma", "mma256", "mma", "tile", "tile16", "cublas", "float16")
 
 
 def engine_or_skip():
@@ -39,8 +39,7 @@ def take(way, device, monkeypatch):
         pytest.skip("products.cu is for compute capability 9.0")
     changes = {
         "wgmma": {"products": ("wgmma",)},
-        "mma": {"products": ("mma",), "element": "int8"},
-        **{x: {"products": (x,), "element": "int8"} for x in TILES},
+        **{x: {"products": (x,), "element": "int8"} for x in ("mma256", "mma", *TILES)},
         "cublas": {"products": (), "element": "int8"},
         "float16": {"products": (), "element": "float16", "integer_sums": True},
     }

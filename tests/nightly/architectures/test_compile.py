@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.cuda import nvrtc
-from twom_dist.kernels.cuda.sources import HOPPER_FAMILIES, module_for
+from twom_dist.kernels.cuda.sources import HOPPER_FAMILIES
 from twom_dist.kernels.cuda.tuning import BY_CAPABILITY
 from twom_dist.moduli import available_moduli
 
@@ -47,7 +47,6 @@ def test_modules_compile(kept, capability):
         return
     modules = [
         *nvrtc.usual_modules("complex128"),
-        *(module_for("products_mma", side=side) for side in (64, 128)),
         *nvrtc.modules_of_tables("hybrid", 30),
     ]
     if BY_CAPABILITY[capability].integer_sums:

@@ -3,6 +3,7 @@
 import ctypes
 import mmap
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -26,18 +27,29 @@ from twom_dist.kernels.cuda.engine import CudaEngine
 from twom_dist.kernels.cuda.sources import module_for, of_samples, signatures
 from twom_dist.moduli import make_system, residue_system, samples_system
 
-HOPPER, MMA, SMALL, *TILES = (s for kind in launcher.SQUARES.values() for s in kind)
-FUSED = pytest.mark.parametrize("engine", [80, 90, 110], indirect=True)
+HOPPER, WIDE, MMA, SMALL, *TILES = (s for x in launcher.SQUARES.values() for s in x)
+FUSED = pytest.mark.parametrize(
+    ("engine", "chosen"),
+    [(80, WIDE), (80, MMA), (90, HOPPER), (110, TILES[1])],
+    ids=["80-256", "80", "90", "110"],
+    indirect=True,
+)
 # Of int8, and of float16 as on 10.3.
 ON_TILES = pytest.mark.parametrize("engine", [110, 107], indirect=True)
 
 
+@pytest.fixture
+def chosen(request, monkeypatch):
+    """Have these squares of residues be made, of whatever size a product is."""
+    monkeypatch.setattr(launcher, "choose_squares", lambda *_: request.param)
+    return request.param
+
+
 @FUSED
 @cases("triangle", ["full", "lower", "upper"])
-def test_more_squares_a_side_than_a_band_has(engine, triangle):
+def test_more_squares_a_side_than_a_band_has(engine, chosen, triangle):
     """Ten rows of squares: a band of 8 and one of 2, both with their diagonal."""
-    side = {80: MMA, 90: HOPPER, 110: TILES[1]}[engine.device.capability()].side
-    n, system = int(9.4 * side), residue_system("real", 1)
+    n, system = int(9.4 * chosen.side), residue_system("real", 1)
     x = contract.draw(engine, n, 16, system, 1)
     wanted = contract.triangle_of(n, triangle)
     found = engine.multiply(x, x, system, triangle=triangle)
@@ -48,7 +60,7 @@ def test_more_squares_a_side_than_a_band_has(engine, triangle):
 @FUSED
 @pytest.mark.parametrize("uplo", ["full", "upper"])
 @pytest.mark.parametrize("routine", [td.gemm, td.herk])
-def test_launches_of_a_wave_give_the_bits_of_one(cuda, routine, uplo):
+def test_launches_of_a_wave_give_the_bits_of_one(cuda, chosen, routine, uplo):
     """Each part of the squares is made once, and what is added is added once."""
     a = random_matrix(300, 20)
     options = {"op_b": "C"} if routine is td.gemm else {"uplo": uplo}
@@ -59,10 +71,36 @@ def test_launches_of_a_wave_give_the_bits_of_one(cuda, routine, uplo):
             found = routine(*given, num_moduli=3, **options)
             expected = routine(*given, num_moduli=3, engine="cpu", **options)
             assert same_bits(found, expected)
-            names = {"products", "products_mma", "products_tile"}
-            [name] = names & {*cuda.device.launched}
-            assert cuda.device.launched.count(name) > 1
+            assert cuda.device.launched.count(chosen.module.family) > 1
         contract.test_what_is_added_to_stays_as_it_is(cuda)
+
+
+@cases(
+    ("capability", "large"),
+    [(75, MMA), (80, WIDE), (89, WIDE), (90, HOPPER), (120, WIDE)],
+)
+def test_large_products_are_made_by_the_largest_blocks_that_fit(capability, large):
+    """A block of Turing may have 64 KB. Those of short k, and samples, go as before."""
+    device, before = HostDevice(None, capability), HOPPER if large is HOPPER else MMA
+    assert large.shared <= device.shared_bytes()
+    choose = partial(launcher.choose_squares, device)
+    for triangle in ("full", "lower", "upper"):
+        assert choose((4096, 4096, 4096), triangle, 6) == large
+        assert choose((4096, 4096, 256), triangle, 6) == before
+        assert choose((4096, 4096, 4096), triangle, 6, samples=True) == before
+        assert choose((60, 60, 4096), triangle, 6) == SMALL
+
+
+@pytest.mark.parametrize("engine", [86], indirect=True)
+def test_blocks_of_256_x_128_read_three_quarters_of_the_bytes(engine, monkeypatch):
+    kernels, system, found = engine.device.kernels, residue_system("real", 1), []
+    left, right = (contract.draw(engine, 512, 128, system, t) for t in (1, 2))
+    for own in (WIDE, MMA):
+        monkeypatch.setattr(launcher, "choose_squares", lambda *_, own=own: own)
+        kernels.take_copied("products_mma")
+        engine.multiply(left, right, system)
+        found.append(kernels.take_copied("products_mma") / (512 * 512 * 128))
+    assert found == [1 / 128 + 1 / 256, 2 / 128]
 
 
 class Fenced(HostDevice):
@@ -89,10 +127,9 @@ TURING = MMA._replace(
 
 
 @pytest.mark.parametrize(
-    "squares", [(MMA,), (SMALL,), (TURING,)], ids=["128", "64", "75"]
+    "chosen", [WIDE, MMA, SMALL, TURING], ids=["256", "128", "64", "75"], indirect=True
 )
-def test_nothing_is_read_past_the_planes(host_kernels, monkeypatch, squares):
-    monkeypatch.setitem(launcher.SQUARES, "mma", squares)
+def test_nothing_is_read_past_the_planes(host_kernels, chosen):
     engine = CudaEngine(Fenced(host_kernels, 80))
     system = residue_system("2m", 2)
     for m, n, k in ((64, 64, 128), (1, 70, 16), (129, 257, 48), (3, 5, 270)):
@@ -162,8 +199,12 @@ def test_rows_by_themselves_are_a_triangle(
     assert np.array_equal(*found)
 
 
-@ON_TILES
-@cases("side", [256, 128])
+@pytest.mark.parametrize(
+    ("engine", "chosen"),
+    [*zip([80, 80, 80, 110, 110, 107, 107], (WIDE, MMA, SMALL, *TILES), strict=True)],
+    ids=["mma-256", "mma-128", "mma-64", "256", "128", "float16-256", "float16-128"],
+    indirect=True,
+)
 @cases(
     ("shape", "triangle"),
     [
@@ -171,10 +212,7 @@ def test_rows_by_themselves_are_a_triangle(
         *(((n, n, 64), x) for n in (50, 300) for x in ("lower", "upper")),
     ],
 )
-def test_squares_of_each_side(engine, monkeypatch, side, shape, triangle):
-    name = "tile" if engine.device.capability() == 110 else "tile16"
-    own = [s for s in TILES if (s.kind, s.side) == (name, side)]
-    monkeypatch.setitem(launcher.SQUARES, name, own)
+def test_squares_of_each_side(engine, chosen, shape, triangle):
     system, (m, n, k) = residue_system("2m", 1), shape
     left = contract.draw(engine, m, k, system, 1)
     right = contract.draw(engine, n, k, system, 2) if triangle == "full" else left

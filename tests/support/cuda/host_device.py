@@ -44,7 +44,7 @@ FUSED_OR_NOT = pytest.mark.parametrize(
 @contextmanager
 def small_pieces():
     """Cut updates into tiles of 16, stacks in two, and launches by waves."""
-    waves = dict.fromkeys(("wgmma", "mma", *tuning.TILES), 1.0)
+    waves = dict.fromkeys(tuning.LAUNCH_OPERATIONS, 1.0)
     with (
         mock.patch.object(tuning, "SMALLEST_UPDATE_TILE", 16),
         mock.patch.object(tuning, "LAUNCH_OPERATIONS", waves),

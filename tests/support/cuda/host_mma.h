@@ -1,7 +1,6 @@
 // mma.cuh on the host.
 template <int32 BYTES> static uint32 shared_memory() {
-  static_assert(BYTES <= LARGEST_OWN, "more than a kernel may have");
-  return OWN_SHARED;
+  return BYTES > LARGEST_OWN ? 0 : OWN_SHARED;
 }
 
 // The registers of all lanes, as the PTX ISA lays them out for ldmatrix and, alike, for

@@ -50,7 +50,7 @@ _FAMILIES = [x for x in FAMILIES if not x.startswith("samples")]
 
 
 def compile_modules(kept, modules, architecture=MAIN):
-    """Compile on all cores; samples, and all on `MAIN`, spill nothing."""
+    """Compile on all cores; those by mma.sync, and all on `MAIN`, spill nothing."""
 
     def compile_one(module):
         own = "sm_90a" if module.family in HOPPER_FAMILIES else architecture
@@ -72,7 +72,7 @@ def compile_modules(kept, modules, architecture=MAIN):
             spilled = re.findall(r"(\d+) bytes spill stores", report)
             used = re.findall(r"Used (\d+) registers", report)
             assert len(used) == len(spilled) > 0
-            if architecture == MAIN or module.family == "samples_mma":
+            if architecture == MAIN or module.family.endswith("_mma"):
                 assert not any(map(int, spilled)), report
                 most = MOST_REGISTERS.get(module.family, 128)
                 assert max(map(int, used)) <= most, report
@@ -114,6 +114,7 @@ def usual_modules(*dtypes):
         given = dtype, residue_system(method, PRECISIONS[dtype])
         modules += [module_for(family, *given) for family in _FAMILIES]
         modules += [module_for(f, *given, shifted=True) for f in SHIFTED_FAMILIES]
+    modules += [s.module for name in ("mma256", "mma") for s in SQUARES[name]]
     return list(dict.fromkeys([*modules, *modules_of_samples()]))
 
 

@@ -1,10 +1,16 @@
 // Tensor cores of Turing and later, by mma.sync: fragments of tiles in shared memory, and
 // their products. On the host: see host_mma.h.
 
-// Where BYTES of the block's shared memory begin, at a multiple of 128.
+// Where BYTES of the block's shared memory begin, at a multiple of 128: a launch says so
+// if they are more than 48 KB.
 template <int32 BYTES> __device__ __forceinline__ uint32 shared_memory() {
-  alignas(128) __shared__ uint8 memory[BYTES];
-  return (uint32)__cvta_generic_to_shared(memory);
+  if constexpr (BYTES > 49152) {
+    alignas(128) extern __shared__ uint8 asked[];
+    return (uint32)__cvta_generic_to_shared(asked);
+  } else {
+    alignas(128) __shared__ uint8 memory[BYTES];
+    return (uint32)__cvta_generic_to_shared(memory);
+  }
 }
 
 // Four matrices of 8 rows of 16 bytes, a word of each in each lane: of row lane / 4, the

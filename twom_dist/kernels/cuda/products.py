@@ -13,6 +13,7 @@ import numpy as np
 
 from ...moduli import ResidueSystem
 from ...typing import Array, Uplo
+from ..limits import Shape
 from . import tuning
 from .cublas import LARGEST_K
 from .device import CudaDevice
@@ -26,32 +27,32 @@ from .tables import requantise_table
 class Squares(NamedTuple):
     """The squares of residues that a kernel makes.
 
-    `shared`: bytes that a block asks for; `blocks`: multiprocessors that share a
-    square; `resident`: squares that one makes at a time.
+    `resident`: squares that a multiprocessor makes at a time; `blocks` share one, and
+    each asks for `shared` bytes.
     """
 
+    kind: tuning.Products
     module: Module
     side: int
     threads: int
     resident: float
-    shared: int = 0
     blocks: int = 1
-    kind: tuning.Products = "mma"
+    shared: int = 0
 
 
-# Stages of ring.cuh, which are aligned besides.
-_SHARED = 4 * 3 * 128 * 128 + 1024
-_WGMMA = Squares(module_for("products"), 256, 384, 0.5, _SHARED, 2, "wgmma")
-_MMA = [
-    Squares(module_for("products_mma", side=side), side, side, resident)
-    for side, resident in ((128, 2), (64, 4))
-]
-SQUARES: dict[tuning.Products, list[Squares]] = {"wgmma": [_WGMMA], "mma": _MMA}
+# Stages of ring.cuh, which are aligned besides, and those of 256 x 128 of steps.cuh.
+_RING, _STAGES = 4 * 3 * 128 * 128 + 1024, 3 * (256 + 128) * 64
+_MMA = [module_for("products_mma", side=side) for side in (256, 128, 64)]
+SQUARES: dict[tuning.Products, list[Squares]] = {
+    "wgmma": [Squares("wgmma", module_for("products"), 256, 384, 0.5, 2, _RING)],
+    "mma256": [Squares("mma256", _MMA[0], 256, 256, 0.5, 2, _STAGES)],
+    "mma": [Squares("mma", _MMA[1], 128, 128, 2), Squares("mma", _MMA[2], 64, 64, 4)],
+}
 # The driver takes as many threads as it wants.
 for _name, _kind in zip(tuning.TILES, ("int8", "float16"), strict=True):
     SQUARES[_name] = [
-        Squares(module_for(TILE_FAMILY, _kind, side=side), side, 1, share, 0, n, _name)
-        for side, share, n in ((256, 0.5, 2), (128, 1.0, 1))
+        Squares(_name, module_for(TILE_FAMILY, _kind, side=side), side, 1, share)
+        for side, share in ((256, 0.5), (128, 1.0))
     ]
 # Strides that cuTile takes are int32, and for TMA multiples of 16.
 _FARTHEST = (1 << 31) - 16
@@ -59,7 +60,7 @@ _FARTHEST = (1 << 31) - 16
 
 def choose_squares(
     device: CudaDevice,
-    shape: tuple[int, int],
+    shape: Shape,
     triangle: Uplo,
     products: int,
     samples: bool = False,
@@ -68,13 +69,15 @@ def choose_squares(
 
     Small ones where larger ones would be empty for the most part, or too few.
     """
-    tuned = tuning.tuning_for(device.capability())
+    tuned, (m, n, k) = tuning.tuning_for(device.capability()), shape
     kernels = tuned.of_samples if samples else tuned.products
     multiprocessors = device.multiprocessors()
 
-    def time(own: Squares) -> int:
-        blocks = own.blocks * products * count_squares(*shape, triangle, own.side)
-        return -(-blocks // multiprocessors) * tuning.BLOCK_TIMES[own.kind, own.side]
+    def time(own: Squares) -> float:
+        squares = products * count_squares(m, n, triangle, own.side)
+        waves = -(-squares // (multiprocessors * min(1, own.resident)))
+        length = k + tuning.ALONE_K * (own.kind == "mma256")
+        return waves * tuning.BLOCK_TIMES[own.kind, own.side] * length
 
     return min((own for name in kernels for own in SQUARES[name]), key=time)
 
@@ -116,24 +119,25 @@ def launch_products(
 
     `count`: matrices of a stack, one below the other in each plane.
     """
-    squares = choose_squares(device, shape, triangle, count * len(jobs))
+    k, products = x.shape[2], count * len(jobs)
+    squares = choose_squares(device, (*shape, k), triangle, products)
     if squares.kind in tuning.TILES:
         of_tiles = x, y, jobs, table, shape, residues, before, triangle, count
         return launch_tiles(device, squares, *of_tiles)
     rows = x.shape[1] // count, y.shape[1] // count
-    total = count * len(jobs) * count_squares(*shape, triangle, squares.side)
-    given: tuple[Any, ...] = x, y, *rows, x.shape[2]
+    total = products * count_squares(*shape, triangle, squares.side)
+    given: tuple[Any, ...] = x, y, *rows, k
     if squares.kind == "wgmma":
         starts = device.addresses((x, y), device.number())
         planes = map(device.map_planes, starts, (x.shape, y.shape))
         groups = (t // ROW_GROUP for t in rows)
-        given = *planes, *groups, x.shape[2] // LINE
+        given = *planes, *groups, k // LINE
     args = (
         *(*given, device.constant(jobs), len(jobs)),
         *(device.constant(table), *shape, before, residues),
         *(residues.strides[-2], residues.strides[0], triangle_arg(triangle), count),
     )
-    launch_squares(device, squares, args, x.shape[2], range(total))
+    launch_squares(device, squares, args, k, range(total))
 
 
 def launch_tiles(
@@ -199,10 +203,10 @@ def launch_squares(
     step = wave * max(1, int(tuning.LAUNCH_OPERATIONS[squares.kind] / each))
     for first in own[::step]:
         end = min(own.stop, first + step)
-        blocks, part = end - first, [first]
+        count, part = end - first, [first]
         if squares.kind == "wgmma":
-            blocks, part = 2 * min(blocks, wave), [first, end]
-        sizes = (blocks, 1, 1), (squares.threads, 1, 1)
+            count, part = min(count, wave), [first, end]
+        sizes = (squares.blocks * count, 1, 1), (squares.threads, 1, 1)
         module = squares.module
         device.launch(module, module.family, *sizes, (*args, *part), squares.shared)
 
@@ -220,7 +224,7 @@ def deriving_pays(device: CudaDevice, system: ResidueSystem, n: int, k: int) -> 
     2M needs no squares beyond half, a triangle has those of its diagonal.
     """
     own, count = system.num_hermitian_products, system.num_products
-    side = choose_squares(device, (n, n), "lower", count).side
+    side = choose_squares(device, (n, n, k), "lower", count).side
     whole = count_squares(n, n, "full", side)
     half = count_squares(n, n, "lower", side)
     derived = (count - own) * whole * tuning.DERIVED_K

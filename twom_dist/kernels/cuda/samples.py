@@ -103,10 +103,10 @@ def multiply_samples(
     nbytes = align(nbytes, _CHUNK)
     conjugated = [t.order[-1] + 1 < len(t.order) for t in (left, right)]
     conjugate, kinds = conjugated[0] != conjugated[1], (x.dtype, y.dtype)
-    squares = choose_squares(device, shape, triangle, count * parts, True)
+    squares = choose_squares(device, (*shape, nbytes), triangle, count * parts, True)
     total = count * count_squares(*shape, triangle, squares.side)
     step, module = _STEP, of_samples(squares.module, system, *kinds, conjugate)
-    if squares.blocks == 2:
+    if squares.kind == "wgmma":
         step, total = LINE, total * parts
         rows, x_sums = _turn_rows(device, x, y, system, conjugate)
         starts = device.addresses(rows, device.number())

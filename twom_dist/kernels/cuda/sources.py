@@ -38,7 +38,9 @@ SHIFTED_FAMILIES = ("norms", "analysis", "encode", "scale_and_encode")
 # Those written for Hopper's own instructions: sm_90a and no other; those whose blocks
 # take shared memory of a size that a launch says.
 HOPPER_FAMILIES = ("products", "samples_wgmma")
-DYNAMIC_FAMILIES = (*HOPPER_FAMILIES, "scale_and_encode", "decode_and_fill")
+DYNAMIC_FAMILIES = (
+    *(*HOPPER_FAMILIES, "products_mma", "scale_and_encode", "decode_and_fill"),
+)
 # That of products_tile.py, which is no C++.
 TILE_FAMILY = "products_tile"
 

@@ -1,15 +1,16 @@
-// How a block multiplies tiles by mma.sync: those of SIDE rows of both sides.
+// How a block multiplies tiles by mma.sync: those of SIDE rows of X and COLUMNS of Y.
 //
-// Macros: SIDE, 128 or 64; PARTS, how many sums there are of a row and a column.
+// Macros: SIDE, 256, 128 or 64; PARTS, how many sums there are of a row and a column.
 #include "copies.cuh"
 #include "mma.cuh"
 
-// Bytes along k of a tile, and stages of tiles: 48 KB for squares of 128, twice that fits
-// the 100 KB of 8.6 to 12.0; 32 KB of the 64 of Turing, whose copies do not go on
-// meanwhile. By arithmetic, not measured: a step's 128 x 128 x 64 products take 512
-// clocks of an A100's tensor cores, its copies and fragments 128 and 256 of its shared
-// memory's; with 8 warps of 32 x 64 the fragments would take 384. With squares of 64 a
-// step takes 128 clocks of the tensor cores, and 160 of shared memory.
+// Bytes along k of a tile, and stages of tiles: 72 KB for 256 x 128, 48 KB for squares of
+// 128, twice that fits the 100 KB of 8.6 to 12.0; 32 KB of the 64 of Turing, whose copies
+// do not go on meanwhile. By arithmetic, not measured: a step's 128 x 128 x 64 products
+// take 512 clocks of an A100's tensor cores, its copies and fragments 128 and 256 of its
+// shared memory's; with 8 warps of 32 x 64 the fragments would take 384. With squares of
+// 64 a step takes 128 clocks of the tensor cores, and 160 of shared memory. For 256 x 128
+// it takes 1024 and 704, and reads 24 bytes a clock from L2 instead of 32.
 #define TILE_K 64
 #ifdef TURING
 #define STAGES 2
@@ -18,12 +19,12 @@
 #endif
 #define CHUNK 16
 #define CHUNKS (TILE_K / CHUNK)
-#define TILE_BYTES (SIDE * TILE_K)
-#define STAGE_BYTES (2 * TILE_BYTES)
+#define COLUMNS (SIDE < 128 ? SIDE : 128)
+#define STAGE_BYTES ((SIDE + COLUMNS) * TILE_K)
 #define THREADS (SIDE * PARTS)
 // 16 rows of a warp each, and warps side by side, of 64 columns of sums each.
-#define FRAGMENTS (SIDE / 32)
-#define WARPS_A_ROW (THREADS / 64)
+#define FRAGMENTS (COLUMNS / 32)
+#define WARPS_A_ROW (COLUMNS * PARTS / 64)
 #define WIDTH (16 / PARTS)
 
 // |sum| <= 2^16 128 128 + 128 between two reductions: tiles along k.
@@ -57,10 +58,11 @@ __device__ __forceinline__ bool are_same(const Rows& x, const Rows& y) {
   return x.next == y.next && x.stride == y.stride && x.count == y.count;
 }
 
+template <int32 ROWS>
 __device__ __forceinline__ void copy_tile(uint32 target, uint32 place, Rows& rows,
                                           bool within) {
 #pragma unroll
-  for (int32 i = 0; i < CHUNKS * SIDE / THREADS; ++i) {
+  for (int32 i = 0; i < CHUNKS * ROWS / THREADS; ++i) {
     int32 further = THREADS / CHUNKS * i;
     bool copied = within && further < rows.count;
     const int8* source = rows.next + further * rows.stride;
@@ -77,8 +79,8 @@ __device__ __forceinline__ void copy_step(uint32 target, uint32 place, Rows& x, 
                                           int32 chunks) {
   if (step < steps) {
     bool within = CHUNKS * step + (int32)threadIdx.x % CHUNKS < chunks;
-    copy_tile(target, place, x, within);
-    if (!same) copy_tile(target + TILE_BYTES, place, y, within);
+    copy_tile<SIDE>(target, place, x, within);
+    if (!same) copy_tile<COLUMNS>(target + SIDE * TILE_K, place, y, within);
   }
   commit_copies();
 }
@@ -102,7 +104,7 @@ __device__ __forceinline__ void multiply_rows(int32* d, const Matrices& x,
 // Y's matrices from load(i), those of 16 rows; take.multiply adds products of 16 rows and
 // WIDTH columns, those that are wanted if not WHOLE.
 template <bool WHOLE, class Take>
-__device__ __forceinline__ void multiply_step(int32 (&d)[SIDE], uint32 x, uint32 y,
+__device__ __forceinline__ void multiply_step(int32 (&d)[COLUMNS], uint32 x, uint32 y,
                                               const Places& rows, const Places& columns,
                                               Take& take) {
   int32 down = TILE_K * (take.find_row(32) - take.find_row(0)) / 2;
@@ -132,7 +134,7 @@ __device__ __forceinline__ void multiply_step(int32 (&d)[SIDE], uint32 x, uint32
 // modulo p; nothing if the warp is idle, and all of them if they are wanted `whole`.
 // take.find_row and take.find_column tell where the rows of a slot lie in a tile.
 template <class Take>
-__device__ __forceinline__ void multiply_steps(int32 (&d)[SIDE], Rows x, Rows y,
+__device__ __forceinline__ void multiply_steps(int32 (&d)[COLUMNS], Rows x, Rows y,
                                                int32 steps, int64 bytes, bool idle,
                                                bool whole, Take& take) {
   uint32 memory = shared_memory<STAGES * STAGE_BYTES>(), stage = 0;
@@ -146,7 +148,7 @@ __device__ __forceinline__ void multiply_steps(int32 (&d)[SIDE], Rows x, Rows y,
     return place_of(take.find_column(lane >> 4 << 3 | lane & 7), lane >> 3 & 1);
   });
 #pragma unroll
-  for (int32 i = 0; i < SIDE; ++i) d[i] = 0;
+  for (int32 i = 0; i < COLUMNS; ++i) d[i] = 0;
 #pragma unroll
   for (int32 step = 0; step < STAGES - 1; ++step) {
     copy_step(memory + step * STAGE_BYTES, place, x, y, same, step, steps, chunks);
@@ -157,13 +159,13 @@ __device__ __forceinline__ void multiply_steps(int32 (&d)[SIDE], Rows x, Rows y,
     __syncthreads();
     uint32 before = (stage == 0 ? STAGES * STAGE_BYTES : stage) - STAGE_BYTES;
     copy_step(memory + before, place, x, y, same, step + STAGES - 1, steps, chunks);
-    uint32 left = memory + stage, right = left + (same ? 0 : TILE_BYTES);
+    uint32 left = memory + stage, right = left + (same ? 0 : SIDE * TILE_K);
     if (whole) multiply_step<true>(d, left, right, rows, columns, take);
     else if (!idle) multiply_step<false>(d, left, right, rows, columns, take);
     stage = stage == (STAGES - 1) * STAGE_BYTES ? 0 : stage + STAGE_BYTES;
     if ((step + 1) % LARGEST_STEPS == 0) {
 #pragma unroll
-      for (int32 i = 0; i < SIDE; ++i) d[i] = take.reduce(d[i]);
+      for (int32 i = 0; i < COLUMNS; ++i) d[i] = take.reduce(d[i]);
     }
   }
 }

@@ -8,7 +8,8 @@ from typing import Literal
 from ..limits import Shape, measure
 
 Element = Literal["int8", "float16"]
-Products = Literal["wgmma", "mma", "tile", "tile16"]
+# products.cu, products_mma.cu by blocks of 256 x 128 or by squares, products_tile.py.
+Products = Literal["wgmma", "mma256", "mma", "tile", "tile16"]
 TILES: tuple[Products, ...] = "tile", "tile16"  # products_tile.py of int8, of float16
 
 
@@ -45,14 +46,14 @@ class Tuning:
 # integers.
 BY_CAPABILITY = {
     75: Tuning(sums_bytes=8 << 20, products=("mma",), integer_sums=True),
-    80: Tuning(sums_bytes=32 << 20, products=("mma",)),
-    86: Tuning(sums_bytes=8 << 20, products=("mma",), integer_sums=True),
-    89: Tuning(sums_bytes=32 << 20, products=("mma",), integer_sums=True),
+    80: Tuning(sums_bytes=32 << 20, products=("mma256", "mma")),
+    86: Tuning(sums_bytes=8 << 20, products=("mma256", "mma"), integer_sums=True),
+    89: Tuning(sums_bytes=32 << 20, products=("mma256", "mma"), integer_sums=True),
     90: Tuning(sums_bytes=128 << 20, products=("wgmma", "mma")),
     100: Tuning(sums_bytes=64 << 20, products=("tile",)),
     103: Tuning(64 << 20, ("tile16",), element="float16", integer_sums=True),
     110: Tuning(sums_bytes=64 << 20, products=("tile",)),
-    120: Tuning(sums_bytes=48 << 20, products=("mma",), integer_sums=True),
+    120: Tuning(sums_bytes=48 << 20, products=("mma256", "mma"), integer_sums=True),
 }
 
 
@@ -92,14 +93,19 @@ def _with_cublas(capability: int, size: float) -> Tuning:
 
 
 # What a block takes, by the side of the squares that are made: of 128 x 256 on Hopper,
-# of 128 x 128, of 64 x 64. By arithmetic, not measured: that of 64 waits for the shared
-# memory of an A100, and one of Hopper's, at twice the rate of mma.sync, would take 3.
-# With 2 it gives way where half as much again is expected. In cuTile a multiprocessor
+# of 256 x 128, of 128 x 128, of 64 x 64. By arithmetic, not measured: that of 64 waits
+# for the shared memory of an A100, and one of Hopper's, at twice the rate of mma.sync,
+# would take 6. With 4 it gives way where half as much again is expected. L2 seems to
+# limit squares of 128; of 256 x 128 a quarter less is read. In cuTile a multiprocessor
 # makes half of 256 x 256, and reads half as many bytes an operation as for 128 x 128.
 BLOCK_TIMES: dict[tuple[Products, int], int] = {
-    **{("wgmma", 256): 2, ("mma", 128): 3, ("mma", 64): 1},
+    **{("wgmma", 256): 4, ("mma256", 256): 9, ("mma", 128): 6, ("mma", 64): 2},
     **{(name, side): t for name in TILES for side, t in ((256, 5), (128, 3))},
 }
+# Bytes along k that a block of 256 x 128 could multiply while it waits for its first
+# tiles and reduces its sums, and no other one is there to multiply: about 4000 clocks,
+# by arithmetic for an A100.
+ALONE_K = 256
 
 # Bytes along k of samples that a block multiplies at least: by arithmetic it reads 2^17
 # bytes or more of 64 rows then, and adds 2^15 of sums.
@@ -128,7 +134,9 @@ UNASKED_SHARE = 1 / 32
 # a second on an H200 of 132 a multiprocessor makes 1.1e13; by arithmetic half as many
 # on an A100 (624 and 108), an RTX 4090 (660 and 128) and an RTX 5090 (838 and 170);
 # nearly twice as many on a B200 (3000 and 148), half of that of float16 on a B300.
-LAUNCH_OPERATIONS = {"wgmma": 5.5e10, "mma": 2.5e10, "tile": 1e11, "tile16": 5e10}
+LAUNCH_OPERATIONS: dict[Products, float] = {
+    **{"wgmma": 5.5e10, "mma256": 2.5e10, "mma": 2.5e10, "tile": 1e11, "tile16": 5e10},
+}
 
 # Length of k along which multiplying a whole product takes as long as deriving a
 # triangle of it from another product. On an H200, n = 8192: 1.01 ms for both triangles
