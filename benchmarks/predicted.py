@@ -20,6 +20,8 @@ PREDICTED = {
     "gemm, TF/s": {512: 15, 1024: 60, 2048: 116, 4096: 154, 8192: 180, 16384: 173},
     "encode, ms": {1024: 0.035, 2048: 0.12, 4096: 0.48, 8192: 1.9},
     "decode and fill, ms": {1024: 0.02, 2048: 0.06, 4096: 0.27, 8192: 1.1},
+    "blocks of 256 x 128 over squares of 128": {4096: 1.2, 8192: 1.3},
+    "mma.sync, 256 x 128 over 128 x 128": {4096: 1.2, 8192: 1.3},
     "default, Gaussian, over cupy.matmul": {1024: 0.8, 2048: 1.5, 4096: 2.3, 8192: 3},
     "default, phi = 1, over cupy.matmul": {1024: 0.6, 2048: 1.2, 4096: 1.85, 8192: 2.8},
     "stack, given, over cupy.matmul": {64: 0.25, 256: 0.6, 512: 1.0},
@@ -39,6 +41,8 @@ def measured(line: dict[str, Any]) -> Iterator[tuple[str, int, float]]:
         stages = line["milliseconds"]["2m"]
         yield "encode, ms", n, stages["norms"] + stages["encode"]
         yield "decode and fill, ms", n, stages["decode"] + stages["fill"]
+        wide, square = (line["tflops"][f"2m, {x}"] for x in ("mma256", "mma"))
+        yield "mma.sync, 256 x 128 over 128 x 128", n, wide / square
     elif kind == "look" and line["kind"] in _KINDS and "cupy.matmul" in line["seconds"]:
         both = (line["seconds"][x] for x in ("cupy.matmul", "default"))
         ratio = median(y / x for y, x in zip(*both, strict=True))
@@ -61,7 +65,8 @@ def main(files: list[str]) -> None:
     found = {}
     for line in (x for y in files for x in Path(y).read_text("utf-8").splitlines()):
         with suppress(KeyError):  # older results have other fields
-            found |= {(x, n): value for x, n, value in measured(json.loads(line))}
+            for name, n, value in measured(json.loads(line)):
+                found[name, n] = value
     print(f"{'':40}{'n':>8}{'predicted':>11}{'measured':>10}")
     for name, by_size in PREDICTED.items():
         for n, value in by_size.items():
