@@ -24,6 +24,7 @@ from twom_dist.kernels.cuda import hopper, tuning
 from twom_dist.kernels.cuda import products as launcher
 from twom_dist.kernels.cuda import samples as launcher_of_samples
 from twom_dist.kernels.cuda.engine import CudaEngine
+from twom_dist.kernels.cuda.planes import PlaneProducts
 from twom_dist.kernels.cuda.sources import module_for, of_samples, signatures
 from twom_dist.moduli import make_system, residue_system, samples_system
 
@@ -247,7 +248,8 @@ def test_planes_that_lie_far_apart_are_multiplied_one_by_one(
     # One product of many planes, whose own distance is too long.
     monkeypatch.setattr(launcher, "_FARTHEST", 1 << 12)
     last, out = len(system.products) - 1, np.zeros_like(found[-1:, 2])
-    launcher.multiply_fused(engine.device, *alone, system, out, (last,), None, "full")
+    task = PlaneProducts(*alone, system, out, own=(last,))
+    launcher.multiply_fused(engine.device, task, "full")
     assert np.array_equal(out[..., :17], found[-1:, 2, :, :17])
 
 

@@ -22,7 +22,7 @@ from .device import CudaDevice
 from .hopper import LINE, ROW_GROUP
 from .launch import LINE_BLOCK, lies_across, remember, stack_stride, strides
 from .multiply import multiply_planes
-from .planes import CudaEncoded
+from .planes import CudaEncoded, PlaneProducts
 from .products import multiply_fused
 from .rows import rule_args
 from .samples import gemm_samples
@@ -107,12 +107,12 @@ def _write(
     order = tuple(range(len(system.planes)))
     left = CudaEncoded(m, k, own[0], order, tuple(stack))
     right = CudaEncoded(n, k, own[-2], twin or order, tuple(stack))
-    planes = left, right, system, residues
+    task = PlaneProducts(left, right, system, residues, own=products)
     if halved:
-        multiply_fused(device, *planes, products, None, "full")
+        multiply_fused(device, task, "full")
     else:
         triangle = "lower" if uplo == "full" else uplo or "full"
-        multiply_planes(device, *planes, None, hermitian, triangle, False, fused)
+        multiply_planes(device, task, hermitian, triangle, False, fused)
     out = device.empty((*stack, m, n), dtype) if out is None else out
     decoded = residues, rows, columns, system, out, alpha, beta, c
     decode_and_fill(device, x, y, conjugate, *decoded, uplo, hermitian, places)

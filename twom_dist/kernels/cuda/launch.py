@@ -117,19 +117,11 @@ def tile_grid(rows: int, columns: int, elements: int = 1, batch: int = 1) -> Gri
 
 
 @remember
-def square_grid(rows: int, columns: int, stack: int, batch: int = 1) -> Grid:
-    """Grid and block over squares of 16 x 16; see ``Spot`` in arithmetic.cuh."""
-    return (_count(columns, 16) * _count(rows, 16), batch, stack), BLOCK
-
-
-@remember
-def fill_grid(rows: int, columns: int, stack: int, side: int = 64) -> Grid:
-    """Grid and block over the squares of fill.cu, or of decode_and_fill.cu.
-
-    In squares of 64 a thread has 16 elements. On an H200 two kernels that looked for
-    nothing to fill took 107 us at n = 4096 with one element a thread, and 63 with 32.
-    """
-    return (_count(columns, side) * _count(rows, side), 1, stack), BLOCK
+def square_grid(
+    rows: int, columns: int, stack: int, side: int = 16, batch: int = 1
+) -> Grid:
+    """Grid and block over squares: those of 16 are ``Spot`` in arithmetic.cuh."""
+    return (_count(columns, side) * _count(rows, side), batch, stack), BLOCK
 
 
 def line_grid(length: int, batch: int = 1) -> Grid:

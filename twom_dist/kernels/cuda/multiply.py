@@ -3,7 +3,6 @@
 If none of our kernels multiplies, cuBLAS does, and requantise.cu follows each call.
 """
 
-from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -22,7 +21,7 @@ from .cublas import (
 )
 from .device import CudaDevice
 from .launch import line_grid, square_grid, tile_grid, triangle_arg
-from .planes import CudaEncoded
+from .planes import CudaEncoded, PlaneProducts
 from .products import deriving_pays, multiply_fused
 from .quarters import multiply_in_quarters, takes_quarters
 from .samples import multiply_samples
@@ -61,8 +60,8 @@ class CudaResidues:
             )
         quarters = not left.stack and takes_quarters(device, system, (m, n, k))
         fused = tuning.tuning_for(device.capability()).fuses((m, n, k))
-        planes = left, right, system, residues
-        multiply_planes(device, *planes, before, hermitian, triangle, quarters, fused)
+        task = PlaneProducts(left, right, system, residues, before)
+        multiply_planes(device, task, hermitian, triangle, quarters, fused)
         return residues
 
     def add_residues(self, x: Array, y: Array, system: ResidueSystem) -> Array:
@@ -80,37 +79,32 @@ class CudaResidues:
 
 def multiply_planes(
     device: CudaDevice,
-    left: CudaEncoded,
-    right: CudaEncoded,
-    system: ResidueSystem,
-    residues: Array,
-    before: Array | None,
+    task: PlaneProducts,
     hermitian: bool,
     triangle: Uplo,
     quarters: bool,
     fused: bool,
 ) -> None:
-    """Write the residues of products, none of which is empty.
+    """Write the residues of all products, none of which is empty.
 
-    `residues`: (products, ..., m, n or more); `quarters`: by Winograd's algorithm;
-    `fused`: see `Tuning.fuses`.
+    `quarters`: by Winograd's algorithm; `fused`: see `Tuning.fuses`.
     """
+    system = task.system
     if fused and hermitian and triangle != "full":
         # Nothing can be derived of sums that were made of one triangle.
-        hermitian = before is None and (
-            quarters or deriving_pays(device, system, right.rows, left.k)
+        hermitian = task.before is None and (
+            quarters or deriving_pays(device, system, task.right.rows, task.left.k)
         )
-    own = system.own_products(hermitian)
-    args = (device, left, right, system, residues, own, before)
+    task = task._replace(own=system.own_products(hermitian))
     wanted = "full" if hermitian else triangle
     if quarters and wanted == "full":
-        multiply_in_quarters(*args)
+        multiply_in_quarters(device, task)
     elif fused:
-        multiply_fused(*args, wanted)
+        multiply_fused(device, task, wanted)
     else:
-        multiply_products(*args)
+        multiply_products(device, task)
     if hermitian:
-        _combine_mirrors(device, system, residues, triangle)
+        _combine_mirrors(device, system, task.residues, triangle)
 
 
 def _combine_mirrors(
@@ -121,24 +115,14 @@ def _combine_mirrors(
     if len(table) == 0:  # real moduli have one product each
         return
     quarter = -(-n // 4)
-    grid = square_grid(quarter, quarter, prod(stack), len(table))
+    grid = square_grid(quarter, quarter, prod(stack), batch=len(table))
     args = residues, n, width, device.constant(table), triangle_arg(triangle)
     device.launch(module_for("combine"), "combine", *grid, args)
 
 
-def multiply_products(
-    device: CudaDevice,
-    left: CudaEncoded,
-    right: CudaEncoded,
-    system: ResidueSystem,
-    residues: Array,
-    own: Sequence[int],
-    before: Array | None,
-) -> None:
-    """Multiply the products `own`, and add residues of their shape.
-
-    By as many columns at a time as their sums allow.
-    """
+def multiply_products(device: CudaDevice, task: PlaneProducts) -> None:
+    """Multiply the products `own`, by as many columns at a time as their sums allow."""
+    left, right, system, residues, before, own = task
     m, n, k, count = left.rows, right.rows, align(left.k), prod(left.stack)
     residues = residues.reshape(len(residues), count, *residues.shape[-2:])
     before = None if before is None else before.reshape(residues.shape)

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
+from ...moduli import ResidueSystem
 from ...typing import Array
 from .device import CudaDevice
 
@@ -50,6 +51,17 @@ class CudaEncoded:
 
     def reorder(self, planes: tuple[int, ...]) -> "CudaEncoded":
         return replace(self, order=tuple(self.order[plane] for plane in planes))
+
+
+class PlaneProducts(NamedTuple):
+    """Products of planes, all of a system or `own`; residues `before` are added."""
+
+    left: CudaEncoded
+    right: CudaEncoded
+    system: ResidueSystem
+    residues: Array
+    before: Array | None = None
+    own: tuple[int, ...] = ()
 
 
 class _Task(threading.local):

@@ -19,7 +19,7 @@ from .cublas import LARGEST_K
 from .device import CudaDevice
 from .hopper import LINE, ROW_GROUP
 from .launch import triangle_arg
-from .planes import CudaEncoded
+from .planes import PlaneProducts
 from .sources import TILE_FAMILY, Module, module_for
 from .tables import requantise_table
 
@@ -82,48 +82,40 @@ def choose_squares(
     return min((own for name in kernels for own in SQUARES[name]), key=time)
 
 
-def multiply_fused(
-    device: CudaDevice,
-    left: CudaEncoded,
-    right: CudaEncoded,
-    system: ResidueSystem,
-    residues: Array,
-    own: tuple[int, ...],
-    before: Array | None,
-    triangle: Uplo,
-) -> None:
-    """Multiply a triangle of the products `own`, and add residues of their shape.
-
-    `residues`: of all products of the system, or of `own` alone.
-    """
+def multiply_fused(device: CudaDevice, task: PlaneProducts, triangle: Uplo) -> None:
+    """Multiply a triangle of the products `own`; residues are of these or of all."""
+    left, right, system, residues, before, own = task
     places = range(len(own)) if len(residues) == len(own) else own
     shape, planes = (left.rows, right.rows), (left.planes, right.planes)
     jobs = _tabulate(system, own, (*places,), left.order, right.order)
-    args = (device, *planes, jobs, requantise_table(system), shape, residues, before)
-    launch_products(*args, triangle, prod(left.stack))
+    given = *planes, jobs, requantise_table(system), shape, residues, before
+    launch_products(device, Multiplication(*given, triangle, prod(left.stack)))
 
 
-def launch_products(
-    device: CudaDevice,
-    x: Array,
-    y: Array,
-    jobs: Array,
-    table: Array,
-    shape: tuple[int, int],
-    residues: Array,
-    before: Array | None,
-    triangle: Uplo,
-    count: int = 1,
-) -> None:
-    """Launch one of our kernels: planes (planes, padded rows, padded k).
+class Multiplication(NamedTuple):
+    """Planes (planes, padded rows, padded k), and the tables of jobs that they are for.
 
-    `count`: matrices of a stack, one below the other in each plane.
+    `stack`: how many matrices lie one below the other in each plane.
     """
+
+    x: Array
+    y: Array
+    jobs: Array
+    table: Array
+    shape: tuple[int, int]
+    residues: Array
+    before: Array | None
+    triangle: Uplo = "full"
+    stack: int = 1
+
+
+def launch_products(device: CudaDevice, own: Multiplication) -> None:
+    """Launch one of our kernels."""
+    x, y, jobs, table, shape, residues, before, triangle, count = own
     k, products = x.shape[2], count * len(jobs)
     squares = choose_squares(device, (*shape, k), triangle, products)
     if squares.kind in tuning.TILES:
-        of_tiles = x, y, jobs, table, shape, residues, before, triangle, count
-        return launch_tiles(device, squares, *of_tiles)
+        return launch_tiles(device, squares, own)
     rows = x.shape[1] // count, y.shape[1] // count
     total = products * count_squares(*shape, triangle, squares.side)
     given: tuple[Any, ...] = x, y, *rows, k
@@ -140,40 +132,29 @@ def launch_products(
     launch_squares(device, squares, args, k, range(total))
 
 
-def launch_tiles(
-    device: CudaDevice,
-    squares: Squares,
-    x: Array,
-    y: Array,
-    jobs: Array,
-    table: Array,
-    shape: tuple[int, int],
-    residues: Array,
-    before: Array | None,
-    triangle: Uplo,
-    count: int,
-) -> None:
+def launch_tiles(device: CudaDevice, squares: Squares, own: Multiplication) -> None:
     """Launch products_tile.py, once for each 2^16 along k.
 
     Planes or residues that lie too far apart are made one by one.
     """
-    x, y, out = (t.reshape(len(t), count, -1, t.shape[-1]) for t in (x, y, residues))
-    old = out if before is None else before.reshape(out.shape)
-    jobs_left = count * len(jobs)
-    most = max(len(t) * count for t in (x, y, out))
+    given, (jobs, table, shape) = (own.x, own.y, own.residues), own[2:5]
+    count, adds = own.stack, own.before is not None
+    x, y, out = (t.reshape(len(t), count, -1, t.shape[-1]) for t in given)
+    old = out if own.before is None else own.before.reshape(out.shape)
+    most = max(len(t) * count for t in given)
     if most > 1 and max(t.strides[0] for t in (x, y, out)) > _FARTHEST:
         for c, (i, j, q, entry) in pairs_of(range(count), jobs.tolist()):
-            own = [t[at : at + 1, c : c + 1] for t, at in ((x, i), (y, j), (out, q))]
-            added = None if before is None else old[q : q + 1, c : c + 1]
-            given = own[0], own[1], _tabulate_one(entry), table, shape, own[2], added
-            launch_tiles(device, squares, *given, triangle, 1)
+            places = (x, i), (y, j), (out, q), (old, q)
+            a, b, to, added = (t[at : at + 1, c : c + 1] for t, at in places)
+            one = a, b, _tabulate_one(entry), table, shape, to, added if adds else None
+            launch_tiles(device, squares, Multiplication(*one, own.triangle))
         return
     sides = (-(-t // squares.side) for t in shape)
-    numbers = triangle_arg(triangle), *sides, len(jobs)
+    numbers = triangle_arg(own.triangle), *sides, len(jobs)
     tables = [(device.constant(t), t.size, 1) for t in (jobs, table)]
-    total = jobs_left * count_squares(*shape, triangle, squares.side)
+    total = count * len(jobs) * count_squares(*shape, own.triangle, squares.side)
     for start in range(0, x.shape[3], LARGEST_K):
-        adds = before is not None or start > 0
+        adds = adds or start > 0
         planes = (_describe(t[..., start : start + LARGEST_K]) for t in (x, y))
         added = old if start == 0 else out
         args = *planes, *tables, _describe(added), _describe(out), adds, *numbers

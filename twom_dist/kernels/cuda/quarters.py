@@ -18,8 +18,8 @@ from .cublas import align
 from .device import CudaDevice
 from .hopper import LINE, ROW_GROUP
 from .launch import tile_grid
-from .planes import CudaEncoded
-from .products import launch_products
+from .planes import CudaEncoded, PlaneProducts
+from .products import Multiplication, launch_products
 from .sources import module_for
 from .workspace import available_bytes, working_bytes, workspace_bytes
 
@@ -53,16 +53,9 @@ def takes_quarters(device: CudaDevice, system: ResidueSystem, shape: Shape) -> b
     return quarters <= min(rest, available_bytes(device, quarters))
 
 
-def multiply_in_quarters(
-    device: CudaDevice,
-    left: CudaEncoded,
-    right: CudaEncoded,
-    system: ResidueSystem,
-    residues: Array,
-    own: tuple[int, ...],
-    before: Array | None,
-) -> None:
-    """Multiply the products `own` by halves, and add residues of their shape."""
+def multiply_in_quarters(device: CudaDevice, task: PlaneProducts) -> None:
+    """Multiply the products `own` by halves."""
+    left, right, system, residues, before, own = task
     (h, w, d), _, most = _cut((left.rows, right.rows, left.k))
     for first in range(0, len(own), most):
         few = own[first : first + most]
@@ -70,7 +63,7 @@ def multiply_in_quarters(
         y = _spread(device, right, system, few, (w, d), True)
         products = device.empty((len(x), h, w), np.int8)
         given = x, y, _tabulate(few), tables.requantise_table(system), (h, w)
-        launch_products(device, *given, products, None, "full")
+        launch_products(device, Multiplication(*given, products, None))
         args = (
             *(products, h, w, device.constant(tables.product_indices(few))),
             *(before, residues, left.rows, residues.strides[-2], residues.strides[0]),

@@ -7,7 +7,7 @@ import numpy as np
 from ...errors import MemoryLimitError
 from ...moduli import residue_system, symmetric_residue
 from .cublas import LARGEST_K
-from .products import SQUARES, launch_tiles
+from .products import SQUARES, Multiplication, launch_tiles
 from .tables import requantise_table
 from .tuning import TILES, Products, tuning_for
 
@@ -60,7 +60,7 @@ def _count_wrong(
         left, right, before = (device.send(t) for t in (x, y, old))
         out, table = device.empty(old.shape, np.int8), requantise_table(system)
         given = left, right, _JOBS, table, (m, n), out, before
-        launch_tiles(device, squares, *given, "full", 1)
+        launch_tiles(device, squares, Multiplication(*given))
         (found,) = device.fetch([out])
         for own, exact, product in zip(found, sums, system.products, strict=True):
             expected: Any = symmetric_residue(exact.astype(np.int64), product.p)
