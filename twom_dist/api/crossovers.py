@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from functools import partial
 from importlib import import_module
-from math import inf, log
+from math import ceil, inf, log
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -45,10 +45,11 @@ class Crossovers:
     ----------
     chip : str
     sizes : dict of str to float
-        By routine and dtype, such as "gemm complex128": the `1 / (1/m + 1/n + 1/k)`
-        from which on "auto" takes int8; infinite where no size was faster. Without
-        those whose known size lies beyond the sizes that were measured. "products by
-        cuBLAS": that from which on cuBLAS multiplies, on GPUs where it may be faster.
+        By routine and dtype, such as "gemm complex128": the n from which on "auto"
+        takes int8 for n x n matrices; infinite where no n was faster. Without those
+        whose known n lies beyond those that were measured. "products by cuBLAS": the n
+        from which on cuBLAS multiplies, on GPUs where it may be faster. For other
+        matrices n is the harmonic mean of m, n and k.
     path : str
         The file that keeps them.
     tried : dict of str to int
@@ -66,12 +67,12 @@ class Crossovers:
             size = self.sizes.get(kind)
             told = "sizes known of such chips"
             if size is not None:
-                told = f"n >= {3 * size:.0f}"
+                told = f"n >= {size:.0f}"
                 never = f"never (tried up to n = {self.tried[kind]})"
                 told = told if size < inf else never
             lines.append(f"  {kind:<16}  {told}")
         if (size := self.sizes.get(chip_files.PRODUCTS, inf)) < inf:
-            lines.append(f"cuBLAS multiplies if n >= {3 * size:.0f}")
+            lines.append(f"cuBLAS multiplies if n >= {size:.0f}")
         return "\n".join([*lines, f"kept in {self.path}"])
 
 
@@ -151,7 +152,7 @@ def tune(engine: EngineName = "auto") -> Crossovers:
         tried[f"{routine} {dtype}"] = max(found)
         size, known = _find_crossing(found), table.look_up(chip, routine, dtype)
         # Sides that take too long are not measured.
-        if size < inf or known is None or known.size <= max(found) / 3:
+        if size < inf or known is None or known.size <= max(found):
             sizes[f"{routine} {dtype}"] = size
     path = chip_files.write(chip.name, date.today().isoformat(), sizes)
     forget()
@@ -213,9 +214,9 @@ def _find_crossing(found: dict[int, Times]) -> float:
         return inf
     loses = max((n for n in gains if n < wins), default=None)
     if loses is None:
-        return wins / 3
+        return wins
     share = gains[loses] / (gains[loses] - gains[wins])
-    return float(loses * (wins / loses) ** share / 3)
+    return ceil(loses * (wins / loses) ** share)
 
 
 # What is done before a product, and its options: for the two that are compared.

@@ -1,11 +1,11 @@
 """``method="auto"``: the size from which products use int8.
 
 An int8 product passes over A, B and C about a hundred times, which its faster
-multiplications have to win back. So int8 is faster from a certain
-``1 / (1/m + 1/n + 1/k)`` on, like a level of Winograd's algorithm (`kernels.winograd`);
-smaller products are native. m, n and k are those of the whole product, or of each
-product in a stack, and the chip is that of this process, so the choice does not depend
-on tiles, chunks or workers. Measurements by `tune` take precedence over the table, and
+multiplications have to win back. So int8 is faster from a certain harmonic mean of m, n
+and k on, like a level of Winograd's algorithm (`kernels.winograd`); smaller products
+are native. m, n and k are those of the whole product, or of each product in a stack,
+and the chip is that of this process, so the choice does not depend on tiles, chunks or
+workers. Measurements by `tune` take precedence over the table, and
 the setting ``twom-dist.blas-below`` over both.
 """
 
@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
-from math import inf
+from math import ceil, inf
 from typing import Any
 
 import numpy as np
 
 from ..config import setting, size_setting
 from ..kernels import chip_files
-from ..kernels.limits import Shape, measure
+from ..kernels.limits import Shape, mean_side
 from . import table
 from .chips import Chip, chip_of
 from .table import Crossover
@@ -54,7 +54,7 @@ def prefers_native(
     those who listen are told.
     """
     known = _find(chip or chip_of(engine), routine, np.dtype(dtype))
-    native = known is None or measure(shape) < known.size
+    native = known is None or mean_side(shape) < known.size
     native = native and engine != "reference"
     if tell and (answers := _answers.get()) is not None:
         answers.append(tell_choice(engine, routine, dtype, shape) if native else "")
@@ -75,7 +75,7 @@ def listen() -> Iterator[list[str]]:
 def is_small(dtype: np.dtype[Any], shape: Shape) -> bool:
     """Tell whether all products of NumPy arrays of this shape are native."""
     least = _least(dtype.char, setting("crossovers"))
-    native = measure(shape) < least and setting("blas-below") is None
+    native = mean_side(shape) < least and setting("blas-below") is None
     if native and (answers := _answers.get()) is not None:
         answers.append(tell_choice("cpu", "gemm", dtype, shape))
     return native
@@ -125,19 +125,21 @@ def tell_choice(engine: str, routine: str, dtype: Any, shape: Shape) -> str:
     if engine == "reference":
         return "int8, which is all that the reference engine does"
     chip = chip_of(engine)
-    known, size = _find(chip, routine, np.dtype(dtype)), measure(shape)
+    known, size = _find(chip, routine, np.dtype(dtype)), mean_side(shape)
     kind = f"{routine} of {np.dtype(dtype).name}"
-    shown = f"{size:.0f}" if size >= 10 else f"{size:.2g}"  # of vectors below 1
-    shown += " (n / 3 for n x n)"
+    # Rounded so that the smaller number looks smaller.
+    sides = f"n = {int(size)}"
+    if len({*shape}) > 1:
+        sides += ", the harmonic mean of {}, {} and {},".format(*shape)
     if known is None:
         told = f"native, since int8 is not known to be faster for {kind}"
         told += ", which twom-dist tune measures"
     elif known.size == inf:
         told = f"native, since int8 was not faster for {kind} ({known.source})"
     elif size < known.size:
-        told = f"native: size {shown} is below {known.size:.0f} ({known.source})"
+        told = f"native: {sides} is below {ceil(known.size)} ({known.source})"
     else:
-        told = f"int8: size {shown} is at least {known.size:.0f} ({known.source})"
+        told = f"int8: {sides} is at least {int(known.size)} ({known.source})"
     if chip.name in told or size_setting("blas-below") is not None:
         return told
     return f"{told}; this process would multiply on {chip.name}"

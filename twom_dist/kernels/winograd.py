@@ -26,6 +26,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..config import level_setting
+from .limits import Shape, mean_side
 
 # In quarters 11, 12, 21, 22: the left and the right factor of each product; and the
 # quarters of C as sums of products.
@@ -51,22 +52,19 @@ MOST_LEVELS = 2
 
 
 def choose_levels(
-    shape: Sequence[int], grain: Sequence[int], crossovers: Sequence[float]
+    shape: Shape, grain: Sequence[int], crossovers: Sequence[float]
 ) -> int:
     """Choose how often a product is halved: by the setting, else by its size.
 
     A level spares an eighth of the m n k multiplications, and passes over m k, n k and
-    m n residues: it pays from some ``1 / (1/m + 1/n + 1/k)`` on.
+    m n residues: it pays from some `mean_side` on.
 
     `grain`: what the engine cannot halve; no side is cut below it. `crossovers`: from
     where on 1, 2, ... levels pay.
     """
     wanted = level_setting("winograd-levels", MOST_LEVELS)
     if wanted is None:
-        if not crossovers or min(shape) < min(crossovers):
-            return 0  # at once: no size exceeds the smallest side
-        size = 1 / sum(1 / side for side in shape)
-        wanted = sum(size >= crossover for crossover in crossovers)
+        wanted = sum(mean_side(shape) >= crossover for crossover in crossovers)
     if wanted == 0:
         return 0
     pieces = min(-(-side // least) for side, least in zip(shape, grain, strict=True))

@@ -35,8 +35,9 @@ def is_native(chip, routine, *shape, dtype="complex128", engine="cpu"):
     ("shape", "routine", "native"),
     [
         ((9000, 9000, 9000), "gemm", True),
-        ((1023, 1023, 1023), "herk", False),  # of size 341, which is the table's
-        ((1022, 1022, 1023), "herk", True),
+        ((1024, 1024, 1024), "herk", False),
+        ((1023, 1023, 1024), "herk", True),
+        ((1023, 1023, 1027), "herk", False),  # a harmonic mean of 1024.3
         ((100000, 100000, 300), "herk", True),
         ((9000, 9000, 9000), "syrk", True),
     ],
@@ -53,8 +54,8 @@ def test_sizes_decide(shape, routine, native):
         (80, "complex128", 2400),
         (89, "float64", 900),
         (90, "complex128", 3000),
-        (90, "float64", 8190),
-        (121, "complex64", 8190),
+        (90, "float64", 8192),
+        (121, "complex64", 8192),
         (60, "complex128", 600),
         # Beside Arm's CPUs, as the newest that is not newer: Orin, Thor, GB10.
         *((87, "complex128", 600), (110, "float64", 900), (121, "complex128", 600)),
@@ -134,7 +135,7 @@ def test_every_routine_takes_auto_and_chunks_change_nothing(below):
             found = found.compute(scheduler="sync")
             assert below or (found == expected).all()
             assert np.allclose(found, expected)
-    with dask.config.set({BELOW: 100}):
+    with dask.config.set({BELOW: 300}):
         assert (method_of(299), method_of(300)) == ("blas", "2m")
     for wrong in (-1, "big", True):
         with dask.config.set({BELOW: wrong}), raises(PlanError, "setting"):
@@ -158,7 +159,7 @@ def measured(chip, sizes, date="2026-01-02"):
 
 def test_what_was_measured_here_precedes_the_table(folder):
     chip = chips.chip_of("cpu")
-    sizes = {"gemm complex128": 100.0, "syrk float64": 50.0, "herk complex128": inf}
+    sizes = {"gemm complex128": 300.0, "syrk float64": 150.0, "herk complex128": inf}
     assert measured(chip, sizes).parent == folder
     small = np.dtype(complex)
     assert (method_of(299), method_of(300)) == ("blas", "2m")
@@ -167,10 +168,13 @@ def test_what_was_measured_here_precedes_the_table(folder):
     assert method_of(150, "herk", dtype="float64") == "real"
     told = td.explain(td.gemm, (300, 300), (300, 300), method="auto").choice
     assert told == (
-        "int8: size 100 (n / 3 for n x n) is at least 100 "
-        f"(measured on {chip.name}, 2026-01-02)"
+        f"int8: n = 300 is at least 300 (measured on {chip.name}, 2026-01-02)"
     )
-    measured(chip, {"gemm complex128": 200.0}, "2026-01-03")
+    told = td.explain(td.gemm, (100, 300), (300, 900), method="auto").choice
+    assert told.startswith(
+        "native: n = 207, the harmonic mean of 100, 900 and 300, is below 300 ("
+    )
+    measured(chip, {"gemm complex128": 600.0}, "2026-01-03")
     assert method_of(300) == "blas"
     assert choose.is_small(small, (300,) * 3)
 
@@ -186,7 +190,7 @@ def test_what_was_measured_here_precedes_the_table(folder):
     ],
 )
 def test_what_cannot_be_used_is_as_if_it_were_not_there(folder, spoilt):
-    path = measured(CHIP, {"gemm complex128": 100.0})
+    path = measured(CHIP, {"gemm complex128": 300.0})
     assert not is_native(CHIP, "gemm", 300, 300, 300)
     text = json.dumps(json.loads(path.read_text()) | spoilt) if spoilt else "{"
     # What is there is read once; whoever writes another file reads again.
@@ -204,7 +208,7 @@ def test_this_machine_can_be_measured(folder, call):
     assert {*told["sizes"]} <= {*map(" ".join, choose.KINDS)}
     for kind, size in told["sizes"].items():
         routine, dtype = kind.split()
-        n = int(3 * size) + 2 if size else 10**5  # infinite is null
+        n = int(size) if size else 10**5  # infinite is null
         assert is_native(chip, routine, n, n, n, dtype=dtype) == (size is None)
 
 

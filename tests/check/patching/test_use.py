@@ -205,15 +205,15 @@ def test_a_tally_says_why():
 
 @cases(
     ("options", "below", "counted"),
-    [({}, 3, (0, 3, 0)), ({}, 2, (2, 1, 0)), ({"method": "blas"}, 1, (0, 3, 0))],
+    [({}, 9, (0, 3, 0)), ({}, 6, (2, 1, 0)), ({"method": "blas"}, 3, (0, 3, 0))],
 )
 def test_native_products_are_told(options, below, counted):
     with dask.config.set({"twom-dist.blas-below": below}), td.use(**options) as used:
         small, large = v @ v, a @ b
-        # A network is native only if all of its products are; of sizes 2 and 1.
+        # A network is native only if all of its products are; of sizes 6 and 3.
         network = da.einsum("ij,jk,kl->il", a, b, b.T[:, :2], optimize=False)
     assert counts(used) == counted
-    assert is_ours(network) == (not options and below == 2)
+    assert is_ours(network) == (not options and below == 6)
     assert np.allclose(small, B[:, 0] @ B[:, 0])
     assert np.allclose(large, A @ B)
 

@@ -31,11 +31,11 @@ STRIP_BYTES, SMALLEST_STRIP, QUARTERED = 1 << 27, 256, 3
 # family 26, 2 threads; rank-k-cpu-zen5.jsonl).
 UPDATE_TILE = 2048
 
-# Sizes 1 / (1/m + 1/n + 1/k) from which one level and two levels of Winograd's
+# Harmonic means of m, n and k from which one level and two levels of Winograd's
 # algorithm pay. Products of planes took, with one level and with two, 0.98 and 1.07 of
-# the time at 1024 (a size of 341), 1.0 and 1.03 for 512 x 2048 x 2048 (341), 0.96 and
-# 0.94 at 2048 (683), 0.85 and 0.81 at 4096 (1365): one thread, the same machine.
-CROSSOVERS = (400.0, 1300.0)
+# the time at 1024, 1.0 and 1.03 for 512 x 2048 x 2048 (a mean of 1024), 0.96 and 0.94
+# at 2048, 0.85 and 0.81 at 4096: one thread, the same machine.
+CROSSOVERS = (1200.0, 3900.0)
 # Cores of a process that takes it by default: 16 threads leave each other no room in
 # the caches. There whole products of 2048 and 4096 took 1.10 and 1.20 times as long
 # with a level (Intel Xeon with AMX). Not measured between 2 and 16.

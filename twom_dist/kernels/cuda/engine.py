@@ -164,7 +164,7 @@ def make_engine() -> CudaEngine:
 
 
 def take_measured(size: float | None = None, device: CudaDevice | None = None) -> bool:
-    """Have cuBLAS multiply from a size on (`measure`), or from that of the chip's file.
+    """Have cuBLAS multiply from a `mean_side` on, or from that of the chip's file.
 
     On devices with the capability of this one, or of the current one; returns whether
     there is a choice. Where Tile IR fails, cuBLAS multiplies all.

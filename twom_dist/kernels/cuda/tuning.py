@@ -5,7 +5,7 @@ from functools import cache
 from math import inf
 from typing import Literal
 
-from ..limits import Shape, measure
+from ..limits import Shape, mean_side
 
 Element = Literal["int8", "float16"]
 # products.cu, products_mma.cu by blocks of 256 x 128 or by squares, products_tile.py.
@@ -23,7 +23,7 @@ class Tuning:
     products: tuple[Products, ...] = ()
     element: Element = "int8"  # what cuBLAS multiplies: sums are int32, or float32
     integer_sums: bool = False  # whether digits are integers in decode.cu, not doubles
-    cublas_from: float = inf  # the size, see `measure`, from which cuBLAS multiplies
+    cublas_from: float = inf  # the `mean_side` from which cuBLAS multiplies
 
     @property
     def of_samples(self) -> tuple[Products, ...]:
@@ -32,7 +32,7 @@ class Tuning:
 
     def fuses(self, shape: Shape) -> bool:
         """Tell whether one kernel multiplies and reduces."""
-        return bool(self.products) and measure(shape) < self.cublas_from
+        return bool(self.products) and mean_side(shape) < self.cublas_from
 
 
 # By compute capability. 90 on an H200: 128 MB of sums gave the shortest products of
@@ -159,11 +159,11 @@ ROWS_ALONG, ROWS_ACROSS = 4, 8
 # way for 700 ns; here all of their rows may be, three of 64 KB at k = 4096.
 BLOCKS_AT_ONCE = 4
 
-# Sizes 1 / (1/m + 1/n + 1/k) from which a level of Winograd's algorithm pays, and bytes
+# Harmonic means of m, n and k from which a level of Winograd's algorithm pays, and bytes
 # of quarters that are made before the next products' take their place. Products of 16
-# moduli on two H200 took 1.19 of the time at 8192, 0.98 to 1.06 at 12288 (a size of
-# 4096), 0.89 at 16384 (5461), 0.85 at 20480 (6827), with 2^29 bytes, which were 0.98 to
-# 1.10 times as fast as 2^28 and 2^30. Of products by mma.sync the quarters' bytes take
-# as long as they spare even at 16384, by arithmetic for an RTX 5080.
-CROSSOVERS: dict[str, tuple[float, ...]] = {"wgmma": (4600.0,)}
+# moduli on two H200 took 1.19 of the time at 8192, 0.98 to 1.06 at 12288, 0.89 at
+# 16384, 0.85 at 20480, with 2^29 bytes, which were 0.98 to 1.10 times as fast as 2^28
+# and 2^30. Of products by mma.sync the quarters' bytes take as long as they spare even
+# at 16384, by arithmetic for an RTX 5080.
+CROSSOVERS: dict[str, tuple[float, ...]] = {"wgmma": (13800.0,)}
 QUARTERS_BYTES = 1 << 29
