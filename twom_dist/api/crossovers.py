@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from dask.system import CPU_COUNT
 
 from ..auto import table
 from ..auto.chips import chip_of
@@ -23,6 +24,7 @@ from ..problem.arguments import checked
 from ..problem.choice import choose
 from ..testing import random_matrix
 from ..typing import EngineName
+from ..workers.machine import read_clocks
 from .gemm import gemm
 from .updates import herk, syrk
 
@@ -32,6 +34,8 @@ SIDES = (128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
 # to the next ones. A machine on which two rounds of each kind take longer takes longer:
 # two cores that others kept busy, too, 19 to 22 s (AMD EPYC, Zen 2; a load of 8).
 SECONDS = 12.0
+# Share of the cores that others may use without a warning: dask's scheduler takes less.
+BUSY = 0.1
 # The most rounds of a side.
 ROUNDS = 5
 _ROUTINES: dict[str, Any] = {"gemm": gemm, "herk": herk, "syrk": syrk}
@@ -54,12 +58,15 @@ class Crossovers:
         The file that keeps them.
     tried : dict of str to int
         The largest n that was measured, by routine and dtype.
+    busy : float
+        Cores of this process that other programs used meanwhile, on average.
     """
 
     chip: str
     sizes: dict[str, float]
     path: str
     tried: dict[str, int]
+    busy: float
 
     def __str__(self) -> str:
         lines = [f"{self.chip}: method='auto' takes int8 for"]
@@ -73,6 +80,11 @@ class Crossovers:
             lines.append(f"  {kind:<16}  {told}")
         if (size := self.sizes.get(chip_files.PRODUCTS, inf)) < inf:
             lines.append(f"cuBLAS multiplies if n >= {size:.0f}")
+        if self.busy > BUSY * CPU_COUNT:
+            lines.append(
+                f"warning: other programs used {self.busy:.1f} of {CPU_COUNT} cores "
+                "meanwhile; run it again when the machine is idle"
+            )
         return "\n".join([*lines, f"kept in {self.path}"])
 
 
@@ -108,9 +120,9 @@ def tune(engine: EngineName = "auto") -> Crossovers:
     Each routine and dtype multiplies square random matrices in turns by int8, with the
     default accuracy, and by NumPy or CuPy. This takes 12 seconds, or longer on a slow
     machine, and compiling kernels before that up to a minute. Run nothing else
-    meanwhile. The sizes are kept for this chip in the folder of the setting
-    ``twom-dist.crossovers``, by default ``~/.cache/twom-dist``, where "auto" finds them
-    from now on.
+    meanwhile: the result warns if other programs did. The sizes are kept for this chip
+    in the folder of the setting ``twom-dist.crossovers``, by default
+    ``~/.cache/twom-dist``, where "auto" finds them from now on.
 
     Examples
     --------
@@ -131,6 +143,7 @@ def tune(engine: EngineName = "auto") -> Crossovers:
     chip, take = chip_of(name), getattr(load_engine(name), "take_measured", None)
     chip_files.check_folder(chip.name)
     xp, wait = _library(name)
+    start, others = read_clocks()
     sizes: dict[str, float] = {}
     tried, left = {}, SECONDS
     if take is not None and take():
@@ -156,7 +169,9 @@ def tune(engine: EngineName = "auto") -> Crossovers:
             sizes[f"{routine} {dtype}"] = size
     path = chip_files.write(chip.name, date.today().isoformat(), sizes)
     forget()
-    return Crossovers(chip.name, sizes, str(path), tried)
+    end, later = read_clocks()
+    busy = max(0.0, (later - others) / (end - start))
+    return Crossovers(chip.name, sizes, str(path), tried, busy)
 
 
 def _library(engine: str) -> tuple[Any, Callable[[], object]]:
@@ -216,7 +231,7 @@ def _find_crossing(found: dict[int, Times]) -> float:
     if loses is None:
         return wins
     share = gains[loses] / (gains[loses] - gains[wins])
-    return ceil(loses * (wins / loses) ** share)
+    return float(ceil(loses * (wins / loses) ** share))
 
 
 # What is done before a product, and its options: for the two that are compared.

@@ -67,7 +67,8 @@ def matmul(
     -----
     method="auto" is "2m" if that was measured to be faster than the library's own
     product for the dtype, the chip of this process and the size of each product, the
-    harmonic mean of m, n and k; otherwise, or if nothing was measured, it is "blas". If an accuracy or num_moduli is given, "auto" is "2m".
+    harmonic mean of m, n and k; otherwise, or if nothing was measured, it
+    is "blas". If an accuracy or num_moduli is given, "auto" is "2m".
 
     On int8 units, if x2 is the transpose or the conjugate transpose of x1 (the same
     memory, or the same dask array), the bits are those of `syrk` or `herk`, which take

@@ -1,9 +1,12 @@
-"""The memory of this machine that this process may use."""
+"""The memory and the cores of this machine that this process may use."""
 
 import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from time import monotonic, process_time
+
+from dask.system import CPU_COUNT
 
 # Where Linux names the control groups of a process, and where it mounts their limits.
 OWN_GROUPS, MOUNTED = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
@@ -17,6 +20,15 @@ def machine_memory() -> int:
     """
     own = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([own, *group_limits(OWN_GROUPS, MOUNTED)])
+
+
+def read_clocks() -> tuple[float, float]:
+    """Read the time, and the seconds for which other programs have kept cores busy.
+
+    The second is up to a constant, and other programs may take what is not ours.
+    """
+    idle = float(Path("/proc/uptime").read_text().split()[1])
+    return monotonic(), CPU_COUNT * monotonic() - idle - process_time()
 
 
 def group_limits(groups: Path, mounted: Path) -> Iterator[int]:

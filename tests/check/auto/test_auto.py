@@ -2,6 +2,7 @@
 
 import json
 from math import inf
+from unittest import mock
 
 import dask
 import dask.array as da
@@ -12,6 +13,7 @@ import twom_dist as td
 from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.strategies import random_matrix
+from twom_dist.api import crossovers
 from twom_dist.auto import chips, choose
 from twom_dist.errors import EngineUnavailableError, PlanError
 from twom_dist.kernels import chip_files
@@ -210,6 +212,19 @@ def test_this_machine_can_be_measured(folder, call):
         routine, dtype = kind.split()
         n = int(size) if size else 10**5  # infinite is null
         assert is_native(chip, routine, n, n, n, dtype=dtype) == (size is None)
+
+
+@cases("busy", [0.0, 0.1, 1.3])
+def test_programs_that_disturbed_the_measurement_are_told(folder, busy):
+    clocks = iter([(5.0, -100.0), (15.0, -100.0 + 10 * busy)])
+    change = {"KINDS": (), "CPU_COUNT": 2, "read_clocks": lambda: next(clocks)}
+    with mock.patch.multiple(crossovers, **change):
+        found = td.tune("cpu")
+        assert found.busy == pytest.approx(busy)
+        assert ("warning: other programs used 1.3 of 2 cores" in str(found)) == (
+            busy > 1
+        )
+    assert list(folder.iterdir())  # kept all the same
 
 
 def test_what_cannot_be_measured_is_refused_before_anything_is(tmp_path):

@@ -159,7 +159,7 @@ ROWS_ALONG, ROWS_ACROSS = 4, 8
 # way for 700 ns; here all of their rows may be, three of 64 KB at k = 4096.
 BLOCKS_AT_ONCE = 4
 
-# Harmonic means of m, n and k from which a level of Winograd's algorithm pays, and bytes
+# Harmonic means of m, n, k from which a level of Winograd's algorithm pays, and bytes
 # of quarters that are made before the next products' take their place. Products of 16
 # moduli on two H200 took 1.19 of the time at 8192, 0.98 to 1.06 at 12288, 0.89 at
 # 16384, 0.85 at 20480, with 2^29 bytes, which were 0.98 to 1.10 times as fast as 2^28
