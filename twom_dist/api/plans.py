@@ -221,13 +221,9 @@ def plan_job(
         cluster = budget_for_job(cluster)  # a job leaves room for the processes
     stored = find_chunks(posed.spec, a, b)
     layout = lay_out(posed.spec, posed.shape, cluster, tile=chunks, chunks=stored)
-    first = layout.plan(layout.waves[0], cluster)
+    itemsize = max(a.dtype.itemsize, b.dtype.itemsize)
+    plan = layout.plan_all(cluster, stored, itemsize)
     notes = [*advise_op(posed), *advise_method(posed)]
-    if layout.num_computed == 1 and first.tiles[2] > 1:
+    if layout.num_computed == 1 and plan.tiles[2] > 1:
         notes.append("C is one tile: a stopped job multiplies from the beginning")
-    return replace(
-        first,
-        waves=len(layout.waves),
-        chunk_reads=layout.read_chunks(stored),
-        notes=tuple(notes),
-    )
+    return replace(plan, notes=tuple(notes))

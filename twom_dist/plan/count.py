@@ -31,10 +31,10 @@ def count(grid: Grid, spec: Spec, job: bool, streams: bool) -> Counts:
     """
     ex = _Counting(grid, spec, job, checked=streams and not job)
     program.product(ex, spec)
-    return Counts(ex.tasks, *_count_products(grid, spec))
+    return Counts(ex.tasks, *count_products(grid, spec))
 
 
-def _count_products(grid: Grid, spec: Spec) -> tuple[int, int]:
+def count_products(grid: Grid, spec: Spec) -> tuple[int, int]:
     """Count int8 products of tiles, and their operations."""
     if spec.native or spec.empty:
         return 0, 0

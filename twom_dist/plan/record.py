@@ -1,7 +1,8 @@
 """The plan of a product: its tiles and its cost."""
 
 import json
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import ClassVar
 
@@ -54,7 +55,10 @@ class Plan:
     cramped : bool
         True if encoded tiles get less memory than is best.
     waves : int
-        Passes of a job on files; other figures are for the first pass.
+        Passes of a job on files; figures other than `total` are for the first pass.
+    total : dict of str to int
+        Of all passes of a job: num_tasks, without the check of the data, and at most
+        bytes_read from files, bytes_moved, num_int8_gemms, int8_operations.
     chunk_reads : float
         How often tiles of a job read each chunk that they cut; 1 if they cut none.
     notes : tuple of str
@@ -85,6 +89,7 @@ class Plan:
     held_fraction: float | None
     cramped: bool = False
     waves: int = 1
+    total: Mapping[str, int] = field(default_factory=dict)
     chunk_reads: float = 1.0
     notes: tuple[str, ...] = ()
     # All other attributes are figures.
@@ -252,9 +257,11 @@ class Plan:
         between = f"{self.bytes_between_hosts / 2**30:.3g} GiB of these, each once"
         panels = name_count(self.panels, "panel")
         wave = f"below is the first of {self.waves} waves, {_WHY_WAVES}"
+        unfit = "the result, unless it is written (to_zarr) or reduced (sum) as it comes"
         return [
+            *([("does not fit", unfit)] * (not self.fits(leaving=False))),
             ("routine", self.routine + (f", {self.uplo}" if self.uplo else "")),
-            *([("wave", wave)] if self.waves > 1 else []),
+            *([("all waves", self._show_total()), ("wave", wave)] * (self.waves > 1)),
             ("product", f"{m} x {k} times {k} x {n}, {self.dtype}"),
             ("method", self.method + (f", {moduli}" if self.num_moduli else "")),
             ("error bound", str(bound_error(self.spec, self.spec.data_driven))),
@@ -270,6 +277,14 @@ class Plan:
             ("peak per worker", self._show_peak()),
             *(("note", x) for x in self.notes),
         ]
+
+    def _show_total(self) -> str:
+        total = self.total
+        read, moved = (format_bytes(total[x]) for x in ("bytes_read", "bytes_moved"))
+        return (
+            f"{total['num_tasks']} tasks, {total['int8_operations']:.3g} operations, "
+            f"{read} read to multiply, up to {moved} moved between workers"
+        )
 
     def _show_peak(self) -> str:
         peak = str(format_bytes(self.memory.total))

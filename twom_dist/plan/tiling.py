@@ -1,6 +1,7 @@
 """Layouts of jobs: tiles, and waves of them that the workers can hold."""
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from .chunks import (
     list_tile_shapes,
 )
 from .cluster import Cluster
+from .count import count, count_products
 from .planner import check_fit, make_plan
 from .record import Plan
 
@@ -149,6 +151,29 @@ class Layout:
         grid = self.grid_of(wave)
         chunks = grid.m, grid.n, grid.k
         return _plan_wave(self.spec, chunks, cluster, streams=self.streams)
+
+    def plan_all(self, cluster: Cluster, chunks: Shape, itemsize: int) -> Plan:
+        """Plan the first wave, and add up all waves, each kind of which is planned.
+
+        `chunks`, `itemsize`: those of files, of which the bytes are read to multiply.
+        """
+        tasks, moved, reads = 0, 0, self.read_chunks(chunks)
+        checked = replace(self.spec, data_driven=False, equilibrate=False)
+        kinds: dict[tuple[Grid, int], list[Wave]] = defaultdict(list)
+        for wave in self.waves:
+            kinds[self.grid_of(wave), wave.size].append(wave)
+        for (grid, size), alike in kinds.items():
+            # A wave of an update beside the diagonal has some tiles of its square.
+            others = self.spec.routine.count_cells(grid.mt, grid.nt) - size
+            found = count(grid, checked, True, self.streams).tasks
+            tasks += len(alike) * (found - others * len(grid.panels))
+            moved += len(alike) * self.plan(alike[0], cluster).bytes_moved
+        gemms, operations = count_products(self.grid, self.spec)
+        total = {"num_tasks": tasks, "num_int8_gemms": gemms}
+        total |= {"int8_operations": operations, "bytes_moved": moved}
+        total["bytes_read"] = round(self.reads * reads * itemsize)
+        first, waves = self.plan(self.waves[0], cluster), len(self.waves)
+        return replace(first, waves=waves, chunk_reads=reads, total=total)
 
 
 def lay_out(

@@ -1,15 +1,19 @@
 """Jobs are laid out in the memory of their workers, or refused with what helps."""
 
+import json
 import re
 from types import SimpleNamespace
 
 import numpy as np
+from dask.callbacks import Callback
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import twom_dist as td
+from tests.support.cases import cases
 from tests.support.command import make, read
 from tests.support.expect import first_number, same_bits
+from tests.support.jobs import compute_in, small_cluster
 from twom_dist.errors import MemoryLimitError
 from twom_dist.jobs import begin, budget_for_job, compute, open_job
 
@@ -81,6 +85,31 @@ def test_more_moduli_than_expected_take_smaller_waves(here):
     assert summary.num_moduli > len(run.layout.spec.moduli)
     assert summary.waves > len(run.layout.waves)
     assert same_bits(read("C.npy"), td.gemm(a, b, **options))
+
+
+@cases(("routine", "files"), [("gemm", "AB"), ("herk", "A"), ("syr2k", "AA")])
+def test_a_plan_adds_up_the_tasks_of_all_waves(here, routine, files):
+    np.save("A.npy", make(200, 100, 1).real)
+    np.save("B.npy", make(100, 200, 2).real)
+    paths, options = [f"{x}.npy" for x in files], {"num_moduli": 8}
+    function, seen = getattr(td, routine), []
+    job = open_job(function.ask(*paths, **options), f"{routine}.npy")
+    with Callback(pretask=lambda key, *_: seen.append(str(key))):
+        compute_in("waves", job)
+    workers = {"memory_limit": small_cluster(job, "waves").memory.limit, "chunks": 16}
+    workers |= {"n_workers": 2, "threads_per_worker": 1}
+    found = td.plan(
+        td.multiply_files if routine == "gemm" else td.rank_k_files,
+        **dict(zip("ab", paths, strict=False)),
+        **{"routine": function, **workers, **options},
+    )
+    # A tile of an update has a second name.
+    others = "'twom-write", "'twom-update"
+    ours = sum("'twom-" in x and not any(y in x for y in others) for x in seen)
+    assert found.waves > 1
+    assert found.total["num_tasks"] == ours > found.num_tasks
+    assert f"{ours} tasks, " in str(found)
+    assert json.loads(found.to_json())["total"] == found.total
 
 
 def test_the_other_triangle_is_written_without_memory():
