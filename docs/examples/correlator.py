@@ -18,11 +18,18 @@ import xarray as xr
 import twom_dist as td
 
 BLOCK = 1024
+DIMS = "channel", "antenna", "time", "pol", "cplx"
 
 
 def correlate(source, target):
     """Compute the visibilities that the target lacks."""
-    voltage = xr.open_zarr(source)["voltage"]
+    try:
+        voltage = xr.open_zarr(source)["voltage"]
+    except (OSError, KeyError, ValueError):
+        sys.exit(f"{source} is not a zarr store with an array named voltage")
+    if {*voltage.dims} != {*DIMS} or voltage.sizes["time"] < BLOCK:
+        sizes = dict(voltage.sizes)
+        sys.exit(f"voltage has {sizes}, not {', '.join(DIMS)} and {BLOCK} samples")
     # Chunks of whole blocks; samples that fill no block are left out.
     whole = voltage.chunksizes["time"][0] // BLOCK * BLOCK
     voltage = voltage.chunk(time=max(BLOCK, whole))
@@ -41,9 +48,9 @@ def correlate(source, target):
         layout.to_zarr(f"{target}.part", mode="w", compute=False)
         os.rename(f"{target}.part", target)
     begun = xr.open_zarr(target)
-    done, stop = begun["done"].values, 0
-    if begun.attrs != made or len(done) != visibility.sizes["block"]:
+    if begun.attrs != made or begun.sizes.get("block") != visibility.sizes["block"]:
         sys.exit(f"{target} was begun for other samples: remove it, or name another")
+    done, stop = begun["done"].values, 0
     for size in visibility.chunksizes["block"]:
         start, stop = stop, stop + size
         if done[start:stop].all():

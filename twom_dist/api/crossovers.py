@@ -41,7 +41,7 @@ ROUNDS = 5
 _ROUTINES: dict[str, Any] = {"gemm": gemm, "herk": herk, "syrk": syrk}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Crossovers:
     """Sizes from which on int8 is faster on a chip; print it.
 
@@ -68,7 +68,7 @@ class Crossovers:
     tried: dict[str, int]
     busy: float
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         lines = [f"{self.chip}: method='auto' takes int8 for"]
         for kind in map(" ".join, KINDS):
             size = self.sizes.get(kind)

@@ -18,14 +18,15 @@ from ..plan import (
 )
 from ..plan.cluster import DEVICE_THREADS, MemoryBudget, read_limit
 from ..problem.call import Call
-from ..problem.dtypes import as_number
+from ..problem.dtypes import INTEGERS, as_number
 from ..problem.matrices import Header, check_single, common_family, is_dask, outline
 from ..problem.pairs import as_pairs
 from ..problem.problem import Problem, describe, of_headers
 from ..problem.sizes import check_known
-from ..run.advice import advise_method, advise_op
+from ..run.advice import advise_chunks, advise_method, advise_op
 from ..store import StoredMatrix
 from ..tiles.grid import Chunks
+from ..typing import as_integer
 from ..workers.client import current_cluster
 from ..workers.machine import machine_memory
 from .files import ask_job
@@ -43,6 +44,7 @@ def plan(
     dtype: Any = None,
     chunks: ChunksLike | None = None,
     n_workers: int | None = None,
+    n_hosts: int | None = None,
     threads_per_worker: int | None = None,
     memory_limit: int | str | None = None,
     **options: Any,
@@ -67,12 +69,14 @@ def plan(
         the chunks of dask arrays, otherwise chosen.
     n_workers : int, optional
         Worker processes. Default: one.
+    n_hosts : int, optional
+        Machines on which as many workers run each. Default: one.
     threads_per_worker : int, optional
         Tasks that run at once on each. Default: one; with engine="cuda" two.
     memory_limit : int or str, optional
         Memory of each worker, in bytes or as "4 GiB"; with engine="cuda" that of its
         GPU's pool. Plans use 0.8 of this memory, less what a job needs otherwise.
-        Default: unlimited. If none of these three is given, dask arrays are planned for
+        Default: unlimited. If none of these four is given, dask arrays are planned for
         the workers of the current client, or for this machine without one, and jobs for
         the workers that would run them.
     **options
@@ -121,8 +125,9 @@ def plan(
         problem = "a batch is multiplied matrix by matrix, or many in a task"
         raise PlanError(problem, "Plan one of its products, such as A[0]", "stack")
     lazy_inputs = any(map(is_dask, call.arrays().values()))
-    described = not (n_workers is threads_per_worker is memory_limit is None)
-    describe = partial(_describe, posed, n_workers, threads_per_worker, memory_limit)
+    told = n_workers, n_hosts, threads_per_worker, memory_limit
+    described = any(x is not None for x in told)
+    describe = partial(_describe, posed, *told)
     if job is not None:
         described_as = describe() if described else None
         return plan_job(posed, chunks, described_as, options.get("client"))
@@ -131,17 +136,23 @@ def plan(
     else:
         cluster = describe()
     if lazy_inputs and chunks is None:
-        return _plan_lazy(posed, call, cluster)
-    check_known(posed.shape, "a matrix")
-    from ..run.sources import plan_inputs
+        found = _plan_lazy(posed, call, cluster)
+    else:
+        from ..run.sources import plan_inputs
 
-    tiles = _tiles(posed, chunks, cluster)
-    return plan_inputs(posed.spec, tiles, cluster, can_stream=lambda: True)
+        check_known(posed.shape, "a matrix")
+        tiles = _tiles(posed, chunks, cluster)
+        found = plan_inputs(posed.spec, tiles, cluster, can_stream=lambda: True)
+    if call.terms.letter in INTEGERS:
+        note = f"the result is converted to {call.terms.letter}"
+        found = replace(found, notes=(*found.notes, note))
+    return found
 
 
 def _describe(
     posed: Problem,
     n_workers: int | None,
+    n_hosts: int | None,
     threads_per_worker: int | None,
     memory_limit: int | str | None,
 ) -> Cluster:
@@ -153,7 +164,11 @@ def _describe(
         threads = DEVICE_THREADS if on_device else 1
     limit = read_limit(memory_limit, machine_memory())
     memory = MemoryBudget(limit, "device" if on_device else "product")
-    return Cluster(count, threads, memory)
+    cluster, hosts = Cluster(count, threads, memory), 1 if n_hosts is None else n_hosts
+    if as_integer(hosts) is None or hosts < 1 or cluster.workers % hosts:
+        problem = f"n_hosts={hosts!r} does not divide n_workers={count}"
+        raise PlanError(problem, "Give as many workers for each host", "cluster")
+    return replace(cluster, node=cluster.workers // hosts if hosts > 1 else 0)
 
 
 def _pose(call: Call) -> Problem:
@@ -223,7 +238,7 @@ def plan_job(
     layout = lay_out(posed.spec, posed.shape, cluster, tile=chunks, chunks=stored)
     itemsize = max(a.dtype.itemsize, b.dtype.itemsize)
     plan = layout.plan_all(cluster, stored, itemsize)
-    notes = [*advise_op(posed), *advise_method(posed)]
+    notes = [*advise_op(posed), *advise_method(posed), *advise_chunks(layout)]
     if layout.num_computed == 1 and plan.tiles[2] > 1:
         notes.append("C is one tile: a stopped job multiplies from the beginning")
     return replace(plan, notes=tuple(notes))

@@ -53,10 +53,11 @@ def gemm(
         The matrix to conjugate, also if it holds pairs, which ``conj()`` cannot do.
     pairs : hashable or False, optional
         The dimension, of length 2, that holds real and imaginary parts of integers,
-        whose product is exact before alpha. Integers with a dimension of length 2 that
-        is not summed over need `pairs`: its name, or False. If only one matrix has
-        pairs, and the other one floating-point numbers, the pairs become complex
-        numbers.
+        whose product is exact before alpha. If it has text labels, they begin with r
+        and i, or with I and Q; without these, nothing tells another dimension. Integers
+        with a dimension of length 2 that is not summed over need `pairs`: its name, or
+        False. If only one matrix has pairs, and the other one floating-point numbers,
+        the pairs become complex numbers.
     dtype : dtype, optional
         Dtype to work in and to return, as in BLAS-typed names. With pairs complex64,
         complex128, or int32 or int64, whose parts have that dimension again. Default:

@@ -65,6 +65,8 @@ def escape(text: str) -> str:
 
 # Not within a path, such as alpha=2/A.zarr.
 _ARGUMENT = re.compile(r"(?<![^\s(])([a-z_]+)=('?)(\w[\w.+-]*\b)\2(?!/)")
+# What follows these words are names alone.
+_NAMES = re.compile(r"\b(?:Leave |no option |takes )[\w, ']+")
 
 
 def spell(text: str) -> str:
@@ -78,10 +80,17 @@ def spell(text: str) -> str:
         name, _, value = found.groups()
         if name not in known:
             return found[0]
-        name = "--" + name.replace("_", "-")
-        return name if value == "True" else f"{name} {value}"
+        return _dash(name) if value == "True" else f"{_dash(name)} {value}"
 
-    return _ARGUMENT.sub(option, text)
+    def options(found: re.Match[str]) -> str:
+        words = re.split(r"\b", found[0])
+        return "".join(_dash(x) if x in known else x for x in words)
+
+    return _NAMES.sub(options, _ARGUMENT.sub(option, text))
+
+
+def _dash(name: str) -> str:
+    return "--" + name.replace("_", "-")
 
 
 def say(*sentences: str) -> None:
@@ -94,12 +103,13 @@ def say(*sentences: str) -> None:
 
 
 def show(answer: object, *, done: bool = False) -> None:
-    """Print on stdout, whose reader may have seen enough.
+    """Print on stdout, whose reader may have seen enough; JSON, a text, as it is.
 
     `done`: after what was asked for, so that no error of printing is a failure.
     """
     try:
-        click.echo("\n".join(map(escape, str(answer).split("\n"))))
+        text = answer if isinstance(answer, str) else spell(str(answer))
+        click.echo("\n".join(map(escape, text.split("\n"))))
     except OSError as error:
         _discard(sys.stdout)
         if not done and not isinstance(error, BrokenPipeError):

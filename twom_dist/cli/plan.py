@@ -33,6 +33,7 @@ _OPTIONS = [
     opt.EXACT_OPTION,
     opt.PAIRS_OPTION,
     option("--n-workers", opt.COUNT, "Number of workers [default: as gemm starts]."),
+    option("--n-hosts", opt.COUNT, "Machines that share them evenly [default: 1]."),
     option(
         "--threads-per-worker",
         opt.COUNT,

@@ -11,7 +11,7 @@ from .. import jobs
 from ..api.routine import ask
 from ..errors import ArgumentError
 from ..plan.show import name_count
-from ..run.advice import advise_method, advise_op
+from ..run.advice import advise_chunks, advise_method, advise_op
 from ..tiles.routine import ROUTINES, Routine
 from . import options as opt
 from .failures import ARGUMENTS, EPILOG, begin_work, say, show
@@ -170,7 +170,7 @@ def _run_job(
                 start = f"continues on {here}, {done} of {total} tiles of {sides} kept"
             kept = ", and the check of the data is kept" if run.look else ""
             say(start + kept)
-            say(*advise_method(run.job))
+            say(*advise_method(run.job), *advise_chunks(run.layout))
             bar = stack.enter_context(Bar(total, done))
             report, enter = bar.report, bar.enter
         summary = jobs.compute(run, client, report, begin_work(), enter)

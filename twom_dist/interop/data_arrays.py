@@ -274,6 +274,12 @@ def _find_parts(pairs: Any, named: Dims, operands: Mapping[str, Any]) -> Dims:
                 f"{remedy}: {offer}",
                 "pairs-shape",
             )
+        if pairs in free and not _may_be_parts(x.coords.get(pairs)):
+            labels = show(x.coords[pairs].values.tolist())
+            problem = f"{name} has the labels {labels} along {pairs!r}, not re and im"
+            raise PlanError(
+                problem, "Name another dimension, or drop these", "pairs-shape"
+            )
         if pairs in free and x.dtype.kind in "fc":
             raise ArgumentError(
                 f"{name} has dtype {x.dtype}, but pairs are of integers",
@@ -282,6 +288,13 @@ def _find_parts(pairs: Any, named: Dims, operands: Mapping[str, Any]) -> Dims:
                 "pairs-dtype",
             )
     return () if pairs is None or pairs is False else (pairs,)
+
+
+def _may_be_parts(labels: Any) -> bool:
+    """Tell whether labels are those of parts, such as re and im, or no texts."""
+    values = [] if labels is None else labels.values.tolist()
+    firsts = [x[:1].lower() for x in values if isinstance(x, str)]
+    return "".join(firsts) in ("", "ri", "iq")
 
 
 def _arrange_product(dim: Dims, kept: Mapping[str, Dims]) -> Roles:

@@ -125,7 +125,7 @@ def check_call(call: Call) -> None:
         remedy = "Give td.gemm, td.herk or the like"
         if call.terms.letter in INTEGERS:
             text = "jobs write real and complex numbers, not pairs of integers"
-            remedy = "Leave dtype out, or request dtype=complex64"
+            remedy = "Leave dtype out: complex128 holds the same integers"
         elif call.terms.choice.components > 1:
             text = "jobs write one array, not two components"
         raise PlanError(text, remedy, "routine")

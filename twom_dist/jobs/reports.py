@@ -113,13 +113,10 @@ class JobSummary:
         more = {"dtype": self.dtype.name, "gflops": self.gflops}
         return json.dumps(asdict(self) | more)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         figures, notes = self._list_figures(), self._list_notes()
         text = f"{self.path}: " + ", ".join(value for _, value in figures)
         return "; ".join([text, *(value for _, value in notes)])
-
-    def __repr__(self) -> str:
-        return f"<{self}>"
 
     def _list_figures(self) -> Rows:
         (m, n, _), (mt, nt, kt) = self.shape, self.tiles

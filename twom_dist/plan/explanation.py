@@ -87,9 +87,6 @@ class Explanation:
         return json.dumps({x.name: getattr(self, x.name) for x in fields(self)})
 
     def __repr__(self) -> str:
-        return f"<{self.routine}: {self._show_moduli()}; print it for more>"
-
-    def __str__(self) -> str:
         return as_text(self._list_rows())
 
     def _list_rows(self) -> Rows:

@@ -226,15 +226,6 @@ class Plan:
         return json.dumps(figures | {name: getattr(self, name) for name in own})
 
     def __repr__(self) -> str:
-        (m, n, k), (mt, nt, _) = self.shape, self.tiles
-        workers = name_count(self.n_workers, "worker")
-        return (
-            f"<plan of {self.routine}: {m} x {k} times {k} x {n}, {self.dtype}, "
-            f"{mt} x {nt} tiles on {workers}, up to "
-            f"{format_bytes(self.peak_worker_bytes)} on each; print it for more>"
-        )
-
-    def __str__(self) -> str:
         return as_text(self._list_rows())
 
     def _list_rows(self) -> Rows:
@@ -257,12 +248,16 @@ class Plan:
         between = f"{self.bytes_between_hosts / 2**30:.3g} GiB of these, each once"
         panels = name_count(self.panels, "panel")
         wave = f"below is the first of {self.waves} waves, {_WHY_WAVES}"
-        unfit = "the result, unless it is written (to_zarr) or reduced (sum) as it comes"
+        result = f"integers in {self.dtype}" if self.spec.exact else self.dtype
+        unfit = (
+            "the result, unless it is written (to_zarr) or reduced (sum) as it comes"
+        )
         return [
             *([("does not fit", unfit)] * (not self.fits(leaving=False))),
             ("routine", self.routine + (f", {self.uplo}" if self.uplo else "")),
-            *([("all waves", self._show_total()), ("wave", wave)] * (self.waves > 1)),
-            ("product", f"{m} x {k} times {k} x {n}, {self.dtype}"),
+            *([("all waves", self._show_total())] if self.waves > 1 else []),
+            *([("wave", wave)] if self.waves > 1 else []),
+            ("product", f"{m} x {k} times {k} x {n}, {result}"),
             ("method", self.method + (f", {moduli}" if self.num_moduli else "")),
             ("error bound", str(bound_error(self.spec, self.spec.data_driven))),
             ("tiles", f"{mt} x {nt} of C, {kt} along k; up to {mb} x {nb} x {kb}"),

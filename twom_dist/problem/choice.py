@@ -115,6 +115,7 @@ class Choice:
     equilibrate: bool | None = None  # None: where it helps
     components: Literal[1, 2] = 1  # numbers of the dtype in an entry of the result
     named: bool = False  # whether an accuracy was asked for, be it the default
+    chosen: bool = False  # whether a method was, so that advice is not wanted
 
     def __hash__(self) -> int:
         return self._hash
@@ -257,6 +258,7 @@ def _parse(components: Any, **options: Unpack[OptionsDict]) -> Choice:
         equilibrate,
         components,
         given.accuracy is not None,
+        "method" in options,
     )
 
 

@@ -90,7 +90,7 @@ def find_largest(
 def check_integers(call: Call) -> None:
     """Refuse integers of what is none, and a place for them."""
     if call.terms.alpha != 1 or call.C is not None or call.out is not None:
-        problem = f"dtype={call.terms.letter!r} is for exact sums as they are"
+        problem = f"with dtype={call.terms.letter!r} nothing is scaled or added to C"
         remedy = "Leave alpha, C and out out, or request floating-point numbers"
         raise ArgumentError(problem, remedy, "exact-dtype")
 

@@ -5,19 +5,22 @@ from math import prod
 from dask.utils import format_bytes
 
 from ..auto.choose import prefers_native, tell_choice
+from ..plan import Layout
 from ..problem.problem import Problem
 
 _LEAST_PRODUCT = 2**30  # smaller products take a second or so, natively or not
 # An op seems wrong if the other's side is smaller by this: few want so low a rank.
 _RANK_FACTOR = 8
+# dask takes 0.5 to 0.7 ms for a task, in which two cores multiply tiles of about 200.
+_SMALL_TILE, _MANY_TASKS = 256, 1000
 
 
 def advise_method(posed: Problem) -> list[str]:
     """Say that the native product is faster, or not known to be slower, and why.
 
-    Nothing is said of small products, nor where an accuracy was given.
+    Nothing is said of small products, nor where a method or an accuracy was given.
     """
-    spec, asked = posed.spec, posed.choice.decisive
+    spec, asked = posed.spec, posed.choice.chosen or posed.choice.decisive
     if spec.native or asked or prod(posed.shape) < _LEAST_PRODUCT:
         return []
     engine, routine = spec.engine, spec.routine.name
@@ -25,6 +28,15 @@ def advise_method(posed: Problem) -> list[str]:
         return []
     told = tell_choice(engine, routine, posed.dtype, posed.shape)
     return [f"method='auto' would be {told}"]
+
+
+def advise_chunks(layout: Layout) -> list[str]:
+    """Say that tiles are so small that dask takes longer for them than the engine."""
+    sides, products = layout.tile_shape, layout.num_computed * layout.grid.kt
+    if max(sides) >= _SMALL_TILE or products < _MANY_TASKS:
+        return []
+    tile = " x ".join(map(str, sides))
+    return [f"tiles of {tile} take longer than larger ones: give chunks of 512 or more"]
 
 
 def advise_op(posed: Problem) -> list[str]:

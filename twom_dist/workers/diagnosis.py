@@ -1,12 +1,11 @@
 """The doctor: checks of engines, GPU, dask-cuda and workers."""
 
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from platform import machine, python_version
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from dask.system import CPU_COUNT
@@ -64,11 +63,6 @@ class Report:
         return all(finding.status != "failure" for finding in self.findings)
 
     def __repr__(self) -> str:
-        found = Counter(finding.status for finding in self.findings)
-        counts = ", ".join(f"{found[x]} {x}" for x in get_args(Status) if found[x])
-        return f"<doctor: {counts or 'no findings'}; print it for more>"
-
-    def __str__(self) -> str:
         # As wide as the longest status.
         return as_text([(f"{x.status:<7}", x.name, str(x)) for x in self.findings])
 

@@ -96,7 +96,7 @@ def test_what_is_no_routine(given, way):
         ("accuracy=1e-6", lambda: td.gemm(A, A, accuracy="1e-6")),
         ("diag", lambda: td.herk(A, diagonal=[1, 2, 3])),
         ("td.gemm,", lambda: td.plan(np.matmul, SHAPE, SHAPE)),
-        ("td.gemm,", lambda: td.explain(td.einsum, "ij,jk", A, A)),
+        ("td.gemm with method='auto'", lambda: td.explain(td.einsum, "ij,jk", A, A)),
     ],
 )
 def test_words_of_other_libraries_are_answered_with_ours(meant, call):

@@ -290,6 +290,14 @@ def test_arguments_are_spelled_as_options(call, a):
     assert "(--op-a N, --op-b N)" in err
     assert "--op-b C" in err
     save("C.zarr", a)
+    assert (
+        "Leave --accuracy and --num-moduli out"
+        in call(
+            *("herk", "A.npy", "-oD.zarr", "--method", "blas", "--num-moduli", "9")
+        )[2]
+    )
+    err = call("herk", "A.npy", "-oD.zarr", "--exact", "--num-moduli", "9")[2]
+    assert "herk has no option '--num-moduli'. It takes A, --op, --uplo" in err
     assert "replace it (--overwrite)." in call("herk", "A.npy", "-oC.zarr")[2]
     # Those in the names of folders stay.
     os.mkdir("alpha=2")

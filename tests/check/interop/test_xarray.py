@@ -203,6 +203,7 @@ def by_time(function, *given, **options):
 
 gemm, herk = partial(by_time, td.xarray.gemm), partial(by_time, td.xarray.herk)
 of_pairs = partial(herk, pairs, rows="antenna", pairs="cplx")
+of_labels = partial(herk, rows="antenna", pairs="cplx")
 BEAMS = stacked.rename(x="z")
 OTHER_C = td.xarray.herk(a, dim="time").assign_coords(x_2=range(5))
 NAMED = xr.DataArray(STACK, dims=("c", "a", "t"), coords={"a_2": ("c", [4, 5, 6])})
@@ -258,6 +259,10 @@ REFUSALS = [
     (ArgumentError, "dtype", herk(REAL, dtype="int32")),
     (ArgumentError, "pairs-dtype", herk(ONE * 1.0, pairs="cplx")),
     (PlanError, "pairs-shape", gemm(ONE, REAL, pairs="cplx")),
+    *(
+        (PlanError, "pairs-shape", of_labels(pairs.assign_coords(cplx=[*labels])))
+        for labels in ("xy", "RL", "ir")
+    ),
     # Doubles would round it.
     (PlanError, "pairs-shape", gemm(ONE.astype("i8"), REAL * 1.0, pairs="cplx")),
     (
@@ -266,6 +271,13 @@ REFUSALS = [
         herk(ONE, SUMS[0], beta=1, dtype="c8", pairs="cplx"),
     ),
 ]
+
+
+def test_labels_of_parts_are_re_and_im_or_no_text():
+    expected = td.xarray.herk(pairs, **BY_NAME)
+    for labels in (["re", "im"], ["Real", "Imag"], ["I", "Q"], [0, 1], [True, False]):
+        labelled = pairs.assign_coords(cplx=labels)
+        assert same_bits(td.xarray.herk(labelled, **BY_NAME).values, expected.values)
 
 
 @cases(("kind", "code", "call"), REFUSALS)

@@ -50,6 +50,7 @@ def test_inputs_are_held_if_they_fit_beside_the_result():
         assert found.streams == streams
         assert (found.peak_worker_bytes <= usable) == whole
         assert found.least_worker_bytes <= usable
+        assert str(found).startswith("does not fit") == (not whole)
 
 
 def test_plans_of_lazy_inputs_say_what_making_these_again_would_take():

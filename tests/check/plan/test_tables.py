@@ -24,7 +24,7 @@ def test_a_summary_is_one_sentence_and_a_report_has_lines():
         "(k in 2), 2m with 8 moduli, cpu, 2.0 s, 2.0 GFLOP/s; 3 chunks of A.zarr are "
         "missing, and read as its fill value"
     )
-    assert repr(REPORT) == "<doctor: 1 ok, 1 warning; print it for more>"
+    assert repr(REPORT) == str(REPORT)
     assert str(REPORT).splitlines() == [
         "ok       GPU   none",
         f"warning  disk  {HOSTILE}. Clean up.",

@@ -16,6 +16,13 @@ ONE = "C is one tile: a stopped job multiplies from the beginning"
     [
         (td.herk, SQUARE, {"op": "C"}, "method='auto' would be native"),
         (td.herk, SQUARE, {"op": "C", "num_moduli": 12}, None),
+        (td.herk, SQUARE, {"op": "C", "method": "2m"}, None),
+        (
+            td.herk,
+            SQUARE,
+            {"chunks": 128} | BLAS,
+            "tiles of 128 x 128 x 128 take longer",
+        ),
         (td.herk, (100, 100), {}, None),
         (td.herk, TALL, BLAS, LARGE("C")),
         (td.syrk, TALL, BLAS, LARGE("T")),

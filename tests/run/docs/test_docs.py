@@ -120,8 +120,17 @@ def test_the_correlator_goes_on_where_it_stopped(here, capsys):
     program("v.zarr", "r.zarr")
     assert capsys.readouterr().out == end
     cut.isel(time=slice(2048)).to_dataset(name="voltage").to_zarr("less.zarr")
-    with pytest.raises(SystemExit, match="begun for other samples"):
-        program("less.zarr", "r.zarr")
+    cut.isel(time=slice(9)).to_dataset(name="voltage").to_zarr("few.zarr")
+    cut.isel(pol=0).to_dataset(name="voltage").to_zarr("flat.zarr")
+    for store, told in (
+        ("less.zarr", "r.zarr was begun for other samples"),
+        ("none.zarr", "none.zarr is not a zarr store"),
+        ("r.zarr", "r.zarr is not a zarr store with an array named voltage"),
+        ("few.zarr", "voltage has .*'time': 9"),
+        ("flat.zarr", "voltage has .*not channel, antenna, time, pol, cplx and 1024"),
+    ):
+        with pytest.raises(SystemExit, match=told):
+            program(store, "r.zarr")
     found = xr.open_zarr("r.zarr")["visibility"]
     x = numbers.astype("f8").view("c16")[:, :, : 3 * 1024, :, 0].reshape(2, 3, 3, -1)
     x = x.swapaxes(1, 2)
