@@ -66,7 +66,7 @@ def escape(text: str) -> str:
 # Not within a path, such as alpha=2/A.zarr.
 _ARGUMENT = re.compile(r"(?<![^\s(])([a-z_]+)=('?)(\w[\w.+-]*\b)\2(?!/)")
 # What follows these words are names alone.
-_NAMES = re.compile(r"\b(?:Leave |no option |takes )[\w, ']+")
+_NAMES = re.compile(r"\b(?:Leave |no option |takes |without )[\w, ']+")
 
 
 def spell(text: str) -> str:
@@ -74,19 +74,20 @@ def spell(text: str) -> str:
     ctx = click.get_current_context(silent=True)
     group: Any = ctx and ctx.find_root().command
     own = group.commands.values() if group else ()
-    known = {x.name for command in own for x in command.params}
+    options = (x for command in own for x in command.params)
+    known = {x.name for x in options if isinstance(x, click.Option)}
 
-    def option(found: re.Match[str]) -> str:
+    def spell_value(found: re.Match[str]) -> str:
         name, _, value = found.groups()
         if name not in known:
             return found[0]
         return _dash(name) if value == "True" else f"{_dash(name)} {value}"
 
-    def options(found: re.Match[str]) -> str:
+    def spell_names(found: re.Match[str]) -> str:
         words = re.split(r"\b", found[0])
         return "".join(_dash(x) if x in known else x for x in words)
 
-    return _NAMES.sub(options, _ARGUMENT.sub(option, text))
+    return _NAMES.sub(spell_names, _ARGUMENT.sub(spell_value, text))
 
 
 def _dash(name: str) -> str:

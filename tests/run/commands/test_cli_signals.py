@@ -87,8 +87,10 @@ def test_a_second_signal_does_not_disturb_the_clean_up(here, first, second, word
         assert process.stdout.readline() == "leaving\n"
         process.send_signal(second)
         _, err = process.communicate()
-    assert err.count("\n") == 4, err
-    begun, still, kept, error = err.splitlines(keepends=True)
+    assert err.count("\n") == 5, err
+    begun, small, still, kept, error = err.splitlines(keepends=True)
+    assert small.startswith("twom-dist: tiles of 16 x 16 x 16 take longer")
+    assert "run the same job again, without --overwrite, to continue" in kept
     assert begun == "twom-dist: begins on 1 worker, 1024 tiles to compute\n"
     assert (still, "of 1024 tiles are kept in" in kept) == (STILL, True)
     assert error.startswith(f"twom-dist: error: {word}; ")
@@ -103,6 +105,7 @@ def test_a_third_signal_ends_it_at_once(here):
         assert process.stdout.readline() == "leaving\n"
         process.send_signal(INT)
         assert process.stderr.readline().startswith("twom-dist: begins on ")
+        assert process.stderr.readline().startswith("twom-dist: tiles of 16 x ")
         assert process.stderr.readline() == STILL
         process.send_signal(TERM)
         assert process.wait(timeout=60) == -TERM
