@@ -1,7 +1,8 @@
 """Settings under `twom-dist` in dask.config, and their defaults."""
 
+from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.resources import files
 from typing import Any
 
@@ -51,12 +52,28 @@ def _refuse(name: str, allowed: str) -> PlanError:
     return PlanError(problem, "Change it in dask.config", "setting")
 
 
-def integer_setting(name: str) -> int:
-    """Read a positive integer."""
+def _read(fits: Callable[[Any], bool], allowed: str, name: str) -> Any:
+    """Read a setting, or refuse what is there."""
     value = setting(name)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise _refuse(name, "a positive integer")
+    if not fits(value):
+        raise _refuse(name, allowed)
     return value
+
+
+integer_setting: Callable[[str], int] = partial(
+    _read, lambda x: type(x) is int and x > 0, "a positive integer"
+)
+flag_setting: Callable[[str], bool] = partial(
+    _read, lambda x: isinstance(x, bool), "true or false"
+)
+text_setting: Callable[[str], str] = partial(
+    _read, lambda x: isinstance(x, str) and x != "", "a text"
+)
+size_setting: Callable[[str], float | None] = partial(
+    _read,
+    lambda x: x is None or (type(x) in (int, float) and x >= 0),
+    "null or a number of at least 0",
+)
 
 
 # For the memory of small products again and again.
@@ -73,38 +90,12 @@ def bytes_setting(name: str, default: int | None = None) -> int:
         raise _refuse(name, 'a size such as "2 GiB"') from None
 
 
-def flag_setting(name: str) -> bool:
-    """Read true or false."""
-    value = setting(name)
-    if not isinstance(value, bool):
-        raise _refuse(name, "true or false")
-    return value
-
-
 def choice_setting(name: str, choices: tuple[str, ...]) -> str:
     """Read one of some words."""
     value = setting(name)
     if value not in choices:
         raise _refuse(name, " or ".join(map(repr, choices)))
     return str(value)
-
-
-def text_setting(name: str) -> str:
-    """Read a text that is not empty."""
-    value = setting(name)
-    if not isinstance(value, str) or not value:
-        raise _refuse(name, "a text")
-    return value
-
-
-def size_setting(name: str) -> float | None:
-    """Read a number of at least 0, or null."""
-    value = setting(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-        raise _refuse(name, "null or a number of at least 0")
-    return value
 
 
 def level_setting(name: str, most: int) -> int | None:

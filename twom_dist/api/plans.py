@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from ..errors import PlanError
@@ -127,14 +126,12 @@ def plan(
     lazy_inputs = any(map(is_dask, call.arrays().values()))
     told = n_workers, n_hosts, threads_per_worker, memory_limit
     described = any(x is not None for x in told)
-    describe = partial(_describe, posed, *told)
+    cluster = _describe(posed, *told)
     if job is not None:
-        described_as = describe() if described else None
-        return plan_job(posed, chunks, described_as, options.get("client"))
+        known = cluster if described else None
+        return plan_job(posed, chunks, known, options.get("client"))
     if lazy_inputs and not described:
         cluster = current_cluster(posed.spec.engine)
-    else:
-        cluster = describe()
     if lazy_inputs and chunks is None:
         found = _plan_lazy(posed, call, cluster)
     else:

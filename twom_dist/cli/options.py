@@ -11,13 +11,10 @@ from ..errors import PlanError
 from ..problem.problem import OPS, UPLOS
 
 
-def read_shape(text: str) -> tuple[int, ...]:
-    """Read rows and columns such as 4096,2048; of pairs with a 2 at the end."""
-    sizes = [x.strip() for x in text.lower().replace("x", ",").split(",")]
-    fits = len(sizes) == 2 or (len(sizes) == 3 and sizes[2] == "2")
-    if fits and all(map(str.isdecimal, sizes)):
-        return (*map(int, sizes),)
-    raise PlanError(f"{text!r} is not rows,columns, for pairs rows,columns,2")
+def read_matrix(text: str) -> str | tuple[int, ...]:
+    """Read a shape such as 4096,2048; any other text is the path of a file."""
+    sizes = text.split(",")
+    return (*map(int, sizes),) if all(map(str.isdecimal, sizes)) else text
 
 
 def _read_accuracy(text: str) -> str | float:
@@ -90,7 +87,6 @@ OP_OPTIONS = [
     ),
     option("--op-b", _OP, "The same for B."),
 ]
-_UPLO = option("--uplo", click.Choice(UPLOS), "Write all of C (default) or a triangle.")
 UPDATE_OPTIONS = [
     option(
         "--op",
@@ -98,17 +94,8 @@ UPDATE_OPTIONS = [
         "Use the matrices as stored (N, default), transposed (T: syrk, syr2k) or "
         "conjugate-transposed (C: herk, her2k).",
     ),
-    _UPLO,
+    option("--uplo", click.Choice(UPLOS), "Write all of C (default) or a triangle."),
 ]
-
-
-def update_options(other: str) -> list[click.Option]:
-    """Return the options of an update whose op is N or another one."""
-    turned = "transposed" if other == "T" else "conjugate-transposed"
-    about = f"Use the matrices as stored (N, default) or {turned} ({other})."
-    # The library refuses the third one, and names the routine that has it.
-    return [option("--op", _OP, about, metavar=f"[N|{other}]"), _UPLO]
-
 
 # Those of `problem.options.Options`.
 SHARED_OPTIONS = [
@@ -163,6 +150,19 @@ DTYPE_OPTION = option(
     "Of the result of --exact or --pairs: complex64 or float32 halve its bytes.",
     metavar="DTYPE",
 )
+WORKER_OPTIONS = [
+    option(
+        "--threads-per-worker",
+        COUNT,
+        "Threads per worker process [default: 2 on a GPU, else a share of the cores].",
+    ),
+    option(
+        "--memory-limit",
+        str,
+        "Memory limit of each worker, e.g. 4GiB [default: an equal share; but none in "
+        "plans with --n-workers].",
+    ),
+]
 CHUNKS_OPTION = option(
     "--chunks", COUNT, "Rows and columns of a tile [default: chosen]."
 )

@@ -7,22 +7,14 @@ from dask.system import CPU_COUNT
 
 from ..api.files import multiply_files, rank_k_files
 from ..api.plans import plan as plan_routine
-from ..errors import TwomError
 from ..tiles.routine import ROUTINES
 from ..workers.devices import count_gpus
 from ..workers.local import choose_workers
 from . import options as opt
 from .failures import show
-from .options import drop_none, find_routine, option, read_shape
+from .options import drop_none, find_routine, option, read_matrix
 
 _OPTIONS = [
-    option(
-        "--shape-a",
-        read_shape,
-        "Shape of A as stored, such as 4096,2048, instead of a file.",
-        metavar="M,N",
-    ),
-    option("--shape-b", read_shape, "The same for B.", metavar="M,N"),
     option(
         "--dtype", str, "Dtype of the result [default: of the files, or complex128]."
     ),
@@ -34,17 +26,7 @@ _OPTIONS = [
     opt.PAIRS_OPTION,
     option("--n-workers", opt.COUNT, "Number of workers [default: as gemm starts]."),
     option("--n-hosts", opt.COUNT, "Machines that share them evenly [default: 1]."),
-    option(
-        "--threads-per-worker",
-        opt.COUNT,
-        "Threads of each [default: 2 on a GPU, otherwise as gemm starts].",
-    ),
-    option(
-        "--memory-limit",
-        str,
-        "Memory limit of each worker, e.g. 16GiB [default: as gemm sets it; none if "
-        "--n-workers is given].",
-    ),
+    *opt.WORKER_OPTIONS,
     opt.CHUNKS_OPTION,
     *opt.COMMON_OPTIONS,
 ]
@@ -53,17 +35,16 @@ _OPTIONS = [
 @click.command(
     params=[
         click.Argument(["routine"], type=click.Choice([*ROUTINES])),
-        *(click.Argument([x], required=False) for x in "ab"),
+        click.Argument(["a"], type=read_matrix),
+        click.Argument(["b"], type=read_matrix, required=False),
         *_OPTIONS,
     ],
     short_help="Show what a product will cost.",
 )
 def plan(
     routine: str,
-    a: str | None,
-    b: str | None,
-    shape_a: tuple[int, ...] | None,
-    shape_b: tuple[int, ...] | None,
+    a: Any,
+    b: Any,
     exact: bool,
     n_workers: int | None,
     threads_per_worker: int | None,
@@ -71,25 +52,16 @@ def plan(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Show the cost of a product of A and B, given as files or shapes.
+    """Show the cost of a product of A and B: files, or their shapes as stored.
 
     Only the headers of the files are read, and nothing is computed.
 
     \b
         twom-dist plan gemm A.zarr B.zarr --n-workers 4
-        twom-dist plan herk --shape-a 40000,20000
+        twom-dist plan herk 40000,20000
     """  # noqa: D301 click reads the character
     function = find_routine(routine, exact or options["pairs"])
-    asked: dict[str, Any] = {"routine": function}
-    for name, path, shape in (("a", a, shape_a), ("b", b, shape_b)):
-        if name == "b" and ROUTINES[routine].matrices == 1 and not (path or shape):
-            continue
-        if (path is None) == (shape is None):
-            given = "both a file and" if path else "neither a file nor"
-            problem = f"{given} a shape of {name.upper()} was given"
-            remedy = f"Give either a path or --shape-{name}"
-            raise TwomError(problem, remedy, "one-input")
-        asked[name] = path or shape
+    asked = drop_none(routine=function, a=a, b=b)
     job = rank_k_files if ROUTINES[routine].triangle else multiply_files
     threads, on_device = threads_per_worker, options["engine"] == "cuda"
     if on_device:

@@ -52,16 +52,7 @@ _WORKER_OPTIONS = [
         "Worker processes to start; 0 uses threads of this process [default: one for "
         "each GPU, or as many as suit the cores and the memory].",
     ),
-    option(
-        "--threads-per-worker",
-        opt.COUNT,
-        "Threads per worker process [default: 2 on a GPU, else a share of the cores].",
-    ),
-    option(
-        "--memory-limit",
-        str,
-        "Memory limit of each worker, e.g. 4GiB [default: an equal share].",
-    ),
+    *opt.WORKER_OPTIONS,
     flag(
         "--insecure",
         "Do not encrypt: every user of this machine can then run programs as you.",
@@ -77,9 +68,8 @@ _RUN_OPTIONS = [
 
 
 def _make_command(routine: Routine) -> click.Command:
-    letters, ops = ["a", "b"][: routine.matrices], opt.OP_OPTIONS
-    if routine.triangle:
-        ops = opt.update_options(routine.transposed)
+    letters = ["a", "b"][: routine.matrices]
+    ops = opt.UPDATE_OPTIONS if routine.triangle else opt.OP_OPTIONS
     more = [] if routine.sums else [opt.SCALING_OPTION]
     of_call = [*_SUM_OPTIONS, *ops, *opt.SHARED_OPTIONS, *more, opt.PAIRS_OPTION]
     of_call.append(opt.DTYPE_OPTION)

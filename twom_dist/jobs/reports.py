@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import StoreError
 from ..plan.chunks import count_tiles
 from ..plan.explanation import Explanation
-from ..plan.show import Rows, name_count
+from ..plan.show import name_count
 from ..store import Output, Signs, find_unfinished, open_matrix
 from ..store._guards import BEAT_SECONDS
 from ..store.output import RUN, Manifest
@@ -114,33 +114,24 @@ class JobSummary:
         return json.dumps(asdict(self) | more)
 
     def __repr__(self) -> str:
-        figures, notes = self._list_figures(), self._list_notes()
-        text = f"{self.path}: " + ", ".join(value for _, value in figures)
-        return "; ".join([text, *(value for _, value in notes)])
-
-    def _list_figures(self) -> Rows:
         (m, n, _), (mt, nt, kt) = self.shape, self.tiles
         moduli = f" with {name_count(self.num_moduli, 'modulus', 'moduli')}"
         waves = f" in {self.waves} waves" if self.waves > 1 else ""
         resumed = f", {self.resumed} of them from before" if self.resumed else ""
-        return [
-            ("routine", self.routine),
-            ("result", f"{m} x {n} {self.dtype}"),
-            ("tiles", f"{mt} x {nt} tiles{waves}{resumed} (k in {kt})"),
-            ("method", f"{self.method}{moduli if self.num_moduli else ''}"),
-            ("engine", self.engine),
-            ("time", f"{self.seconds:.1f} s"),
-            ("speed", f"{self.gflops:.1f} GFLOP/s"),
-        ]
-
-    def _list_notes(self) -> Rows:
-        read = "are missing, and read as its fill value"
-        lacking = self.missing.items()
-        notes = [("input", f"{count} chunks of {x} {read}") for x, count in lacking]
+        text = (
+            f"{self.path}: {self.routine}, {m} x {n} {self.dtype}, {mt} x {nt} tiles"
+            f"{waves}{resumed} (k in {kt}), {self.method}"
+            f"{moduli if self.num_moduli else ''}, {self.engine}, "
+            f"{self.seconds:.1f} s, {self.gflops:.1f} GFLOP/s"
+        )
+        for name, count in self.missing.items():
+            text += (
+                f"; {count} chunks of {name} are missing, and read as its fill value"
+            )
         if self.damaged:
-            damage = "from before found damaged on disk and computed again"
-            notes.append(("damage", f"{name_count(self.damaged, 'tile')} {damage}"))
-        return notes
+            tiles = name_count(self.damaged, "tile")
+            text += f"; {tiles} from before found damaged on disk and computed again"
+        return text
 
 
 # Longest time since the last sign of a run whose lock another host does not see.

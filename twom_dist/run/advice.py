@@ -5,14 +5,13 @@ from math import prod
 from dask.utils import format_bytes
 
 from ..auto.choose import prefers_native, tell_choice
-from ..plan import Layout
+from ..plan import SMALLEST_TILE, Layout
 from ..problem.problem import Problem
 
 _LEAST_PRODUCT = 2**30  # smaller products take a second or so, natively or not
 # An op seems wrong if the other's side is smaller by this: few want so low a rank.
 _RANK_FACTOR = 8
-# dask takes 0.5 to 0.7 ms for a task, in which two cores multiply tiles of about 200.
-_SMALL_TILE, _MANY_TASKS = 256, 1000
+_MANY_TILES = 1000  # fewer take a second or so, too
 
 
 def advise_method(posed: Problem) -> list[str]:
@@ -33,7 +32,7 @@ def advise_method(posed: Problem) -> list[str]:
 def advise_chunks(layout: Layout) -> list[str]:
     """Say that tiles are so small that dask takes longer for them than the engine."""
     sides, products = layout.tile_shape, layout.num_computed * layout.grid.kt
-    if max(sides) >= _SMALL_TILE or products < _MANY_TASKS:
+    if max(sides) >= SMALLEST_TILE or products < _MANY_TILES:
         return []
     tile = " x ".join(map(str, sides))
     return [f"tiles of {tile} take longer than larger ones: give chunks of 512 or more"]

@@ -51,7 +51,7 @@ LINES = [
     (f"T {PRODUCT} > /dev/full", 0, 1),
     (f"T {PRODUCT} 2>&-", 0, 0),
     ("T info --fast 2> /dev/full", 2, 0),
-    ("T plan gemm --shape-a 9,9 --shape-b 9,9 > /dev/full", 1, 1),
+    ("T plan gemm 9,9 9,9 > /dev/full", 1, 1),
 ]
 
 
