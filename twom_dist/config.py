@@ -52,6 +52,14 @@ def _refuse(name: str, allowed: str) -> PlanError:
     return PlanError(problem, "Change it in dask.config", "setting")
 
 
+def integer_setting(name: str) -> int:
+    """Read a positive integer."""
+    value = setting(name)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise _refuse(name, "a positive integer")
+    return value
+
+
 def _read(fits: Callable[[Any], bool], allowed: str, name: str) -> Any:
     """Read a setting, or refuse what is there."""
     value = setting(name)
@@ -60,9 +68,6 @@ def _read(fits: Callable[[Any], bool], allowed: str, name: str) -> Any:
     return value
 
 
-integer_setting: Callable[[str], int] = partial(
-    _read, lambda x: type(x) is int and x > 0, "a positive integer"
-)
 flag_setting: Callable[[str], bool] = partial(
     _read, lambda x: isinstance(x, bool), "true or false"
 )

@@ -124,9 +124,9 @@ def plan(
         problem = "a batch is multiplied matrix by matrix, or many in a task"
         raise PlanError(problem, "Plan one of its products, such as A[0]", "stack")
     lazy_inputs = any(map(is_dask, call.arrays().values()))
+    cluster = _describe(posed, n_workers, n_hosts, threads_per_worker, memory_limit)
     told = n_workers, n_hosts, threads_per_worker, memory_limit
-    described = any(x is not None for x in told)
-    cluster = _describe(posed, *told)
+    described = told != (None,) * 4
     if job is not None:
         known = cluster if described else None
         return plan_job(posed, chunks, known, options.get("client"))
