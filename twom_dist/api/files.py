@@ -201,14 +201,11 @@ def ask_job(
     options = {name: x for name, x in options.items() if name not in _OF_RUN}
     try:
         bound = signature(function).bind_partial(*given, **options).arguments
-        a, routine = bound["a"], bound.get("routine", gemm)
-    except (TypeError, KeyError) as error:
-        lacks = isinstance(error, KeyError)
-        why = "lacks the file of A" if lacks else f"does not take these: {error}"
-        problem = f"{function.__name__} {why}"
-        remedy = "Give the arguments of the job; only the output may be left out"
-        raise ArgumentError(problem, remedy, "arguments") from None
-    matrices = {"A": a, "B": bound.get("b"), "C": bound.get("c")}
-    call = _ask(function, routine, bound.get("options", {}), **matrices)
+    except TypeError as error:
+        problem = f"{function.__name__} does not take these: {error}"
+        raise ArgumentError(problem, "Give the job's arguments", "arguments") from None
+    matrices = {x.upper(): bound.get(x) for x in "abc"}
+    more = bound.get("options", {})
+    call = _ask(function, bound.get("routine", gemm), more, **matrices)
     check_call(call)
     return call

@@ -89,7 +89,7 @@ class Plan:
     held_fraction: float | None
     cramped: bool = False
     waves: int = 1
-    total: Mapping[str, int] = field(default_factory=dict)
+    total: Mapping[str, int] = field(default_factory=dict, hash=False)
     chunk_reads: float = 1.0
     notes: tuple[str, ...] = ()
     # All other attributes are figures.
