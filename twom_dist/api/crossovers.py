@@ -29,7 +29,7 @@ from .gemm import gemm
 from .updates import herk, syrk
 
 # Sides of products, searched by halves.
-SIDES = (128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
+SIDES = (128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192)
 # Seconds for all kinds of products; one that needs less than its share leaves the rest
 # to the next ones. A machine on which two rounds of each kind take longer takes longer:
 # two cores that others kept busy, too, 19 to 22 s (AMD EPYC, Zen 2; a load of 8).

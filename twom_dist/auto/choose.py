@@ -102,9 +102,9 @@ def _find_measured(chip: Chip, routine: str, dtype: np.dtype[Any]) -> Crossover 
     if rule == "herk" and dtype.kind == "f":
         rule = "syrk"
     told, kind = chip_files.read(chip.name), f"{rule} {dtype.name}"
-    if told is not None and kind in told["sizes"]:
+    if told is not None and kind in told["n"]:
         source = f"measured on {chip.name}, {told['date']}"
-        return Crossover(told["sizes"][kind], source)
+        return Crossover(told["n"][kind], source)
     return table.look_up(chip, rule, dtype.name)
 
 

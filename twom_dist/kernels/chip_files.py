@@ -40,10 +40,10 @@ def read(chip: str) -> dict[str, Any] | None:
 def _read(chip: str, path: Path) -> dict[str, Any] | None:
     try:
         told = json.loads(path.read_text("utf-8"))
-        sizes = {x: inf if y is None else float(y) for x, y in told["sizes"].items()}
+        sizes = {x: inf if y is None else float(y) for x, y in told["n"].items()}
         usable = told["twom_dist"] == _release() and told["chip"] == chip
         usable = usable and all(size >= 0 for size in sizes.values())
-        return {**told, "date": str(told["date"]), "sizes": sizes} if usable else None
+        return {**told, "date": str(told["date"]), "n": sizes} if usable else None
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
     except (ArithmeticError, RecursionError):
@@ -65,7 +65,7 @@ def write(chip: str, date: str, sizes: dict[str, float]) -> Path:
         "chip": chip,
         "twom_dist": _release(),
         "date": date,
-        "sizes": {x: None if y == inf else round(y, 1) for x, y in sizes.items()},
+        "n": {x: None if y == inf else round(y, 1) for x, y in sizes.items()},
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     # Two threads, or machines that share a home, may write at the same time.

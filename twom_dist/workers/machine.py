@@ -25,10 +25,12 @@ def machine_memory() -> int:
 def read_clocks() -> tuple[float, float]:
     """Read the time, and the seconds for which other programs have kept cores busy.
 
-    The second is up to a constant, and other programs may take what is not ours.
+    The second is up to a constant, and 0 where the system does not tell. Other programs
+    may take what is not ours.
     """
     idle = float(Path("/proc/uptime").read_text().split()[1])
-    return monotonic(), CPU_COUNT * monotonic() - idle - process_time()
+    busy = CPU_COUNT * monotonic() - idle - process_time()
+    return monotonic(), busy if idle > 0 else 0.0
 
 
 def group_limits(groups: Path, mounted: Path) -> Iterator[int]:

@@ -186,8 +186,8 @@ def test_what_was_measured_here_precedes_the_table(folder):
     [
         {"twom_dist": "0.0.1"},
         {"chip": "another one"},
-        {"sizes": []},
-        *({"sizes": {"gemm complex128": x}} for x in ("many", 10**400, -1, np.nan)),
+        {"n": []},
+        *({"n": {"gemm complex128": x}} for x in ("many", 10**400, -1, np.nan)),
         None,
     ],
 )

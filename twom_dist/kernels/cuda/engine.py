@@ -174,6 +174,6 @@ def take_measured(size: float | None = None, device: CudaDevice | None = None) -
         tuning.set_cublas(device.capability(), 0)
         return False
     if size is None:
-        told = chip_files.read(device.name()) or {"sizes": {}}
-        size = told["sizes"].get(chip_files.PRODUCTS, inf)
+        told = chip_files.read(device.name()) or {"n": {}}
+        size = told["n"].get(chip_files.PRODUCTS, inf)
     return tuning.set_cublas(device.capability(), size)
