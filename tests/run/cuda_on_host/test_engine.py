@@ -13,7 +13,14 @@ from tests.support.cuda import every_kernel
 from tests.support.cuda.host_device import EVERY_WAY
 from tests.support.expect import same_bits
 from tests.support.integers import random_integers
-from tests.support.strategies import DTYPES, near_the_end, random_matrix, spread_pair
+from tests.support.strategies import (
+    DTYPES,
+    LAYOUTS,
+    near_the_end,
+    random_matrix,
+    spread_matrix,
+    spread_pair,
+)
 
 
 @EVERY_WAY
@@ -63,9 +70,9 @@ def test_matrices_are_updated_where_they_lie(cuda, routine):
 
 @pytest.mark.parametrize("engine", [89], indirect=True)
 @cases("across", [False, True])
-@cases(("k", "once"), [(900, True), (2900, True), (6144, True), (6145, False)])
-def test_operands_are_read_once_where_shared_memory_keeps_a_row(cuda, k, once, across):
-    """By four blocks a multiprocessor, by two, and by one, each on row after row."""
+@cases(("k", "rest"), [(900, 0), (2900, 0), (6144, 0), (6145, 128), (7100, 1024)])
+def test_operands_are_read_by_one_launch(cuda, k, rest, across):
+    """By four blocks a multiprocessor, by two, and by one; what they keep is copied."""
     A, B = (random_matrix(20, k, "complex128", 1.0, seed) for seed in (1, 2))
     A[1, k - 1], B[2, 17] = np.nan, np.inf
     if across:
@@ -73,9 +80,34 @@ def test_operands_are_read_once_where_shared_memory_keeps_a_row(cuda, k, once, a
     kernels = cuda.device.kernels
     kernels.take_copied("scale_and_encode")
     calls, _ = calls_of(cuda, td.gemm, A, B.T, num_moduli=3)
-    assert (calls["scale_and_encode"], calls["encode"]) == ((1, 0) if once else (0, 2))
+    assert (calls["scale_and_encode"], calls["encode"]) == (1, 0)
     copied = kernels.take_copied("scale_and_encode")
-    assert copied == once * (A.nbytes + B.nbytes)
+    assert copied == (A.nbytes + B.nbytes) * (k - rest) // k
+
+
+@cases(
+    ("layout", "k", "dtype"),
+    [
+        *(("strided", 700, "complex128"), ("negative strides", 700, "complex128")),
+        *(("C", 5000, "complex128"), ("fortran", 1100, "float32")),
+    ],
+)
+def test_rows_longer_than_shared_memory_are_multiplied(cuda, layout, k, dtype):
+    """With room for 256 elements, before the end of their first round or after it."""
+    cuda.device.shared = 6272
+    A, B = (LAYOUTS[layout](spread_matrix(m, k, dtype)) for m in (12, 5))
+    stack = np.stack([random_matrix(6, k, dtype, 0.0, seed) for seed in range(3)])
+    stack[1, :3, k // 2 :] *= 2.0**-6  # takes other moduli
+    for routine, given, options in (
+        (td.gemm, (A, B.T), {"num_moduli": 3}),
+        (td.herk, (A,), {"num_moduli": 3}),
+        (td.gemm, spread_pair(12, 5, k, 6, dtype), {"equilibrate": True}),
+        (td.gemm, (stack, stack.swapaxes(1, 2)), {}),
+    ):
+        calls, _ = calls_of(cuda, routine, *given, **options)
+        assert calls["scale_and_encode"] > 0 == calls["encode"]
+    few, _ = calls_of(cuda, td.gemm, A[:6], B.T, num_moduli=3)
+    assert not few["scale_and_encode"]  # less than two rows a multiprocessor
 
 
 @EVERY_WAY

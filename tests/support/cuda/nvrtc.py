@@ -114,8 +114,14 @@ def usual_modules(*dtypes):
         given = dtype, residue_system(method, PRECISIONS[dtype])
         modules += [module_for(family, *given) for family in _FAMILIES]
         modules += [module_for(f, *given, shifted=True) for f in SHIFTED_FAMILIES]
+        modules += _encoding_modules(*given)
     modules += [s.module for name in ("mma256", "mma") for s in SQUARES[name]]
     return list(dict.fromkeys([*modules, *modules_of_samples()]))
+
+
+def _encoding_modules(*given):
+    ways = ({"shifted": x, "whole": y} for x in (False, True) for y in (True, False))
+    return [module_for("scale_and_encode", *given, **way) for way in ways]
 
 
 def modules_of_samples():
@@ -141,7 +147,7 @@ def modules_of_tables(method, count):
     )
     families = "encode", "scale_and_encode", "decode", "decode_and_fill"
     modules = [module_for(family, *given) for family in families]
-    modules.append(module_for("scale_and_encode", *given, shifted=True))
+    modules += _encoding_modules(*given)
     return [*modules, module_for("decode", *given, components=2)]
 
 

@@ -104,7 +104,8 @@ class CudaEngine(
         # Planes stay until the result is made, at most 16 bytes an entry.
         whole = not two and tile == shape
         whole = whole and needed + 16 * limits.mb * limits.nb <= limit
-        whole = whole and fits(self.device, system, limits.kb)
+        rows = limits.mb + (limits.nb if update is None else 0)
+        whole = whole and fits(self.device, system, rows, limits.kb)
         if whole and not takes_quarters(self.device, system, shape):
             steady = needed <= unasked_bytes(self.device)
             own = partial(self.gemm_fused, (number, tuned, fused))

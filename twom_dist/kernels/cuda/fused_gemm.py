@@ -130,6 +130,8 @@ def _scale_and_encode(
     """Fill the planes and exponents of `own`, of both operands or of x alone."""
     (x, shifts, _), k_padded = sides[0], own[0].shape[2]
     limit, tiles, kept, described = device.shared_bytes() + _RESERVED, [], 0, []
+    # What blocks cannot keep of a row.
+    rest = max(0, k_padded - (limit - _BESIDE) // x.itemsize // LINE * LINE)
     matrices = own[1].size // x.shape[-2]
     outs = zip(own[::2], own[1::2], strict=True)
     for (t, e, conjugated), (out, exponents) in zip(sides, outs, strict=False):
@@ -139,8 +141,9 @@ def _scale_and_encode(
         sizes = (*strides(t), conjugated, across, rows, tiles[-1] // matrices)
         of_t = t, e, t.shape[-2], *sizes, out.shape[1] * k_padded, out, exponents
         described.append((*of_t, stack_stride(t)))
-        kept = max(kept, rows * k_padded * t.itemsize)
-    module = module_for("scale_and_encode", x.dtype, system, shifted=shifts is not None)
+        kept = max(kept, rows * (k_padded - rest) * t.itemsize)
+    macros = {"shifted": shifts is not None, "whole": rest == 0}
+    module = module_for("scale_and_encode", x.dtype, system, **macros)
     threads = int(dict(module.macros)["THREADS"])
     resident = min(limit // (kept + _BESIDE), threads // LINE_BLOCK[0])
     threads = 1 << (threads // resident).bit_length() - 1
@@ -152,10 +155,10 @@ def _scale_and_encode(
     ]
     # Without y, x has all blocks, and what stands for y is not read.
     both = described[0], described[-1]
-    args = *both, blocks[0], matrices, x.shape[-1], k_padded, rule_args(rule), places
+    args = *both, blocks[0], matrices, x.shape[-1], k_padded, rest, rule_args(rule)
     grid, block = (sum(blocks), 1, 1), (threads, 1, 1)
     shared = kept + 4 * _SECTOR
-    device.launch(module, "scale_and_encode", grid, block, args, shared)
+    device.launch(module, "scale_and_encode", grid, block, (*args, places), shared)
 
 
 @remember
@@ -175,7 +178,11 @@ def rows_of_block(across: bool, row_bytes: int, itemsize: int, limit: int) -> in
     return rows
 
 
-def fits(device: CudaDevice, system: ResidueSystem, k: int) -> bool:
-    """Tell whether a block can keep a row in double precision, or need not."""
+def fits(device: CudaDevice, system: ResidueSystem, rows: int, k: int) -> bool:
+    """Tell whether blocks of scale_and_encode.cu should take `rows` of both operands.
+
+    They keep these in double precision, or no multiprocessor waits long for others.
+    """
     kept = 8 * len(system.weights) * align(k, LINE) + _BESIDE
-    return system.wraps or kept <= device.shared_bytes() + _RESERVED
+    whole = system.wraps or kept <= device.shared_bytes() + _RESERVED
+    return whole or rows >= 2 * device.multiprocessors()

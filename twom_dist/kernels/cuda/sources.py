@@ -85,6 +85,7 @@ def module_for(
     side: int = 128,
     integer: bool = False,
     shifted: bool = False,
+    whole: bool = True,
 ) -> Module:
     """Choose the module of a family, one of `FAMILIES`.
 
@@ -92,7 +93,8 @@ def module_for(
     products_tile: what is multiplied.
     `system`: of `_CONSTANTS`. `components` of a result and `integer` digits: of decode.
     `side` of squares: of products_mma and products_tile. `shifted` columns: of
-    `SHIFTED_FAMILIES`. For those of samples see `of_samples`.
+    `SHIFTED_FAMILIES`. `whole`: whether scale_and_encode keeps whole rows. For those of
+    samples see `of_samples`.
 
     >>> module_for("norms", "complex64").options
     ('-DREAL=float', '-DPARTS=2')
@@ -126,6 +128,7 @@ def module_for(
         if family == "scale_and_encode":
             # Whose registers fit a multiprocessor: 64, or 128 for long words.
             macros["THREADS"] = "1024" if encode_words(system) <= 3 else "512"
+            macros["WHOLE"] = str(int(whole))
     return Module(family, tuple(macros.items()), system)
 
 
