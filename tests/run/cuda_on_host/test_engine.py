@@ -110,6 +110,20 @@ def test_rows_longer_than_shared_memory_are_multiplied(cuda, layout, k, dtype):
     assert not few["scale_and_encode"]  # less than two rows a multiprocessor
 
 
+@cases("routine", [td.gemm, td.herk, td.syrk])
+@cases("method", ["2m", "3m"])
+def test_quarters_are_multiplied_by_one_call(cuda, routine, method):
+    """What quarters derive is decoded as if it had been multiplied whole."""
+    A = random_matrix(150, 270)
+    A[3, 5] = np.nan
+    given = (A, A.T) if routine is td.gemm else (A,)
+    with dask.config.set({"twom-dist.winograd-levels": 1}):
+        calls, _ = calls_of(cuda, routine, *given, num_moduli=3, method=method)
+    assert calls["scale_and_encode"] == calls["decode_and_fill"] == 1
+    assert calls["join"] == (routine is not td.syrk)
+    assert calls["combine"] == (routine is td.herk and method == "3m")
+
+
 @EVERY_WAY
 def test_other_products_go_through_their_stages_and_wait_for_nothing(cuda):
     A, large = random_matrix(40, 20), random_matrix(300, 20)

@@ -106,9 +106,10 @@ class CudaEngine(
         whole = whole and needed + 16 * limits.mb * limits.nb <= limit
         rows = limits.mb + (limits.nb if update is None else 0)
         whole = whole and fits(self.device, system, rows, limits.kb)
-        if whole and not takes_quarters(self.device, system, shape):
+        if whole:
             steady = needed <= unasked_bytes(self.device)
-            own = partial(self.gemm_fused, (number, tuned, fused))
+            at_once = fused and not takes_quarters(self.device, system, shape)
+            own = partial(self.gemm_fused, (number, tuned, at_once))
             unasked = min(limit, unasked_bytes(self.device))
             together = min(LARGEST_STACK, unasked // working_bytes(system, shape, 0))
             return TileLimits(*tile, limits.cache_bytes, own, steady, together)

@@ -23,7 +23,7 @@ from .hopper import LINE, ROW_GROUP
 from .launch import LINE_BLOCK, lies_across, remember, stack_stride, strides
 from .multiply import multiply_planes
 from .planes import CudaEncoded, PlaneProducts
-from .products import multiply_fused
+from .quarters import takes_quarters
 from .rows import rule_args
 from .samples import gemm_samples
 from .scripts import Scripts
@@ -56,24 +56,25 @@ class CudaFusedGemm:
     ) -> Array:
         """Compute ``alpha X Y^T + beta c``, by a script where one kernel multiplies.
 
-        `where`: what `variant` returns, and whether a kernel of ours multiplies.
+        `where`: what `variant` returns, and whether it does.
         """
-        number, tuned, fused = where
+        number, tuned, at_once = where
         if product.system.wraps:
             return gemm_samples(self, product, x, y, c, out)
         # One copy from the host of so few numbers, where all operands would be copied.
         own = None if places is None else self.device.send(np.array(places, np.int32))
         given = x, y, c, out, own, *(shifts or (None, None))
-        if not fused:
-            return _write(product, False, self.device, *given)
-        write, key = partial(_write, product, True), (tuned, product)
+        write, key = partial(_write, product, tuned, at_once), (tuned, product)
+        if not at_once:
+            return write(self.device, *given)
         made = self.scripts.run(self.device, number, key, given, write, product.alike)
         return made if out is None else out
 
 
 def _write(
     product: FusedProduct,
-    fused: bool,
+    tuned: tuning.Tuning,
+    at_once: bool,
     device: Any,
     x: Array,
     y: Array,
@@ -82,7 +83,7 @@ def _write(
     places: Array | None,
     *shifts: Array | None,
 ) -> Array:
-    """Launch all of a product; `fused`: whether a kernel of ours multiplies."""
+    """Launch all of a product; `at_once`: whether one kernel multiplies."""
     conjugate, system, rule, dtype, alpha, beta, twin, uplo, hermitian, turned, *_ = (
         product
     )
@@ -90,7 +91,7 @@ def _write(
     y = y.swapaxes(-1, -2) if turned[1] else y
     (*stack, m, k), n = x.shape, y.shape[-2]
     stack = stack if places is None else [*places.shape]
-    matrices = prod(stack)
+    matrices, fused = prod(stack), tuned.fuses((m, n, k))
     # In 2M alone each modulus has two products, R and R^T, of ``X X^H``.
     halved = hermitian and fused and {*system.kinds} == {"2m"}
     products = system.own_products(halved)
@@ -107,12 +108,10 @@ def _write(
     order = tuple(range(len(system.planes)))
     left = CudaEncoded(m, k, own[0], order, tuple(stack))
     right = CudaEncoded(n, k, own[-2], twin or order, tuple(stack))
-    task = PlaneProducts(left, right, system, residues, own=products)
-    if halved:
-        multiply_fused(device, task, "full")
-    else:
-        triangle = "lower" if uplo == "full" else uplo or "full"
-        multiply_planes(device, task, hermitian, triangle, False, fused)
+    task = PlaneProducts(left, right, system, residues)
+    quarters = not (at_once or stack) and takes_quarters(device, system, (m, n, k))
+    triangle = "full" if halved else "lower" if uplo == "full" else uplo or "full"
+    multiply_planes(device, task, hermitian, triangle, quarters, fused)
     out = device.empty((*stack, m, n), dtype) if out is None else out
     decoded = residues, rows, columns, system, out, alpha, beta, c
     decode_and_fill(device, x, y, conjugate, *decoded, uplo, hermitian, places)

@@ -85,7 +85,7 @@ def multiply_planes(
     quarters: bool,
     fused: bool,
 ) -> None:
-    """Write the residues of all products, none of which is empty.
+    """Write the residues of all products, or of those that follow from no other.
 
     `quarters`: by Winograd's algorithm; `fused`: see `Tuning.fuses`.
     """
@@ -103,7 +103,7 @@ def multiply_planes(
         multiply_fused(device, task, wanted)
     else:
         multiply_products(device, task)
-    if hermitian:
+    if hermitian and len(task.residues) > len(task.own):
         _combine_mirrors(device, system, task.residues, triangle)
 
 

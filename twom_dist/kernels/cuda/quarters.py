@@ -54,18 +54,19 @@ def takes_quarters(device: CudaDevice, system: ResidueSystem, shape: Shape) -> b
 
 
 def multiply_in_quarters(device: CudaDevice, task: PlaneProducts) -> None:
-    """Multiply the products `own` by halves."""
+    """Multiply the products `own` by halves; residues are of these or of all."""
     left, right, system, residues, before, own = task
     (h, w, d), _, most = _cut((left.rows, right.rows, left.k))
+    places = range(len(own)) if len(residues) == len(own) else own
     for first in range(0, len(own), most):
-        few = own[first : first + most]
+        few, theirs = own[first : first + most], tuple(places[first : first + most])
         x = _spread(device, left, system, few, (h, d), False)
         y = _spread(device, right, system, few, (w, d), True)
         products = device.empty((len(x), h, w), np.int8)
         given = x, y, _tabulate(few), tables.requantise_table(system), (h, w)
         launch_products(device, Multiplication(*given, products, None))
         args = (
-            *(products, h, w, device.constant(tables.product_indices(few))),
+            *(products, h, w, device.constant(tables.product_indices(theirs))),
             *(before, residues, left.rows, residues.strides[-2], residues.strides[0]),
             device.constant(_table(system, few, "result")),
         )
