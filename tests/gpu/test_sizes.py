@@ -42,3 +42,15 @@ def test_products_and_updates(way, dtype, shape, monkeypatch):
         for name, uplo in (("herk", "full"), ("syrk", "upper")):
             found = getattr(td, name)(cp.asarray(a), uplo=uplo, **options)
             assert_each_is_as_alone(found.get(), name, a, uplo=uplo, **options)
+
+
+@pytest.mark.parametrize(("dtype", "k"), [("complex128", 20000), ("float32", 70000)])
+def test_rows_longer_than_shared_memory(dtype, k):
+    A, B = (random_matrix(m, k, dtype, 1.0, m) for m in (400, 70))
+    A[3, 5], B[2, k - 1] = np.inf, np.nan
+    for x in (A, np.asfortranarray(A)):
+        given = cp.asarray(x), cp.asarray(B.T)
+        expected = td.gemm(x, B.T, num_moduli=4)
+        assert same_bits(td.gemm(*given, num_moduli=4).get(), expected)
+        expected = td.herk(x, num_moduli=4)
+        assert same_bits(td.herk(given[0], num_moduli=4).get(), expected)

@@ -42,14 +42,9 @@ typedef uint16 Whole;
 typedef uint8 Whole;
 #endif
 
-// ELEMENTS residues in the low bytes of a word, by one aligned load, and the same from
-// memory of any kind.
+// ELEMENTS residues in the low bytes of a word, by one aligned load.
 __device__ __forceinline__ uint32 load_whole(const int8* source) {
   return __ldg(reinterpret_cast<const Whole*>(source));
-}
-
-__device__ __forceinline__ uint32 read_whole(const int8* source) {
-  return *reinterpret_cast<const Whole*>(source);
 }
 
 // Where a thread reads its residues, product after product.

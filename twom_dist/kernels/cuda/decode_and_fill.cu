@@ -24,7 +24,7 @@ struct PairReader {
 
   __device__ __forceinline__ void load(uint32 (&r)[2]) {
     r[0] = load_whole(source);
-    r[1] = read_whole(other);
+    r[1] = *reinterpret_cast<const Whole*>(other);
     source += pair_stride;
     other += other_stride;
   }

@@ -12,6 +12,7 @@
 #define PLUS_INF 1u
 #define MINUS_INF 2u
 #define NOT_A_NUMBER 4u
+#define INFINITE (sizeof(REAL) == 4 ? 0x7F800000ull : 0x7FF0000000000000ull)
 // Marks are three bits for the real part, and three above for the imaginary one.
 #define ALL_NAN (PARTS == 2 ? 9u * NOT_A_NUMBER : NOT_A_NUMBER)
 // While marks are made, this bit says that a row or column is reached.
@@ -44,12 +45,6 @@ __device__ __forceinline__ uint32 sign_bit(double t) {
   return (uint32)((uint64)__double_as_longlong(t) >> 63);
 }
 
-__device__ __forceinline__ bool is_infinite(uint32 bits) { return bits == 0x7F800000u; }
-
-__device__ __forceinline__ bool is_infinite(uint64 bits) {
-  return bits == 0x7FF0000000000000ull;
-}
-
 // Every `step`-th entry of a row from `first` on; zeros beyond k.
 __device__ __forceinline__ Word read_word(const Side& side, int64 row, int64 first,
                                           int32 step, int64 k) {
@@ -70,7 +65,7 @@ __device__ __forceinline__ Word read_word(const Side& side, int64 row, int64 fir
       REAL t = element[i / PARTS].part[part];
       word.nonzero[part] |= (uint32)(magnitude_bits(t) != 0) << at;
       word.negative[part] |= sign_bit(t) << at;
-      word.infinite[part] |= (uint32)is_infinite(magnitude_bits(t)) << at;
+      word.infinite[part] |= (uint32)(magnitude_bits(t) == INFINITE) << at;
     }
   }
   if (PARTS == 2 && side.conjugate) word.negative[PARTS - 1] = ~word.negative[PARTS - 1];

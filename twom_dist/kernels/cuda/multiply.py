@@ -112,8 +112,6 @@ def _combine_mirrors(
 ) -> None:
     """Derive a triangle of the products of ``X X^H`` that follow from others."""
     (_, *stack, n, width), table = residues.shape, tables.mirror_table(system)
-    if len(table) == 0:  # real moduli have one product each
-        return
     quarter = -(-n // 4)
     grid = square_grid(quarter, quarter, prod(stack), batch=len(table))
     args = residues, n, width, device.constant(table), triangle_arg(triangle)

@@ -51,12 +51,19 @@ __device__ __forceinline__ uint64 combine_row(uint64 own, uint64 (&held)[THREADS
   return own;
 }
 
-// The tiles of an operand from `tile` on, every so-many-th, whose rows are kept from
-// element `rest` on, a multiple of 128: all lanes of a warp keep a group, or none does.
-__device__ __forceinline__ void encode_tiles(const Rows& given, uint32 tile, uint32 count,
-                                             uint32 blocks, int32 k, int32 k_padded,
-                                             int32 rest, const Rule& rule,
-                                             const int32* places) {
+// Exponents and planes of x by the first x_blocks blocks, and of y by the others: each
+// takes every so-many-th tile. The planes and exponents of the matrices of a stack follow
+// one another; their places may be given. Rows are kept from element `rest` on, a multiple
+// of 128: all lanes of a warp keep a group, or none does. Without a second bound ptxas 13
+// aims at 32 registers for shifted floats, and spills.
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+scale_and_encode(Rows x, Rows y, uint32 x_blocks, uint32 matrices, int32 k,
+                 int32 k_padded, int32 rest, Rule rule, const int32* places) {
+  bool others = blockIdx.x >= x_blocks;
+  Rows given = x;
+  if (others) given = y;
+  uint32 tile = others ? blockIdx.x - x_blocks : blockIdx.x;
+  uint32 count = matrices * given.tiles, blocks = others ? gridDim.x - x_blocks : x_blocks;
   if (WHOLE) rest = 0;
   // Elements of a thread are as many apart as there are threads; the four of a group lie
   // in other banks for those that copy them.
@@ -66,7 +73,7 @@ __device__ __forceinline__ void encode_tiles(const Rows& given, uint32 tile, uin
   Place place = locate_in_block(given.across, row_count);
   int32 apart = row_count * (k_padded - rest) / 4 + 32 / (int32)sizeof(Element);
   int32 begin = 4 * place.group, step = 4 * blockDim.x / row_count;
-  const Element *x, *next_x;
+  const Element *own_x, *next_x;
   int32 end, next_end;  // k, or -1 of a padded row
   auto find_row = [&](uint32 tile) {
     uint32 matrix = tile / given.tiles, first = tile - matrix * given.tiles;
@@ -100,7 +107,7 @@ __device__ __forceinline__ void encode_tiles(const Rows& given, uint32 tile, uin
       if (is_kept(first)) {
         element[c] = own[at + apart * c];
       } else {
-        element[c] = load_element(x->part, (first + c) * given.k_stride);
+        element[c] = load_element(own_x->part, (first + c) * given.k_stride);
         element[c] = shift_element(element[c], given.shifts, first + c);
       }
     }
@@ -113,7 +120,7 @@ __device__ __forceinline__ void encode_tiles(const Rows& given, uint32 tile, uin
   };
   pass(k_padded, copy);
   for (; tile < count; tile += blocks) {
-    x = next_x, end = next_end;
+    own_x = next_x, end = next_end;
     commit_copies();
     wait_for_copies<0>();
     __syncwarp();
@@ -162,17 +169,4 @@ __device__ __forceinline__ void encode_tiles(const Rows& given, uint32 tile, uin
                    given.plane_stride);
     });
   }
-}
-
-// Exponents and planes of x by the first x_blocks blocks, and of y by the others. The
-// planes and exponents of the matrices of a stack follow one another; their places may be
-// given.
-extern "C" __global__ void __launch_bounds__(THREADS)
-scale_and_encode(Rows x, Rows y, uint32 x_blocks, uint32 matrices, int32 k,
-                 int32 k_padded, int32 rest, Rule rule, const int32* places) {
-  Rows rows = x;
-  bool others = blockIdx.x >= x_blocks;
-  if (others) rows = y;
-  encode_tiles(rows, others ? blockIdx.x - x_blocks : blockIdx.x, matrices * rows.tiles,
-               others ? gridDim.x - x_blocks : x_blocks, k, k_padded, rest, rule, places);
 }
