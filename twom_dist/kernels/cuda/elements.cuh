@@ -141,9 +141,10 @@ struct Operand {
   int64 stack_stride;
 };
 
-// The place in its stack of a matrix: its number, where no places are given.
+// The place in its stack of a matrix: its number, where no places are given. By no
+// __ldg, which the compiler may move before a kernel's wait.
 __device__ __forceinline__ uint32 find_place(const int32* places, uint32 matrix) {
-  return places == nullptr ? matrix : (uint32)__ldg(places + matrix);
+  return places == nullptr ? matrix : (uint32)places[matrix];
 }
 
 // This block's matrix of a stack.
