@@ -18,7 +18,7 @@ from typing import Any
 # products at 1660 TOP/s and 2 us a launch, less what has been seen to be out of reach.
 PREDICTED = {
     "gemm, TF/s": {512: 15, 1024: 60, 2048: 116, 4096: 154, 8192: 180, 16384: 173},
-    "encode, ms": {1024: 0.035, 2048: 0.12, 4096: 0.48, 8192: 1.9},
+    "encode, ms": {1024: 0.035, 2048: 0.12, 4096: 0.48, 8192: 1.9, 16384: 7.9},
     "decode and fill, ms": {1024: 0.02, 2048: 0.06, 4096: 0.27, 8192: 1.1},
     "blocks of 256 x 128 over squares of 128": {4096: 1.2, 8192: 1.3},
     "mma.sync, 256 x 128 over 128 x 128": {4096: 1.2, 8192: 1.3},
