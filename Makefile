@@ -52,7 +52,7 @@ help: ## print this list
 	@awk -F ':[^#]*## ' '/^[a-z-]*:[^#]*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 demo: $(PACKAGE) ## multiply two matrices; A=file B=file N=size W=workers, all optional
-	@$(BIN)/python benchmarks/demo.py $(if $(A),--a "$(A)") $(if $(B),--b "$(B)") \
+	@$(BIN)/python -m benchmarks.demo $(if $(A),--a "$(A)") $(if $(B),--b "$(B)") \
 	    $(if $(N),--size "$(N)") $(if $(W),--n-workers "$(W)")
 
 check lowest newest: PROCESSES = $$(nproc)

@@ -6,8 +6,8 @@ task. Meanwhile one scheduler handles one task after another. With ``--node 8`` 
 workers share a machine, into which ``--network`` brings what moves between machines.
 The model omits files, waves, the overhead of a task on its worker, and shared links.
 
-    python benchmarks/model.py --machine h200 --size 131072 --tile 8192 --link 5e10
-    python benchmarks/model.py --fits
+    python -m benchmarks.model --machine h200 --size 131072 --tile 8192 --link 5e10
+    python -m benchmarks.model --fits
 """
 
 from argparse import Namespace

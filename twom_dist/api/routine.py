@@ -208,6 +208,6 @@ def _refuse(routine: Any, caller: str) -> PlanError:
         "Give a function such as td.gemm, td.herk, td.zsyr2k, td.integers.gemm, "
         "td.twofold.herk or td.xarray.gemm"
     )
-    if "contractions" in getattr(routine, "__module__", ""):
+    if "contractions" in (getattr(routine, "__module__", None) or ""):
         remedy = "Give td.gemm with method='auto', which computes its products"
     return PlanError(f"{name} is not one of the routines", remedy, "routine")

@@ -39,6 +39,7 @@ REFUSED = {
         ("out", lambda: td.syrk(np.ones((2, 3, 3)), out=np.ones(SHAPE))),
         # What is no routine, or none of files.
         ("routine", lambda: td.plan(td.rank_k_files, td.twofold.herk, "A.npy")),
+        ("routine", lambda: td.plan(np.eye(3).dot, (3, 3))),
         ("routine", lambda: update(partial(td.herk), "A.npy", "H.npy")),
         ("routine", lambda: update(td.twofold.herk, "A.npy", "H.npy")),
         ("routine", lambda: update(td.zgemm, "A.npy", "H.npy", b="A.npy")),
