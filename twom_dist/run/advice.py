@@ -26,7 +26,8 @@ def advise_method(posed: Problem) -> list[str]:
     if not prefers_native(engine, routine, posed.dtype, posed.shape):
         return []
     told = tell_choice(engine, routine, posed.dtype, posed.shape)
-    return [f"method='auto' would be {told}"]
+    library = "CuPy" if engine == "cuda" else "NumPy"
+    return [f"{library} may be as fast: method='auto' would be {told}"]
 
 
 def advise_chunks(layout: Layout) -> list[str]:

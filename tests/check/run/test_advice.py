@@ -14,7 +14,7 @@ ONE = "C is one tile: a stopped job multiplies from the beginning"
 @cases(
     ("routine", "shape", "options", "told"),
     [
-        (td.herk, SQUARE, {"op": "C"}, "method='auto' would be native"),
+        (td.herk, SQUARE, {"op": "C"}, "NumPy may be as fast: method='auto'"),
         (td.herk, SQUARE, {"op": "C", "num_moduli": 12}, None),
         (td.herk, SQUARE, {"op": "C", "method": "2m"}, None),
         (
