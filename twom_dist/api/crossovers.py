@@ -69,7 +69,7 @@ class Crossovers:
     busy: float
 
     def __repr__(self) -> str:
-        lines = [f"{self.chip}: method='auto' takes int8 for"]
+        lines = [f"{self.chip}: method auto takes int8 for"]
         for kind in map(" ".join, KINDS):
             size = self.sizes.get(kind)
             told = "sizes known of such chips"
@@ -128,7 +128,7 @@ def tune(engine: EngineName = "auto") -> Crossovers:
     --------
     >>> import twom_dist as td
     >>> print(td.tune())  # doctest: +SKIP
-    AMD EPYC (family 25 model 17), 2 cores: method='auto' takes int8 for
+    AMD EPYC (family 25 model 17), 2 cores: method auto takes int8 for
       gemm float32      never (tried up to n = ...)
       ...
     """

@@ -11,8 +11,10 @@ import re
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from io import TextIOWrapper
 from types import FrameType
 from typing import Any
@@ -63,31 +65,37 @@ def escape(text: str) -> str:
     return "".join(x if x.isprintable() else ascii(x)[1:-1] for x in text)
 
 
-# Not within a path, such as alpha=2/A.zarr.
-_ARGUMENT = re.compile(r"(?<![^\s(])([a-z_]+)=('?)(\w[\w.+-]*\b)\2(?!/)")
-# What follows these words are names alone.
-_NAMES = re.compile(r"\b(?:Leave |no option |takes |without )[\w, ']+")
+# Parts of our sentences: quoted text, which stays; values; lists of names; names.
+_SPOKEN = re.compile(
+    r"""(?<!\w)(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")(?!\w)"""
+    r"|(?<![^\s(])([a-z_]+)=('?)(\w[\w.+-]*\b)\2(?!/)"
+    r"|(\b(?:Leave|[Ii]t takes|itself takes) [\w, ]+|\bwithout \w+"
+    r"|(?<![^\s(])[a-z]+_[a-z_]+(?![/=]|\.\w))"
+)
 
 
 def spell(text: str) -> str:
-    """Spell the arguments of routines as options: op_b='C' as --op-b C."""
+    """Spell the arguments of routines as options: op_b='C' as --op-b C.
+
+    In text of ours, where values such as paths are quoted.
+    """
     ctx = click.get_current_context(silent=True)
     group: Any = ctx and ctx.find_root().command
     own = group.commands.values() if group else ()
     options = (x for command in own for x in command.params)
     known = {x.name for x in options if isinstance(x, click.Option)}
 
-    def spell_value(found: re.Match[str]) -> str:
-        name, _, value = found.groups()
+    def spell_found(found: re.Match[str]) -> str:
+        name, _, value, names = found.groups()
+        if names:
+            words = re.split(r"\b", names)
+            return "".join(_dash(x) if x in known else x for x in words)
         if name not in known:
             return found[0]
-        return _dash(name) if value == "True" else f"{_dash(name)} {value}"
+        flags = {"True": _dash(name), "False": f"no {_dash(name)}"}
+        return flags.get(value, f"{_dash(name)} {value}")
 
-    def spell_names(found: re.Match[str]) -> str:
-        words = re.split(r"\b", found[0])
-        return "".join(_dash(x) if x in known else x for x in words)
-
-    return _NAMES.sub(spell_names, _ARGUMENT.sub(spell_value, text))
+    return _SPOKEN.sub(spell_found, text)
 
 
 def _dash(name: str) -> str:
@@ -98,19 +106,18 @@ def say(*sentences: str) -> None:
     """Print lines on stderr; where that fails, nothing is shown from then on."""
     try:
         for sentence in sentences:
-            click.echo(f"twom-dist: {escape(spell(sentence))}", err=True)
+            click.echo(f"twom-dist: {escape(sentence)}", err=True)
     except OSError:
         _discard(sys.stderr)
 
 
 def show(answer: object, *, done: bool = False) -> None:
-    """Print on stdout, whose reader may have seen enough; JSON, a text, as it is.
+    """Print on stdout, whose reader may have seen enough.
 
     `done`: after what was asked for, so that no error of printing is a failure.
     """
     try:
-        text = answer if isinstance(answer, str) else spell(str(answer))
-        click.echo("\n".join(map(escape, text.split("\n"))))
+        click.echo("\n".join(map(escape, str(answer).split("\n"))))
     except OSError as error:
         _discard(sys.stdout)
         if not done and not isinstance(error, BrokenPipeError):
@@ -146,7 +153,7 @@ def begin_work() -> Any:
 
 def _describe(error: BaseException) -> TwomError:
     if isinstance(error, TwomError):
-        return error
+        return TwomError(spell(error.problem), spell(error.remedy), error.code)
     if isinstance(error, click.UsageError):
         command = error.ctx.command_path if error.ctx else "twom-dist"
         problem = " ".join(error.format_message().split()).rstrip(".")
@@ -166,10 +173,20 @@ def _end(ctx: click.Context, error: BaseException) -> int:
             traceback.print_exception(error)
     say("error: " + " ".join(str(said).splitlines()))
     if "--json" in arguments:
-        words = {"error": spell(said.problem), "remedy": spell(said.remedy)}
-        about = {**words, "code": said.code}
+        about = {"error": said.problem, "remedy": said.remedy, "code": said.code}
         show(json.dumps({**about, "exit": code}), done=True)
     return code
+
+
+def _warn_once(ctx: click.Context) -> Any:
+    """Return what shows a warning of any thread, but none twice."""
+
+    @cache
+    def warn(text: str) -> None:
+        with ctx.scope(cleanup=False):
+            say(f"warning: {spell(text)}")
+
+    return lambda message, *_: warn(" ".join(str(message).split()))
 
 
 _STILL_LEAVING = b"twom-dist: cleaning up; once more ends it at once\n"
@@ -256,7 +273,8 @@ class SentenceGroup(click.Group):
             # dask's: the command says what went wrong. Until the process has ended,
             # since asyncio logs futures when they are discarded.
             logging.disable(logging.CRITICAL)
-        with handle_signals() as ctx.obj:
+        with handle_signals() as ctx.obj, warnings.catch_warnings():
+            warnings.showwarning = _warn_once(ctx)
             try:
                 return super().invoke(ctx)
             except click.exceptions.Exit:

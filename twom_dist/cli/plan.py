@@ -11,7 +11,7 @@ from ..tiles.routine import ROUTINES
 from ..workers.devices import count_gpus
 from ..workers.local import choose_workers
 from . import options as opt
-from .failures import show
+from .failures import show, spell
 from .options import drop_none, find_routine, option, read_matrix
 
 _OPTIONS = [
@@ -74,4 +74,4 @@ def plan(
     workers = {"n_workers": n_workers, "threads_per_worker": threads}
     asked |= workers | {"memory_limit": memory_limit} | drop_none(**options)
     found = plan_routine(job, **asked)
-    show(found.to_json() if as_json else found)
+    show(found.to_json() if as_json else spell(str(found)))

@@ -14,7 +14,7 @@ from ..plan.show import name_count
 from ..run.advice import advise_chunks, advise_method, advise_op
 from ..tiles.routine import ROUTINES, Routine
 from . import options as opt
-from .failures import ARGUMENTS, EPILOG, begin_work, say, show
+from .failures import ARGUMENTS, EPILOG, begin_work, say, show, spell
 from .options import drop_none, find_routine, flag, option
 
 _HELP = """Compute C = {formula} from matrices in files.
@@ -146,7 +146,7 @@ def _run_job(
         client, cluster = stack.enter_context(find_workers(job.engine, **options))
         if not quiet:
             say(*advise_op(job))  # before the output is refused for its size
-        own = {"claimed": place, "client": client, "tell": say}
+        own = {"claimed": place, "client": client, "tell": lambda x: say(spell(x))}
         run = stack.enter_context(jobs.begin(job, cluster, chunks, **own))
         report, enter = None, lambda _: None
         if not quiet:
@@ -160,15 +160,16 @@ def _run_job(
                 start = f"continues on {here}, {done} of {total} tiles of {sides} kept"
             kept = ", and the check of the data is kept" if run.look else ""
             say(start + kept)
-            say(*advise_method(run.job), *advise_chunks(run.layout))
+            advice = [*advise_method(run.job), *advise_chunks(run.layout)]
+            say(*map(spell, advice))
             bar = stack.enter_context(Bar(total, done))
             report, enter = bar.report, bar.enter
         summary = jobs.compute(run, client, report, begin_work(), enter)
     if as_json:
         show(summary.to_json(), done=True)
     elif not quiet:
-        text = f"{summary}\n{summary.explanation}" if verbose else summary
-        show(text, done=True)
+        told = f"{summary}\n{spell(str(summary.explanation))}" if verbose else summary
+        show(told, done=True)
 
 
 products = [_make_command(routine) for routine in ROUTINES.values()]

@@ -9,6 +9,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from time import monotonic, sleep
 from typing import Any
 
+import dask
+
 from ..errors import TwomError
 from ..plan import Cluster
 from ..workers.client import current_cluster
@@ -17,6 +19,8 @@ from .failures import defer_signals
 from .options import drop_none
 
 _LOOK_SECONDS = 0.1
+# Warnings of tasks, of which clients are told as well.
+_WARNINGS = "distributed.nanny.pre-spawn-environ.PYTHONWARNINGS"
 
 
 @contextmanager
@@ -39,7 +43,9 @@ def find_workers(
             yield None, choose_workers(1, **limits)
             return
         if client is None:
-            with defer_signals():
+            import distributed  # noqa: F401 its settings
+
+            with defer_signals(), dask.config.set({_WARNINGS: "ignore"}):
                 cluster = local_cluster(
                     n_workers=n_workers,
                     gpus={"auto": None, "cuda": True}.get(engine, False),

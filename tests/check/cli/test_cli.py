@@ -7,6 +7,7 @@ import json
 import os
 import re
 import resource
+import warnings
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -297,8 +298,29 @@ def test_arguments_are_spelled_as_options(call, a):
         )[2]
     )
     err = call("herk", "A.npy", "-oD.zarr", "--exact", "--num-moduli", "9")[2]
-    assert "herk has no option '--num-moduli'. It takes A, --op, --uplo" in err
+    assert "herk has no option 'num_moduli'. It takes A, --op, --uplo" in err
     assert "replace it (--overwrite)." in call("herk", "A.npy", "-oC.zarr")[2]
-    # Those in the names of folders stay.
-    os.mkdir("alpha=2")
-    assert "/alpha=2/A.npy' could" in call("herk", "alpha=2/A.npy", "-oD.zarr")[2]
+
+
+@cases("path", ["alpha=2/A.npy", "takes engine, beta.npy", 'it\'s "N" op_b=C.npy'])
+def test_names_of_files_stay_as_they_are(call, a, path):
+    Path(path).parent.mkdir(exist_ok=True)
+    whole = os.path.abspath(path)
+    assert repr(whole) in call("plan", "herk", path)[2]
+    _, out, _ = call("herk", "A.npy", "-o", path, "--num-moduli", "2", *HERE)
+    assert out.startswith(f"{whole}: herk")
+    assert "(takes engine)" in call("herk", "A.npy", "-oC.npy", "takes engine")[2]
+
+
+def test_warnings_are_sentences_said_once(call):
+    rng = np.random.default_rng(0)
+    wide = rng.standard_normal((9, 9)) * 10.0 ** rng.integers(-150, 150, (9, 9))
+    np.save("W.npy", wide)
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        code, _, err = call("syrk", "W.npy", "-oC.npy", *HERE)
+    told = [x for x in err.splitlines() if "native" in x]
+    assert (code, len(told)) == (0, 1), err
+    assert told[0].startswith("twom-dist: warning: the data need more moduli")
+    assert "--num-moduli or --accuracy normwise gives" in told[0]
+    assert "Warning:" not in err
