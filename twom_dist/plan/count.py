@@ -6,11 +6,12 @@ its kind: thousands of tiles take as long as a few. A formula counts int8 produc
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from math import prod
 from typing import Any, NamedTuple
 
 from ..tiles import program
 from ..tiles.grid import Grid
-from ..tiles.interpreter import Analyser, Line
+from ..tiles.interpreter import Analyser, Findings, Line, lines
 from ..tiles.routine import PairBlock
 from ..tiles.spec import Spec
 from ..typing import Cell, Side
@@ -24,13 +25,23 @@ class Counts(NamedTuple):
     operations: int
 
 
-def count(grid: Grid, spec: Spec, job: bool, streams: bool) -> Counts:
+def count(
+    grid: Grid, spec: Spec, job: bool, streams: bool, beside: Cell | None = None
+) -> Counts:
     """Count tasks and products; `job` and `streams` are those of `Plan`.
 
-    Inputs that tasks make again are fingerprinted unless they are files.
+    `beside`: rows and columns of a rectangle beside the diagonal of an update, whose
+    tiles alone are computed. Inputs that tasks make again are fingerprinted unless they
+    are files.
     """
-    ex = _Counting(grid, spec, job, checked=streams and not job)
-    program.product(ex, spec)
+    ex = _Counting(grid, spec, job, checked=streams and not job, beside=beside)
+    if job:
+        # A check of all data comes first; each row it has measured is a task.
+        own = lines(ex, spec, wanted=True) if spec.data_driven else ()
+        measured = {x: ex.call("sums", x, None) for x in own} or None
+        program.multiply(ex, spec, Findings(spec, None, measured))
+    else:
+        program.product(ex, spec)
     return Counts(ex.tasks, *count_products(grid, spec))
 
 
@@ -59,8 +70,11 @@ Kinds = list[tuple[tuple[Cell, ...], int]]
 class _Counting(Analyser):
     """An interpreter of `program` whose values are numbers of instances."""
 
-    def __init__(self, grid: Grid, spec: Spec, job: bool, *, checked: bool) -> None:
-        self.grid, self._spec, self._job, self._checked = grid, spec, job, checked
+    def __init__(
+        self, grid: Grid, spec: Spec, job: bool, *, checked: bool, beside: Cell | None
+    ) -> None:
+        self.grid, self._spec, self._job, self._beside = grid, spec, job, beside
+        self._scaled: set[int] = set()  # tiles of the diagonal between op(A) and op(B)
         self.tasks = 0
         if checked:
             # `tiles.dask.streamed` adds two tasks to the first read of a row; where no
@@ -77,8 +91,15 @@ class _Counting(Analyser):
             yield item
         self._weight = outside
 
+    def _groups_of(self, side: Side) -> Sequence[int]:
+        """Return the group of each row of tiles of a side that cells need."""
+        # One matrix, scaled and not, has one side of a rectangle each.
+        spec = self._spec
+        own = self._beside if len(spec.sides) > spec.routine.matrices else None
+        return range(own[side == "right"]) if own else self.grid.groups_of(side)
+
     def lines(self, side: Side, wanted: bool) -> Iterable[int]:
-        count = self.grid.mt if side == "left" else self.grid.nt
+        count = len(self._groups_of(side))
         # Two stand for more: what several rows find is combined.
         return self._each([(0, 1), (1, count - 1)][: min(count, 2)])
 
@@ -92,6 +113,8 @@ class _Counting(Analyser):
         if not self._spec.routine.triangle:
             return [(((0, 0),), mt * nt)]
         other = (0, 1) if self._spec.uplo == "upper" else (1, 0)
+        if self._beside is not None:
+            return [((other,), prod(self._beside))]
         found: Kinds = [(((0, 0),), nt), ((other,), nt * (nt - 1) // 2)]
         return found[: min(nt, 2)]
 
@@ -106,6 +129,9 @@ class _Counting(Analyser):
         return self._each((one._replace(where=x.where), n) for x, n in kinds)
 
     def row(self, line: Line, steps: range, shifts: Any) -> range:
+        if len(self._spec.factors) > 2 and line[0] == "left":
+            self.tasks += len({*steps} - self._scaled)
+            self._scaled |= {*steps}
         return steps
 
     def c_tile(self, cell: Cell) -> int | None:
@@ -120,7 +146,7 @@ class _Counting(Analyser):
         self, stage: str, function: Any, spec: Any, cases: Any, more: Any = ()
     ) -> Any:
         kinds = {(side, *rest) for side, _, *rest in cases}
-        self.tasks += sum(len({*self.grid.groups_of(x)}) for x, *_ in kinds)
+        self.tasks += sum(len({*self._groups_of(x)}) for x, *_ in kinds)
         return dict.fromkeys(cases, 1)
 
     def pick(self, found: Any, n: int) -> Any:

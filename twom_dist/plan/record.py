@@ -57,8 +57,8 @@ class Plan:
     waves : int
         Passes of a job on files; figures other than `total` are for the first pass.
     total : dict of str to int
-        Of all passes of a job: num_tasks, without the check of the data, and at most
-        bytes_read from files, bytes_moved, num_int8_gemms, int8_operations.
+        Of all passes of a job: num_tasks, num_int8_gemms, int8_operations, about as
+        many bytes_read to multiply, and at most bytes_moved.
     chunk_reads : float
         How often tiles of a job read each chunk that they cut; 1 if they cut none.
     notes : tuple of str
@@ -102,7 +102,7 @@ class Plan:
 
     @property
     def num_tasks(self) -> int:
-        """Number of tasks, those of mirrored tiles included."""
+        """Number of tasks, mirrored tiles included; for jobs without checks of data."""
         return self._counts.tasks
 
     @property
@@ -247,6 +247,8 @@ class Plan:
         what = f"between workers: {' and '.join(moved) or 'nothing'}"
         between = f"{self.bytes_between_hosts / 2**30:.3g} GiB of these, each once"
         panels = name_count(self.panels, "panel")
+        looks = self.job and self.spec.looks
+        of = "after the check of the data" if looks else "of dask"
         wave = f"below is the first of {self.waves} waves, {_WHY_WAVES}"
         result = f"integers in {self.dtype}" if self.spec.exact else self.dtype
         unfit = (
@@ -261,7 +263,7 @@ class Plan:
             ("method", self.method + (f", {moduli}" if self.num_moduli else "")),
             ("error bound", str(bound_error(self.spec, self.spec.data_driven))),
             ("tiles", f"{mt} x {nt} of C, {kt} along k; up to {mb} x {nb} x {kb}"),
-            ("tasks", f"{self.num_tasks} of dask, {panels} along k for each tile of C"),
+            ("tasks", f"{self.num_tasks} {of}, {panels} along k for each tile of C"),
             ("int8 GEMMs", products),
             ("workers", self._show_workers()),
             ("idle workers", f"{self.idle_workers}"),
@@ -278,7 +280,7 @@ class Plan:
         read, moved = (format_bytes(total[x]) for x in ("bytes_read", "bytes_moved"))
         return (
             f"{total['num_tasks']} tasks, {total['int8_operations']:.3g} operations, "
-            f"{read} read to multiply, up to {moved} moved between workers"
+            f"about {read} read to multiply, up to {moved} moved between workers"
         )
 
     def _show_peak(self) -> str:

@@ -56,10 +56,14 @@ class Wave:
         ]
 
     @property
+    def sides(self) -> Cell:
+        """Numbers of rows and columns of tiles."""
+        return self.rows.stop - self.rows.start, self.columns.stop - self.columns.start
+
+    @property
     def size(self) -> int:
         """Number of tiles that are computed."""
-        high = len(range(self.rows.start, self.rows.stop))
-        wide = len(range(self.columns.start, self.columns.stop))
+        high, wide = self.sides
         return high * wide if self.triangle is None else high * (high + 1) // 2
 
 
@@ -103,17 +107,14 @@ class Layout:
 
     @cached_property
     def reads(self) -> int:
-        """Number of entries that are read to multiply: of A alone for an update."""
-        m, n, triangle = self.grid.m, self.grid.n, self.spec.routine.triangle
+        """Number of entries of A and B that are read to multiply."""
+        (m, n, k), routine = self.shape, self.spec.routine
+        sides = [self.grid_of(wave).shape[:2] for wave in self.waves]
         if self.streams:
-            cells = (cell for wave in self.waves for cell in wave.cells)
-            # On the diagonal of an update both sides are the same rows.
-            rows = sum(m[i] + (0 if triangle and i == j else n[j]) for i, j in cells)
-        elif triangle:
-            rows = sum(n[i] for wave in self.waves for i in self.rows_of(wave))
-        else:
-            rows = sum(sum(self.grid_of(wave).shape[:2]) for wave in self.waves)
-        return rows * self.shape[2]
+            # On the diagonal of an update both sides are the same rows, unless scaled.
+            twice = len(self.spec.sides) > routine.matrices
+            sides = [(m * (self.grid.nt + twice), n * self.grid.mt)]
+        return sum(sum(own[: routine.matrices]) for own in sides) * k
 
     def read_chunks(self, chunks: Shape) -> float:
         """Return how often tiles read each chunk of a file that they cut, at most."""
@@ -157,23 +158,25 @@ class Layout:
 
         `chunks`, `itemsize`: those of files, of which the bytes are read to multiply.
         """
-        tasks, moved, reads = 0, 0, self.read_chunks(chunks)
-        checked = replace(self.spec, data_driven=False, equilibrate=False)
-        kinds: dict[tuple[Grid, int], list[Wave]] = defaultdict(list)
+        m, n, reads = self.grid.m, self.grid.n, self.read_chunks(chunks)
+        kinds: dict[tuple[Grid, Cell | None], list[Wave]] = defaultdict(list)
         for wave in self.waves:
-            kinds[self.grid_of(wave), wave.size].append(wave)
-        for (grid, size), alike in kinds.items():
-            # A wave of an update beside the diagonal has some tiles of its square.
-            others = self.spec.routine.count_cells(grid.mt, grid.nt) - size
-            found = count(grid, checked, True, self.streams).tasks
-            tasks += len(alike) * (found - others * len(grid.panels))
-            moved += len(alike) * self.plan(alike[0], cluster).bytes_moved
-        gemms, operations = count_products(self.grid, self.spec)
-        total = {"num_tasks": tasks, "num_int8_gemms": gemms}
-        total |= {"int8_operations": operations, "bytes_moved": moved}
+            beside = None if wave.triangle else wave.sides
+            kinds[self.grid_of(wave), beside].append(wave)
+        products, plans = count_products(self.grid, self.spec), list[Plan]()
+        total = {"num_tasks": 0, "bytes_moved": 0}
+        total["num_int8_gemms"], total["int8_operations"] = products
+        for (grid, beside), alike in kinds.items():
+            plans.append(replace(self.plan(alike[0], cluster), grid=grid))
+            tasks = count(grid, self.spec, True, self.streams, beside).tasks
+            total["num_tasks"] += len(alike) * tasks
+            total["bytes_moved"] += len(alike) * plans[-1].bytes_moved
         total["bytes_read"] = round(self.reads * reads * itemsize)
-        first, waves = self.plan(self.waves[0], cluster), len(self.waves)
-        return replace(first, waves=waves, chunk_reads=reads, total=total)
+        for wave in self.waves if self.spec.beta != 0 else ():
+            entries = sum(m[i] * n[j] for i, j in wave.cells)
+            total["bytes_read"] += entries * self.spec.itemsize
+        waves = len(self.waves)
+        return replace(plans[0], waves=waves, chunk_reads=reads, total=total)
 
 
 def lay_out(
@@ -307,11 +310,7 @@ def _lay_out_tiles(
 
 
 def _plan_wave(
-    spec: Spec,
-    chunks: tuple[Chunks, Chunks, Chunks],
-    cluster: Cluster,
-    *,
-    streams: bool,
+    spec: Spec, chunks: tuple[Chunks, Chunks, Chunks], cluster: Cluster, streams: bool
 ) -> Plan:
     """Plan a wave; the smallest possible one may take more memory than others."""
     plan = make_plan(spec, chunks, cluster, job=True, streams=streams)

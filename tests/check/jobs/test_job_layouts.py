@@ -13,7 +13,7 @@ import twom_dist as td
 from tests.support.cases import cases
 from tests.support.command import make, read
 from tests.support.expect import first_number, same_bits
-from tests.support.jobs import compute_in, small_cluster
+from tests.support.jobs import small_cluster
 from twom_dist.errors import MemoryLimitError
 from twom_dist.jobs import begin, budget_for_job, compute, open_job
 
@@ -87,27 +87,62 @@ def test_more_moduli_than_expected_take_smaller_waves(here):
     assert same_bits(read("C.npy"), td.gemm(a, b, **options))
 
 
-@cases(("routine", "files"), [("gemm", "AB"), ("herk", "A"), ("syr2k", "AA")])
-def test_a_plan_adds_up_the_tasks_of_all_waves(here, routine, files):
-    np.save("A.npy", make(200, 100, 1).real)
-    np.save("B.npy", make(100, 200, 2).real)
-    paths, options = [f"{x}.npy" for x in files], {"num_moduli": 8}
-    function, seen = getattr(td, routine), []
-    job = open_job(function.ask(*paths, **options), f"{routine}.npy")
-    with Callback(pretask=lambda key, *_: seen.append(str(key))):
-        compute_in("waves", job)
-    workers = {"memory_limit": small_cluster(job, "waves").memory.limit, "chunks": 16}
-    workers |= {"n_workers": 2, "threads_per_worker": 1}
-    found = td.plan(
-        td.multiply_files if routine == "gemm" else td.rank_k_files,
-        **dict(zip("ab", paths, strict=False)),
-        **{"routine": function, **workers, **options},
+# Jobs with the shape of A, in tiles of 16.
+WAVES = {
+    "gemm": ("gemm", 200, 100, {}),
+    "herk": ("herk", 200, 100, {}),
+    "syr2k": ("syr2k", 200, 100, {}),
+    "layers": ("herk", 60, 3000, {}),
+    "layers of her2k": ("her2k", 60, 2000, {}),
+    "diag": ("gemm", 200, 100, {"diag": np.arange(100.0)}),
+    "diag of herk": ("herk", 200, 100, {"diag": np.arange(100.0), "uplo": "upper"}),
+    "C": ("gemm", 200, 100, {"beta": 2}),
+    "C of her2k": ("her2k", 200, 100, {"beta": 2}),
+    "checked": ("her2k", 100, 100, {"num_moduli": None}),
+}
+
+
+@cases("case", WAVES)
+def test_a_plan_adds_up_the_tasks_and_bytes_of_all_waves(here, case):
+    routine, m, k, options = WAVES[case]
+    options = {"num_moduli": 8} | options
+    names = "a" if routine in ("herk", "syrk") else "ab"
+    names += "c" * ("beta" in options)
+    shapes = {"a": (m, k), "b": (k, m) if routine == "gemm" else (m, k), "c": (m, m)}
+    for name in names:
+        np.save(f"{name}.npy", make(*shapes[name], 1))
+    paths = {x: f"{x}.npy" for x in names}
+    function, seen, read = getattr(td, routine), [], []
+    job = open_job(function.ask(*paths.values(), **options), f"{case}.npy")
+    cluster = small_cluster(job, "waves")
+    on = {"memory_limit": cluster.memory.limit, "n_workers": 2, "threads_per_worker": 1}
+    whole, found = (
+        td.plan(
+            td.multiply_files if routine == "gemm" else td.rank_k_files,
+            **{"routine": function, "chunks": 16, **paths, **workers, **options},
+        )
+        for workers in ({"n_workers": 1}, on)
     )
+
+    def see(key, result, *_):
+        seen.append(str(key))
+        if key[0].startswith("read-"):
+            read.append(result.nbytes)
+
+    def begin_again(phase):
+        if phase == "multiplying":
+            seen.clear()
+            read.clear()
+
+    with Callback(posttask=see), begin(job, cluster, 16) as run:
+        compute(run, enter=begin_again)
     # A tile of an update has a second name.
     others = "'twom-write", "'twom-update"
     ours = sum("'twom-" in x and not any(y in x for y in others) for x in seen)
-    assert found.waves > 1
+    assert found.waves > 1 == whole.waves
     assert found.total["num_tasks"] == ours > found.num_tasks
+    assert found.total["bytes_read"] == sum(read)
+    assert whole.num_tasks == whole.total["num_tasks"]
     assert f"{ours} tasks, " in str(found)
     assert json.loads(found.to_json())["total"] == found.total
     assert {found: 1}  # a plan may be a key
