@@ -10,6 +10,7 @@ from ..jobs.driver import Report
 from ..jobs.job import Path
 from ..problem.arguments import checked, name_routine
 from ..problem.call import Call
+from ..problem.problem import check_matrices
 from ..tiles.routine import ROUTINES
 from .gemm import gemm
 from .routine import ask
@@ -176,10 +177,12 @@ def _ask(job: Any, routine: Any, options: Mapping[str, Any], **matrices: Any) ->
     if hasattr(routine, "ask"):
         name = name_routine(routine)
         fits = name.endswith("gemm") == (job is multiply_files)
-        if not (fits and name.endswith((*ROUTINES,))):
+        own = next((y for x, y in ROUTINES.items() if name.endswith(x)), None)
+        if not fits or own is None:
             remedy = "Give multiply_files td.gemm, and rank_k_files td.herk or the like"
             problem = f"{job.__name__} does not compute {name}"
             raise PlanError(problem, remedy, "routine")
+        check_matrices(own, matrices["A"], matrices["B"])
     given = {name: path for name, path in matrices.items() if path is not None}
     return ask(routine, (), {**given, **options}, job)
 

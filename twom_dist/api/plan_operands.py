@@ -1,6 +1,7 @@
 """Matrices that plans and explanations take: arrays, shapes, and paths of files."""
 
 import os
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,9 @@ _MATRICES = ("A", "B", "C")  # other operands are vectors
 def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Call:
     """Replace the matrices of a call by arrays and headers.
 
-    `dtype`: that of shapes, and of the result unless shapes are of exact products; by
-    default that of a BLAS-typed name or of an array besides them, or complex128.
+    `dtype`: that of the result and of shapes; of exact products that of the result, or
+    if it is of integers, of shapes. By default that of a BLAS-typed name or of an array
+    besides them, or complex128, or int8 if exact.
     `reading`: whether the data are checked: files become dask arrays, not headers, and
     stacks of arrays are refused.
     """
@@ -36,12 +38,14 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
     if labelled:
         call = as_plain(call, single=reading)
     exact = isinstance(call.terms.choice.target, Exact)
-    shapes = any(map(_is_shape, call.arrays().values()))
-    if dtype is not None and not (exact and shapes):
-        letter = letter_of(dtype, exact=exact)
-        call = call._replace(terms=call.terms._replace(letter=letter))
     named = {x: y for x, y in call.arrays().items() if y is not None}
     pairs = call.terms.choice.pairs
+    shapes = exact and any(map(_is_shape, named.values()))
+    if dtype is not None and not (shapes and _is_integer(dtype)):
+        letter = letter_of(dtype, exact=exact)
+        call = call._replace(terms=call.terms._replace(letter=letter))
+        if exact and (pairs or letter not in ("z", "c")):
+            dtype = None
     given = {x: _open(y, x, reading, pairs) for x, y in named.items()}
     found, _ = adopt(**given)
     if dtype is None:
@@ -50,12 +54,8 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
         )
         # Those of files of pairs have two fields, as shapes do not.
         dtypes = (part_dtype(x.dtype) for x in matrices if hasattr(x, "dtype"))
-        dtype = DTYPES.get(call.terms.letter or "") or next(dtypes, None)
-        if dtype is None and pairs and not all(map(is_header, found)):
-            problem = "a shape was given for pairs, but no dtype"
-            remedy = "Give the dtype of their parts, such as dtype='int8'"
-            raise ArgumentError(problem, remedy, "pairs-dtype")
-        dtype = dtype or "complex128"
+        dtype = None if exact else DTYPES.get(call.terms.letter or "")
+        dtype = dtype or next(dtypes, "int8" if exact else "complex128")
     taken = {name: _take(x, name, dtype) for x, name in zip(found, given, strict=True)}
     if not labelled:
         check_told(call.terms, taken["A"], taken.get("B"))
@@ -81,6 +81,12 @@ def is_header(x: Any) -> bool:
 
 def _is_shape(x: Any) -> bool:
     return isinstance(x, list | tuple) and all(np.ndim(t) == 0 for t in x)
+
+
+def _is_integer(dtype: Any) -> bool:
+    with suppress(TypeError, ValueError):
+        return np.dtype(dtype).kind in "biu"
+    return False
 
 
 def _open(x: Any, name: str, reading: bool, pairs: bool) -> Any:

@@ -5,17 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import PlanError
-from ..jobs import budget_for_job
+from ..jobs import budget_for_job, check_call
 from ..jobs.driver import find_workers
 from ..jobs.resources import choose_engine_and_budget
-from ..plan import (
-    Cluster,
-    Plan,
-    find_chunks,
-    lay_out,
-    tile_sizes,
-)
-from ..plan.cluster import DEVICE_THREADS, MemoryBudget, read_limit
+from ..plan import Cluster, Plan, find_chunks, lay_out, tile_sizes
+from ..plan.cluster import DEVICE_THREADS, MemoryBudget, read_count, read_limit
 from ..problem.call import Call
 from ..problem.dtypes import INTEGERS, as_number
 from ..problem.matrices import Header, check_single, common_family, is_dask, outline
@@ -25,7 +19,6 @@ from ..problem.sizes import check_known
 from ..run.advice import advise_chunks, advise_method, advise_op
 from ..store import StoredMatrix
 from ..tiles.grid import Chunks
-from ..typing import as_integer
 from ..workers.client import current_cluster
 from ..workers.machine import machine_memory
 from .files import ask_job
@@ -61,13 +54,14 @@ def plan(
         pairs, with the 2 at the end), but no batch. For a job, matrices may be shapes
         or arrays, and the output may be left out.
     dtype : dtype, optional
-        float32, float64, complex64 or complex128; for shapes of exact products, that of
-        the integers. Default: that of the arrays or of the typed name, or complex128.
+        That of the result: float32, float64, complex64 or complex128; for shapes of
+        exact products also that of the integers, int8 by default. Default: that of the
+        arrays or of the typed name, or complex128.
     chunks : int, or (mb, nb, kb) of int or tuple of int, optional
         Sizes of tiles along m, n and k; for `herk` and the like along n and k. Default:
         the chunks of dask arrays, otherwise chosen.
     n_workers : int, optional
-        Worker processes. Default: one.
+        Worker processes. Default: one on each host.
     n_hosts : int, optional
         Machines on which as many workers run each. Default: one.
     threads_per_worker : int, optional
@@ -119,10 +113,15 @@ def plan(
     """
     job = ask_job(routine, matrices, options)
     call = take_matrices(job or ask(routine, matrices, options, plan), dtype)
-    posed = _pose(call)
-    if posed.stack:
+    if job is not None:
+        check_call(call)  # whose dtype is known now
+    given = [x for x in call.arrays().values() if x is not None]
+    stacked = not call.terms.choice.pairs and any(len(x.shape) > 2 for x in given)
+    posed = None if stacked else _pose(call)
+    if posed is None or posed.stack:
         problem = "a batch is multiplied matrix by matrix, or many in a task"
-        raise PlanError(problem, "Plan one of its products, such as A[0]", "stack")
+        remedy = "Plan one of its products, such as A[0]; give pairs=True for pairs"
+        raise PlanError(problem, remedy, "stack")
     lazy_inputs = any(map(is_dask, call.arrays().values()))
     cluster = _describe(posed, n_workers, n_hosts, threads_per_worker, memory_limit)
     told = n_workers, n_hosts, threads_per_worker, memory_limit
@@ -155,15 +154,16 @@ def _describe(
 ) -> Cluster:
     """Describe workers by what is said of them, and else by the usual."""
     on_device = posed.spec.engine == "cuda"
-    count = 1 if n_workers is None else n_workers
+    hosts = 1 if n_hosts is None else read_count("n_hosts", n_hosts)
+    count = hosts if n_workers is None else n_workers
     threads = threads_per_worker
     if threads is None:
         threads = DEVICE_THREADS if on_device else 1
     limit = read_limit(memory_limit, machine_memory())
     memory = MemoryBudget(limit, "device" if on_device else "product")
-    cluster, hosts = Cluster(count, threads, memory), 1 if n_hosts is None else n_hosts
-    if as_integer(hosts) is None or hosts < 1 or cluster.workers % hosts:
-        problem = f"n_hosts={hosts!r} does not divide n_workers={count}"
+    cluster = Cluster(count, threads, memory)
+    if cluster.workers % hosts:
+        problem = f"n_hosts={hosts} does not divide n_workers={count}"
         raise PlanError(problem, "Give as many workers for each host", "cluster")
     return replace(cluster, node=cluster.workers // hosts if hosts > 1 else 0)
 

@@ -12,8 +12,8 @@ from ..problem.problem import OPS, UPLOS
 
 
 def read_matrix(text: str) -> str | tuple[int, ...]:
-    """Read a shape such as 4096,2048; any other text is the path of a file."""
-    sizes = text.split(",")
+    """Read a shape such as 4096,2048 or 4096x2048; any other text is a path."""
+    sizes = [size.strip() for size in text.replace("x", ",").split(",")]
     return (*map(int, sizes),) if all(map(str.isdecimal, sizes)) else text
 
 

@@ -16,7 +16,10 @@ from .options import drop_none, find_routine, option, read_matrix
 
 _OPTIONS = [
     option(
-        "--dtype", str, "Dtype of the result [default: of the files, or complex128]."
+        "--dtype",
+        str,
+        "Dtype of the result; if of integers, of those of shapes, which are int8 by "
+        "default [default: of the files, or complex128].",
     ),
     *opt.UPDATE_OPTIONS,
     *opt.OP_OPTIONS,
@@ -24,7 +27,9 @@ _OPTIONS = [
     opt.SCALING_OPTION,
     opt.EXACT_OPTION,
     opt.PAIRS_OPTION,
-    option("--n-workers", opt.COUNT, "Number of workers [default: as gemm starts]."),
+    option(
+        "--n-workers", opt.COUNT, "Number of workers [default: as gemm starts on each]."
+    ),
     option("--n-hosts", opt.COUNT, "Machines that share them evenly [default: 1]."),
     *opt.WORKER_OPTIONS,
     opt.CHUNKS_OPTION,
@@ -64,11 +69,13 @@ def plan(
     asked = drop_none(routine=function, a=a, b=b)
     job = rank_k_files if ROUTINES[routine].triangle else multiply_files
     threads, on_device = threads_per_worker, options["engine"] == "cuda"
+    hosts = options["n_hosts"] or 1
     if on_device:
-        n_workers = n_workers or count_gpus()[0] or 1
+        n_workers = n_workers or hosts * (count_gpus()[0] or 1)
     elif n_workers is None:
         own = choose_workers(None, threads, memory_limit)
-        n_workers, threads, memory_limit = own.workers, own.threads, own.memory.limit
+        n_workers, threads = hosts * own.workers, own.threads
+        memory_limit = own.memory.limit
     elif threads is None:
         threads = max(1, CPU_COUNT // n_workers)
     workers = {"n_workers": n_workers, "threads_per_worker": threads}

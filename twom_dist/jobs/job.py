@@ -124,8 +124,8 @@ def check_call(call: Call) -> None:
         text = "jobs take neither out nor dim"
         remedy = "Give td.gemm, td.herk or the like"
         if call.terms.letter in INTEGERS:
-            text = "jobs write real and complex numbers, not pairs of integers"
-            remedy = "Leave dtype out: complex128 holds the same integers"
+            text = f"jobs write real and complex numbers, not {call.terms.letter}"
+            remedy = "Leave dtype out: double precision holds the same integers"
         elif call.terms.choice.components > 1:
             text = "jobs write one array, not two components"
         raise PlanError(text, remedy, "routine")

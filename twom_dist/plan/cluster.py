@@ -146,14 +146,14 @@ class Cluster:
     def __post_init__(self) -> None:
         # A frozen dataclass can only be changed this way.
         fill = object.__setattr__
-        fill(self, "workers", _read("n_workers", self.workers, _MOST))
-        fill(self, "threads", _read("threads_per_worker", self.threads, _MOST))
+        fill(self, "workers", read_count("n_workers", self.workers))
+        fill(self, "threads", read_count("threads_per_worker", self.threads))
         if self.memory.limit is not None:
-            limit = _read("memory_limit", self.memory.limit, _MOST_BYTES)
+            limit = read_count("memory_limit", self.memory.limit, _MOST_BYTES)
             fill(self, "memory", replace(self.memory, limit=limit))
 
 
-def _read(name: str, value: Any, most: int) -> int:
+def read_count(name: str, value: Any, most: int = _MOST) -> int:
     """Return a count as an int, or refuse it under the name that plans use for it."""
     count = as_integer(value)
     if count is None or not 1 <= count <= most:

@@ -181,8 +181,7 @@ def read_shape(
     axes = max(2, len(sizes)) if stacks else 2
     if not (len(given) == len(sizes) == axes and min(sizes) >= 0):
         problem = f"{name}={shown(shape)} is not the shape of a matrix"
-        remedy = "Give rows and columns, such as (3000, 2000)"
-        raise PlanError(problem, remedy, "not-two-dimensional")
+        raise PlanError(problem, "Give rows and columns", "not-two-dimensional")
     try:
         return Header(tuple(sizes), np.dtype(dtype))
     except (TypeError, ValueError, IndexError):

@@ -56,7 +56,7 @@ def check_sizes(
 
 
 def _turned(option: str, op: Op) -> str:
-    return f"{option}='C' or 'T'" if op == "N" else f"{option}='N'"
+    return f"{option}='C' or {option}='T'" if op == "N" else f"{option}='N'"
 
 
 def is_unknown(size: Any) -> bool:

@@ -12,7 +12,7 @@ from tests.support.expect import raises
 from tests.support.splits import in_sweeps
 from tests.support.stages import count_stages
 from tests.support.strategies import random_matrix
-from twom_dist.errors import ArgumentError, PlanError
+from twom_dist.errors import PlanError
 from twom_dist.plan import Cluster
 from twom_dist.tiles.spec import Spec
 
@@ -119,9 +119,11 @@ def test_workers_are_on_one_host_unless_told():
         several = hosts in (2, 4)
         assert (found.bytes_between_hosts > 0) == several
         assert ("between machines" in str(found)) == several
-    for hosts in (3, 0, -2, 1.5):
-        with raises(PlanError, "cluster"):
+    assert td.plan(td.gemm, (N, K), (K, N), n_hosts=3).n_workers == 3
+    for hosts in (3, 0, -2, 1.5, True, 1.0, "2"):
+        with raises(PlanError, "cluster") as caught:
             td.plan(td.gemm, (N, K), (K, N), n_workers=4, n_hosts=hosts)
+        assert ("is not an integer" in str(caught.value)) == (hosts != 3)
 
 
 def test_plans_of_integers_name_the_dtypes_of_sums_and_results():
@@ -129,6 +131,18 @@ def test_plans_of_integers_name_the_dtypes_of_sums_and_results():
     found = td.plan(td.integers.herk, samples, pairs=True, dtype="int32")
     assert "integers in complex128" in str(found)
     assert found.notes == ("the result is converted to int32",)
+    with raises(PlanError, "routine"):  # jobs write none
+        td.plan(td.rank_k_files, td.integers.herk, samples, pairs=True, dtype="int32")
+
+
+def test_a_dtype_of_exact_products_is_that_of_the_result_unless_of_integers():
+    plan = partial(td.plan, td.integers.gemm, (N, K), (K, N))
+    assert plan().to_json() == plan(dtype="int8").to_json()
+    assert plan().dtype == plan(dtype="int16").dtype == "float64"
+    assert plan(dtype="int16").num_moduli > plan().num_moduli
+    single = plan(dtype="float32")
+    assert (single.dtype, single.method) == ("float32", plan().method)
+    assert plan(dtype="complex64").dtype == "complex64"  # of complex integers
 
 
 def test_plans_and_explanations_take_arrays_shapes_and_paths(tmp_path):
@@ -173,8 +187,9 @@ def test_pairs_are_planned_and_explained_as_arrays_shapes_and_paths(here):
         single = td.plan(herk, found, dtype="complex64", **pairs)
         assert single.dtype == herk(v, dtype="complex64", **pairs).dtype
         assert 2 * single.memory.outputs == whole.memory.outputs
-    with raises(ArgumentError, "pairs-dtype"):
-        td.plan(herk, v.shape, **pairs)
+        shaped = td.plan(herk, v.shape, dtype="complex64", **pairs)
+        assert shaped.to_json() == single.to_json()
+    assert td.plan(herk, v.shape, **pairs).to_json() == whole.to_json()
 
 
 def test_files_are_multiplied_by_the_routine_that_is_given(here):

@@ -49,7 +49,7 @@ REFUSED = {
     ArgumentError: [
         ("unknown-option", lambda: td.integers.gemm(A, A, accuracy=1e-3)),
         ("unknown-option", lambda: td.plan(td.multiply_files, *PATHS, uplo=1)),
-        ("unknown-option", lambda: update(td.herk, "A.npy", "H.npy", b="A.npy")),
+        ("two-b", lambda: update(td.herk, "A.npy", "H.npy", b="A.npy")),
         ("unknown-option", lambda: td.gemm(A, A, weights=[1, 2])),
         ("by-position", lambda: td.zherk(A, A, A)),
         ("by-position", lambda: td.matmul(A, A, A)),
