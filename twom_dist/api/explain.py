@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..auto.choose import tell_choice
+from ..jobs import check_call
 from ..moduli.accuracy import AUTO_METHOD
 from ..plan import Cluster, make_plan
 from ..plan.explanation import Explanation, add_findings, explain_spec
@@ -61,6 +62,8 @@ def explain(
     job = ask_job(routine, matrices, options)
     call = job or ask(routine, matrices, options, explain)
     call = take_matrices(call, dtype, reading=True)
+    if job is not None:
+        check_call(call)  # whose dtype is known now
     if call.C is None:
         # The accuracy is that of the product that is added to C.
         call = call._replace(terms=call.terms._replace(beta=None))

@@ -12,7 +12,7 @@ from ..plan import Cluster, Plan, find_chunks, lay_out, tile_sizes
 from ..plan.cluster import DEVICE_THREADS, MemoryBudget, read_count, read_limit
 from ..problem.call import Call
 from ..problem.dtypes import INTEGERS, as_number
-from ..problem.matrices import Header, check_single, common_family, is_dask, outline
+from ..problem.matrices import Header, common_family, is_dask, outline
 from ..problem.pairs import as_pairs
 from ..problem.problem import Problem, describe, of_headers
 from ..problem.sizes import check_known
@@ -146,20 +146,15 @@ def plan(
 
 
 def _describe(
-    posed: Problem,
-    n_workers: int | None,
-    n_hosts: int | None,
-    threads_per_worker: int | None,
-    memory_limit: int | str | None,
+    posed: Problem, n_workers: Any, n_hosts: Any, threads: Any, limit: Any
 ) -> Cluster:
     """Describe workers by what is said of them, and else by the usual."""
     on_device = posed.spec.engine == "cuda"
     hosts = 1 if n_hosts is None else read_count("n_hosts", n_hosts)
     count = hosts if n_workers is None else n_workers
-    threads = threads_per_worker
     if threads is None:
         threads = DEVICE_THREADS if on_device else 1
-    limit = read_limit(memory_limit, machine_memory())
+    limit = read_limit(limit, machine_memory())
     memory = MemoryBudget(limit, "device" if on_device else "product")
     cluster = Cluster(count, threads, memory)
     if cluster.workers % hosts:
@@ -221,10 +216,8 @@ def plan_job(
 
     `cluster`: workers that are described; else those of the client, or this process.
     """
-    a, b = (
-        x if isinstance(x, StoredMatrix) else outline(check_single(x, name))
-        for x, name in ((posed.a, "A"), (posed.b, "B"))
-    )
+    given = posed.a, posed.b
+    a, b = (x if isinstance(x, StoredMatrix) else outline(x) for x in given)
     if cluster is None:
         client, cluster = find_workers(client)
         engine, cluster = choose_engine_and_budget(posed.spec.engine, cluster, client)

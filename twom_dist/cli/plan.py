@@ -27,10 +27,8 @@ _OPTIONS = [
     opt.SCALING_OPTION,
     opt.EXACT_OPTION,
     opt.PAIRS_OPTION,
-    option(
-        "--n-workers", opt.COUNT, "Number of workers [default: as gemm starts on each]."
-    ),
-    option("--n-hosts", opt.COUNT, "Machines that share them evenly [default: 1]."),
+    option("--n-workers", opt.COUNT, "Number of workers [default: as gemm starts]."),
+    option("--n-hosts", opt.COUNT, "Machines, each with as many [default: 1]."),
     *opt.WORKER_OPTIONS,
     opt.CHUNKS_OPTION,
     *opt.COMMON_OPTIONS,
@@ -77,7 +75,7 @@ def plan(
         n_workers, threads = hosts * own.workers, own.threads
         memory_limit = own.memory.limit
     elif threads is None:
-        threads = max(1, CPU_COUNT // n_workers)
+        threads = max(1, hosts * CPU_COUNT // n_workers)
     workers = {"n_workers": n_workers, "threads_per_worker": threads}
     asked |= workers | {"memory_limit": memory_limit} | drop_none(**options)
     found = plan_routine(job, **asked)
