@@ -49,7 +49,7 @@ def settings(names: tuple[str, ...]) -> list[Any]:
 
 def _refuse(name: str, allowed: str) -> PlanError:
     problem = f"the setting twom-dist.{name} is {setting(name)!r} instead of {allowed}"
-    return PlanError(problem, "Change it in dask.config", "setting")
+    return PlanError(problem, "Change it in dask.config or the environment", "setting")
 
 
 def integer_setting(name: str) -> int:
@@ -111,3 +111,25 @@ def level_setting(name: str, most: int) -> int | None:
     if isinstance(value, bool) or value not in range(most + 1):
         raise _refuse(name, f"null or an integer from 0 to {most}")
     return int(value)
+
+
+_READERS: dict[str, Callable[[str], object]] = {
+    "threads": lambda x: setting(x) is None or integer_setting(x),
+    "largest-tile": integer_setting,
+    **dict.fromkeys(
+        ("cache-bytes", "workspace-bytes", "reuse-bytes", "panel-bytes"),
+        partial(bytes_setting, default=0),
+    ),
+    "inputs": partial(choice_setting, choices=("auto", "hold", "stream")),
+    **dict.fromkeys(("refuse-memory", "placement"), flag_setting),
+    "transport": partial(choice_setting, choices=("auto", "dask")),
+    "winograd-levels": partial(level_setting, most=2),
+    "blas-below": size_setting,
+    "crossovers": text_setting,
+}
+
+
+def check_settings() -> None:
+    """Refuse what is read late, or not by every product."""
+    for name, read in _READERS.items():
+        read(name)

@@ -17,7 +17,7 @@ from dask.system import CPU_COUNT
 from ..auto import table
 from ..auto.chips import chip_of
 from ..auto.choose import KINDS, forget
-from ..errors import EngineUnavailableError
+from ..errors import EngineUnavailableError, MemoryLimitError
 from ..kernels import chip_files
 from ..kernels.registry import ENGINES, get_engine, load_engine
 from ..problem.arguments import checked
@@ -34,10 +34,10 @@ SIDES = (128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192)
 # to the next ones. A machine on which two rounds of each kind take longer takes longer:
 # two cores that others kept busy, too, 19 to 22 s (AMD EPYC, Zen 2; a load of 8).
 SECONDS = 12.0
-# Share of the cores that others may use without a warning: dask's scheduler takes less.
+# Share of the cores that others may use: dask's scheduler takes less.
 BUSY = 0.1
-# The most rounds of a side.
-ROUNDS = 5
+# Rounds of a side, and the share of the seconds for its kind that more may take.
+ROUNDS, SHARE = 5, 1 / 16
 _ROUTINES: dict[str, Any] = {"gemm": gemm, "herk": herk, "syrk": syrk}
 
 
@@ -55,7 +55,8 @@ class Crossovers:
         from which on cuBLAS multiplies, on GPUs where it may be faster. For other
         matrices n is the harmonic mean of m, n and k.
     path : str
-        The file that keeps them.
+        The file that keeps them; empty if other programs disturbed the measurement:
+        nothing is kept then, and an older file stays.
     tried : dict of str to int
         The largest n that was measured, by routine and dtype.
     busy : float
@@ -80,12 +81,13 @@ class Crossovers:
             lines.append(f"  {kind:<16}  {told}")
         if (size := self.sizes.get(chip_files.PRODUCTS, inf)) < inf:
             lines.append(f"cuBLAS multiplies if n >= {size:.0f}")
-        if self.busy > BUSY * CPU_COUNT:
-            lines.append(
+        kept = f"kept in {self.path}"
+        if not self.path:
+            kept = (
                 f"warning: other programs used {self.busy:.1f} of {CPU_COUNT} cores "
-                "meanwhile; run it again when the machine is idle"
+                "meanwhile; run it again when the machine is idle\nnot kept"
             )
-        return "\n".join([*lines, f"kept in {self.path}"])
+        return "\n".join([*lines, kept])
 
 
 @checked
@@ -107,7 +109,7 @@ def tune(engine: EngineName = "auto") -> Crossovers:
     ------
     EngineUnavailableError
         For "cuda" without a GPU.
-    OSError
+    StoreError
         If the file cannot be written; this is checked before measuring.
 
     See Also
@@ -120,7 +122,7 @@ def tune(engine: EngineName = "auto") -> Crossovers:
     Each routine and dtype multiplies square random matrices in turns by int8, with the
     default accuracy, and by NumPy or CuPy. This takes 12 seconds, or longer on a slow
     machine, and compiling kernels before that up to a minute. Run nothing else
-    meanwhile: the result warns if other programs did. The sizes are kept for this chip
+    meanwhile: nothing is kept if other programs did. The sizes are kept for this chip
     in the folder of the setting ``twom-dist.crossovers``, by default
     ``~/.cache/twom-dist``, where "auto" finds them from now on.
 
@@ -162,16 +164,20 @@ def tune(engine: EngineName = "auto") -> Crossovers:
         share = left / (len(KINDS) - i)
         found, spent = _search(rounds, share)
         left -= spent
-        tried[f"{routine} {dtype}"] = max(found)
+        tried[f"{routine} {dtype}"] = max(found, default=0)
         size, known = _find_crossing(found), table.look_up(chip, routine, dtype)
         # Sides that take too long are not measured.
-        if size < inf or known is None or known.size <= max(found):
+        if size < inf or known is None or known.size <= tried[f"{routine} {dtype}"]:
             sizes[f"{routine} {dtype}"] = size
-    path = chip_files.write(chip.name, date.today().isoformat(), sizes)
-    forget()
     end, later = read_clocks()
     busy = max(0.0, (later - others) / (end - start))
-    return Crossovers(chip.name, sizes, str(path), tried, busy)
+    path = ""
+    if busy <= BUSY * CPU_COUNT:
+        path = str(chip_files.write(chip.name, date.today().isoformat(), sizes))
+        forget()
+    elif take is not None:
+        take()
+    return Crossovers(chip.name, sizes, path, tried, busy)
 
 
 def _library(engine: str) -> tuple[Any, Callable[[], object]]:
@@ -186,7 +192,7 @@ Rounds = Callable[[int], Iterator[Times]]
 
 
 def _search(rounds: Rounds, seconds: float) -> tuple[dict[int, Times], float]:
-    """Measure sides in halves, but those that would take too long.
+    """Measure sides in halves, but those that take too long or too much memory.
 
     Returns the times of products, native and through int8, and the seconds that all
     took: of the first side two rounds, others as long as the rest allows.
@@ -196,7 +202,11 @@ def _search(rounds: Rounds, seconds: float) -> tuple[dict[int, Times], float]:
     while low < high:
         middle = (low + high) // 2
         n = SIDES[middle]
-        found[n], spent = _measure(rounds(n), left / 2)
+        try:
+            found[n], spent = _measure(rounds(n), left / 2, seconds * SHARE)
+        except (MemoryError, MemoryLimitError):
+            high = middle
+            continue
         left -= spent
         native, int8 = found[n]
         if int8 <= native:
@@ -208,13 +218,18 @@ def _search(rounds: Rounds, seconds: float) -> tuple[dict[int, Times], float]:
     return found, seconds - left
 
 
-def _measure(rounds: Iterator[Times], seconds: float) -> tuple[Times, float]:
-    """Return medians of rounds, until some seconds are over, and what they took."""
+def _measure(
+    rounds: Iterator[Times], most: float, enough: float
+) -> tuple[Times, float]:
+    """Return medians of rounds, and the seconds that they took, at most `most`.
+
+    After `ROUNDS` there are more until `enough` seconds are over.
+    """
     # The first one finds no memory to reuse, and may compile, which does not count.
     next(rounds)
     taken = [next(rounds)]
     spent = 2 * sum(taken[0])
-    while len(taken) < ROUNDS and spent + sum(taken[-1]) <= seconds:
+    while spent + sum(taken[-1]) <= (most if len(taken) < ROUNDS else enough):
         taken.append(next(rounds))
         spent += sum(taken[-1])
     native, int8 = map(median, zip(*taken, strict=True))

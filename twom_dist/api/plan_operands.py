@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..config import check_settings
 from ..errors import ArgumentError
 from ..interop.data_arrays import as_plain
 from ..interop.dlpack import adopt
@@ -31,6 +32,7 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
     `reading`: whether the data are checked: files become dask arrays, not headers, and
     stacks of arrays are refused.
     """
+    check_settings()
     if call.out is not None:
         text = "out has no effect on plans and explanations, which compute nothing"
         raise ArgumentError(text, "Omit the argument out", "out")

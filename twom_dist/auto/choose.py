@@ -74,7 +74,7 @@ def listen() -> Iterator[list[str]]:
 
 def is_small(dtype: np.dtype[Any], shape: Shape) -> bool:
     """Tell whether all products of NumPy arrays of this shape are native."""
-    least = _least(dtype.char, setting("crossovers"))
+    least = _least(dtype.char, str(setting("crossovers")))
     native = mean_side(shape) < least and setting("blas-below") is None
     if native and (answers := _answers.get()) is not None:
         answers.append(tell_choice("cpu", "gemm", dtype, shape))
@@ -110,7 +110,7 @@ def _find_measured(chip: Chip, routine: str, dtype: np.dtype[Any]) -> Crossover 
 
 def state() -> tuple[Any, ...]:
     """Return what choices depend on besides the product: settings and measurements."""
-    return setting("blas-below"), setting("crossovers"), _revision
+    return str(setting("blas-below")), str(setting("crossovers")), _revision
 
 
 def forget() -> None:

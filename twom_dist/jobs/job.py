@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..config import check_settings
 from ..errors import ArgumentError, PlanError, StoreError
 from ..interop.dlpack import adopt
 from ..kernels.finish import mirror_tile
@@ -83,6 +84,7 @@ def open_job(
 ) -> Job:
     """Open the inputs of a call of paths and stored arrays, and check their headers."""
     check_call(call)
+    check_settings()
     terms, arrays = call.terms, call.arrays()
     given = {"A": arrays["A"], "B": call.B, "C0": call.C}
     paths = {x: y for x, y in given.items() if y is not None}

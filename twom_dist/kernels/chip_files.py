@@ -15,7 +15,8 @@ from tempfile import TemporaryFile
 from typing import Any
 from uuid import uuid4
 
-from ..config import text_setting
+from ..config import setting, text_setting
+from ..errors import StoreError
 
 PRODUCTS = "products by cuBLAS"  # that from which cuBLAS outruns products_mma.cu
 
@@ -51,11 +52,16 @@ def _read(chip: str, path: Path) -> dict[str, Any] | None:
 
 
 def check_folder(chip: str) -> None:
-    """Make the folder of a chip's file; raise if nothing can be written there."""
-    folder = path_of(chip).parent
-    folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryFile(dir=folder):
-        pass
+    """Make the folder of a chip's file; refuse one where nothing can be written."""
+    try:
+        folder = path_of(chip).parent
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except (OSError, RuntimeError) as error:
+        problem = f"no sizes can be kept in {setting('crossovers')!r} ({error})"
+        remedy = "Name another folder in the setting twom-dist.crossovers"
+        raise StoreError(problem, remedy, "crossovers") from error
 
 
 def write(chip: str, date: str, sizes: dict[str, float]) -> Path:

@@ -11,6 +11,7 @@ import numpy as np
 from dask.system import CPU_COUNT
 
 from ..auto.chips import chip_of
+from ..config import check_settings
 from ..errors import INSTALL_CUDA, EngineUnavailableError, TwomError
 from ..kernels import chip_files
 from ..kernels.family import convert
@@ -110,6 +111,7 @@ def doctor(client: Any = None) -> Report:
     client = current_client() if client is None else client
     check_client(client)
     findings = [*run("installation", name_versions)]
+    findings += run("settings", read_settings)
     findings += run("engine cpu", check_engine, "cpu")
     findings += run("AMX", check_amx)
     findings += run("method auto", check_sizes, "cpu")
@@ -147,6 +149,12 @@ def name_versions() -> Iterator[Finding]:
         kernel += f" ({slower if machine() in _X86 else other})"
     int8 = f"int8 products by {kernel} on {cores}"
     yield Finding("installation", "ok", ", ".join([*releases, python, int8]))
+
+
+def read_settings() -> Iterator[Finding]:
+    """Refuse settings that cannot be used."""
+    check_settings()
+    yield from ()
 
 
 def check_engine(name: EngineName, xp: Any = np) -> Iterator[Finding]:

@@ -22,13 +22,16 @@ def machine_memory() -> int:
     return min([own, *group_limits(OWN_GROUPS, MOUNTED)])
 
 
-def read_clocks() -> tuple[float, float]:
+def read_clocks(uptime: Path = Path("/proc/uptime")) -> tuple[float, float]:
     """Read the time, and the seconds for which other programs have kept cores busy.
 
     The second is up to a constant, and 0 where the system does not tell. Other programs
     may take what is not ours.
     """
-    idle = float(Path("/proc/uptime").read_text().split()[1])
+    try:
+        idle = float(uptime.read_text().split()[1])
+    except OSError:
+        idle = 0.0
     busy = CPU_COUNT * monotonic() - idle - process_time()
     return monotonic(), busy if idle > 0 else 0.0
 

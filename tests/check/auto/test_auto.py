@@ -2,6 +2,7 @@
 
 import json
 from math import inf
+from time import monotonic
 from unittest import mock
 
 import dask
@@ -15,7 +16,12 @@ from tests.support.expect import raises
 from tests.support.strategies import random_matrix
 from twom_dist.api import crossovers
 from twom_dist.auto import chips, choose
-from twom_dist.errors import EngineUnavailableError, PlanError
+from twom_dist.errors import (
+    EngineUnavailableError,
+    MemoryLimitError,
+    PlanError,
+    StoreError,
+)
 from twom_dist.kernels import chip_files
 
 BELOW = "twom-dist.blas-below"
@@ -204,7 +210,9 @@ def test_what_cannot_be_used_is_as_if_it_were_not_there(folder, spoilt):
 
 @pytest.mark.nightly
 def test_this_machine_can_be_measured(folder, call):
-    code, out, _ = call("tune", "--engine", "cpu", "--json")
+    idle = {"read_clocks": lambda: (monotonic(), 0.0)}
+    with mock.patch.multiple(crossovers, **idle):
+        code, out, _ = call("tune", "--engine", "cpu", "--json")
     told, chip = json.loads(out), chips.chip_of("cpu")
     assert (code, told["chip"]) == (0, chip.name)
     assert {*told["sizes"]} <= {*map(" ".join, choose.KINDS)}
@@ -218,13 +226,45 @@ def test_this_machine_can_be_measured(folder, call):
 def test_programs_that_disturbed_the_measurement_are_told(folder, busy):
     clocks = iter([(5.0, -100.0), (15.0, -100.0 + 10 * busy)])
     change = {"KINDS": (), "CPU_COUNT": 2, "read_clocks": lambda: next(clocks)}
+    older = measured(chips.chip_of("cpu"), {"gemm complex128": 300.0})
+    before = older.read_bytes()
     with mock.patch.multiple(crossovers, **change):
         found = td.tune("cpu")
-        assert found.busy == pytest.approx(busy)
-        assert ("warning: other programs used 1.3 of 2 cores" in str(found)) == (
-            busy > 1
-        )
-    assert list(folder.iterdir())  # kept all the same
+    assert found.busy == pytest.approx(busy)
+    told = "warning: other programs used 1.3 of 2 cores" in str(found)
+    assert told == str(found).endswith("\nnot kept") == (busy > 1)
+    assert found.path == ("" if told else str(older))
+    assert (older.read_bytes() == before) == told
+
+
+def test_short_rounds_are_many_and_long_ones_few():
+    def count(seconds):
+        taken = []
+
+        def rounds():
+            while True:
+                taken.append(seconds)
+                yield seconds / 2, seconds / 2
+
+        _, spent = crossovers._measure(rounds(), 0.5, 0.06)
+        assert spent == pytest.approx(sum(taken))
+        return len(taken)
+
+    assert 140 < count(0.0004) < 160
+    assert [count(x) for x in (0.02, 9.0)] == [6, 2]
+
+
+@cases("kind", [MemoryError, MemoryLimitError])
+def test_sides_that_do_not_fit_are_as_those_that_take_too_long(kind):
+    def rounds(n):
+        if n > 1024:
+            raise kind("full")
+        while True:
+            yield n, n + 1
+
+    found, _ = crossovers._search(rounds, 1e9)
+    assert max(found) == 1024
+    assert crossovers._find_crossing(found) == inf
 
 
 def test_what_cannot_be_measured_is_refused_before_anything_is(tmp_path):
@@ -236,5 +276,14 @@ def test_what_cannot_be_measured_is_refused_before_anything_is(tmp_path):
             td.tune(engine)
     (tmp_path / "file").touch()
     setting = {"twom-dist.crossovers": str(tmp_path / "file")}
-    with dask.config.set(setting), pytest.raises(FileExistsError):
+    with dask.config.set(setting), raises(StoreError, "crossovers") as caught:
         td.tune("cpu")
+    assert "twom-dist.crossovers" in caught.value.remedy
+
+
+@cases("folder", [["a"], {"a": 1}])
+def test_a_folder_that_is_no_text_is_refused_by_name(folder):
+    with dask.config.set({"twom-dist.crossovers": folder}):
+        for call in (td.matmul, td.gemm):
+            with raises(PlanError, "setting"):
+                call(np.ones((3, 3)), np.ones((3, 3)), method="auto")

@@ -11,6 +11,7 @@ import warnings
 from pathlib import Path
 from unittest.mock import Mock
 
+import dask
 import numpy as np
 import pytest
 from click import UsageError
@@ -279,6 +280,13 @@ def test_what_cannot_be_is_refused_before_any_work(call, here, a, b):
     for arguments, why in refusals + OTHER_REFUSALS:
         call.assert_refuses(*arguments, why=why)
         assert contents(here) == before, arguments
+
+
+@cases("setting", ["transport", "winograd-levels", "blas-below"])
+def test_settings_are_refused_before_any_work(call, a, setting):
+    with dask.config.set({f"twom-dist.{setting}": "abc"}):
+        said = call.assert_refuses("herk", "A.npy", *TO, "C.npy", why="setting")
+    assert f"twom-dist.{setting} is 'abc' instead of" in said
 
 
 def test_errors_are_json_beside_the_sentence(call):

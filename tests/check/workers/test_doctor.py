@@ -5,12 +5,13 @@ Real workers are examined in tests/run/workers/test_local_cluster.py.
 
 from unittest.mock import Mock
 
+import dask
 from distributed import Client
 
 import twom_dist as td
 from tests.support.cases import cases
 from tests.support.expect import raises
-from twom_dist.errors import ArgumentError, KernelError
+from twom_dist.errors import ArgumentError, KernelError, PlanError
 from twom_dist.kernels import registry
 from twom_dist.kernels.cpu import fused_gemm, units
 from twom_dist.kernels.cpu.products import multiply
@@ -40,6 +41,19 @@ def test_what_is_no_client_or_an_asynchronous_one_is_refused():
         td.doctor(3)
     with raises(ArgumentError, "asynchronous-client"):
         td.doctor(Mock(spec=Client, asynchronous=True))
+
+
+def test_a_setting_that_cannot_be_used_is_told_before_any_work():
+    settings = dask.config.get("twom-dist")
+    assert statuses(diagnosis.run("settings", diagnosis.read_settings)) == {}
+    for name in settings:
+        with dask.config.set({f"twom-dist.{name}": {"abc": 1}}):
+            found = diagnosis.run("settings", diagnosis.read_settings)
+            assert statuses(found) == {"settings": "failure"}, name
+            for ask in (td.plan, td.explain):
+                with raises(PlanError, "setting") as caught:
+                    ask(td.herk, (9, 9))
+                assert f"twom-dist.{name} is" in caught.value.problem
 
 
 def test_an_engine_that_is_off_by_one_residue_fails(monkeypatch):

@@ -13,7 +13,7 @@ from tests.support.machine import a_machine
 from tests.support.strategies import random_matrix
 from twom_dist.errors import MemoryLimitError, MemoryWarning
 from twom_dist.workers import client
-from twom_dist.workers.machine import group_limits
+from twom_dist.workers.machine import group_limits, read_clocks
 
 
 @contextmanager
@@ -44,6 +44,12 @@ def test_without_a_client_this_machine_is_the_limit():
     with a_machine(memory=300 << 20):
         x = da.ones((64, 64), chunks=32)
         assert td.gemm(x, x).compute(scheduler="sync")[0, 0] == 64
+
+
+def test_a_system_that_tells_no_idle_time_has_no_other_programs(tmp_path):
+    now, busy = read_clocks(tmp_path / "uptime")
+    assert now > 0
+    assert busy == 0
 
 
 def test_a_result_that_can_only_leave_is_made_with_a_warning():

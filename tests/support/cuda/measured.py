@@ -2,6 +2,7 @@
 
 from contextlib import contextmanager
 from functools import partial
+from time import perf_counter
 from types import SimpleNamespace
 from unittest import mock
 
@@ -56,6 +57,7 @@ def tuned(cuda, folder):
             load_engine=lambda name: SimpleNamespace(take_measured=take),
             chip_of=lambda name: Chip(device.name(), device.capability()),
             perf_counter=lambda: clock.now,
+            read_clocks=lambda: (perf_counter(), 0.0),  # of an idle machine
             _library=lambda name: (np, lambda: None),
         ),
         mock.patch.dict(tuning.MEASURED),
