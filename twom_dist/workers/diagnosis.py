@@ -111,7 +111,7 @@ def doctor(client: Any = None) -> Report:
     client = current_client() if client is None else client
     check_client(client)
     findings = [*run("installation", name_versions)]
-    findings += run("settings", read_settings)
+    findings += run("settings", check_settings)
     findings += run("engine cpu", check_engine, "cpu")
     findings += run("AMX", check_amx)
     findings += run("method auto", check_sizes, "cpu")
@@ -125,7 +125,7 @@ def doctor(client: Any = None) -> Report:
 def run(name: str, check: Callable[..., Any], *of: Any) -> Iterator[Finding]:
     """Run a check; turn any error into a finding: broken packages raise anything."""
     try:
-        yield from check(*of)
+        yield from check(*of) or ()
     except TwomError as error:
         yield Finding(name, "failure", error.problem, error.remedy)
     except Exception as error:
@@ -149,12 +149,6 @@ def name_versions() -> Iterator[Finding]:
         kernel += f" ({slower if machine() in _X86 else other})"
     int8 = f"int8 products by {kernel} on {cores}"
     yield Finding("installation", "ok", ", ".join([*releases, python, int8]))
-
-
-def read_settings() -> Iterator[Finding]:
-    """Refuse settings that cannot be used."""
-    check_settings()
-    yield from ()
 
 
 def check_engine(name: EngineName, xp: Any = np) -> Iterator[Finding]:

@@ -45,10 +45,10 @@ def test_what_is_no_client_or_an_asynchronous_one_is_refused():
 
 def test_a_setting_that_cannot_be_used_is_told_before_any_work():
     settings = dask.config.get("twom-dist")
-    assert statuses(diagnosis.run("settings", diagnosis.read_settings)) == {}
+    assert statuses(diagnosis.run("settings", diagnosis.check_settings)) == {}
     for name in settings:
         with dask.config.set({f"twom-dist.{name}": {"abc": 1}}):
-            found = diagnosis.run("settings", diagnosis.read_settings)
+            found = diagnosis.run("settings", diagnosis.check_settings)
             assert statuses(found) == {"settings": "failure"}, name
             for ask in (td.plan, td.explain):
                 with raises(PlanError, "setting") as caught:
