@@ -1,7 +1,6 @@
 """Matrices that plans and explanations take: arrays, shapes, and paths of files."""
 
 import os
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -29,8 +28,8 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
     `dtype`: that of the result and of shapes; of exact products that of the result, or
     if it is of integers, of shapes. By default that of a BLAS-typed name or of an array
     besides them, or complex128, or int8 if exact.
-    `reading`: whether the data are checked: files become dask arrays, not headers, and
-    stacks of arrays are refused.
+    `reading`: whether the data are checked: files become dask arrays, not headers.
+    Stacks are refused, except shapes of them if reading.
     """
     check_settings()
     if call.out is not None:
@@ -42,8 +41,9 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
     exact = isinstance(call.terms.choice.target, Exact)
     named = {x: y for x, y in call.arrays().items() if y is not None}
     pairs = call.terms.choice.pairs
-    shapes = exact and any(map(_is_shape, named.values()))
-    if dtype is not None and not (shapes and _is_integer(dtype)):
+    shapes = dtype is not None and exact and any(map(_is_shape, named.values()))
+    integers = shapes and read_shape("A", (0, 0), dtype).dtype.kind in "biu"
+    if dtype is not None and not integers:
         letter = letter_of(dtype, exact=exact)
         call = call._replace(terms=call.terms._replace(letter=letter))
         if exact and (pairs or letter not in ("z", "c")):
@@ -69,10 +69,9 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
         # arrays are viewed as pairs when read.
         unseen = reading and any(map(is_header, taken.values()))
         taken |= {x: y for x, y in parts.items() if unseen or is_header(taken[x])}
-    if reading:
-        for name, x in seen.items():
-            if not is_header(taken[name]):
-                check_single(x, name)
+    for name, x in seen.items():
+        if not (reading and is_header(taken[name])):
+            check_single(x, name)
     return call.with_arrays(taken)
 
 
@@ -83,12 +82,6 @@ def is_header(x: Any) -> bool:
 
 def _is_shape(x: Any) -> bool:
     return isinstance(x, list | tuple) and all(np.ndim(t) == 0 for t in x)
-
-
-def _is_integer(dtype: Any) -> bool:
-    with suppress(TypeError, ValueError):
-        return np.dtype(dtype).kind in "biu"
-    return False
 
 
 def _open(x: Any, name: str, reading: bool, pairs: bool) -> Any:

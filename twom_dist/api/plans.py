@@ -115,13 +115,7 @@ def plan(
     call = take_matrices(job or ask(routine, matrices, options, plan), dtype)
     if job is not None:
         check_call(call)  # whose dtype is known now
-    given = [x for x in call.arrays().values() if x is not None]
-    stacked = not call.terms.choice.pairs and any(len(x.shape) > 2 for x in given)
-    posed = None if stacked else _pose(call)
-    if posed is None or posed.stack:
-        problem = "a batch is multiplied matrix by matrix, or many in a task"
-        remedy = "Plan one of its products, such as A[0]; give pairs=True for pairs"
-        raise PlanError(problem, remedy, "stack")
+    posed = _pose(call)
     lazy_inputs = any(map(is_dask, call.arrays().values()))
     cluster = _describe(posed, n_workers, n_hosts, threads_per_worker, memory_limit)
     told = n_workers, n_hosts, threads_per_worker, memory_limit
