@@ -55,8 +55,8 @@ class Crossovers:
         from which on cuBLAS multiplies, on GPUs where it may be faster. For other
         matrices n is the harmonic mean of m, n and k.
     path : str
-        The file that keeps them; empty if other programs disturbed the measurement:
-        nothing is kept then, and an older file stays.
+        The file that keeps them; empty if other programs disturbed the measurement of
+        a CPU: nothing is kept then, and an older file stays.
     tried : dict of str to int
         The largest n that was measured, by routine and dtype.
     busy : float
@@ -122,8 +122,8 @@ def tune(engine: EngineName = "auto") -> Crossovers:
     Each routine and dtype multiplies square random matrices in turns by int8, with the
     default accuracy, and by NumPy or CuPy. This takes 12 seconds, or longer on a slow
     machine, and compiling kernels before that up to a minute. Run nothing else
-    meanwhile: nothing is kept if other programs did. The sizes are kept for this chip
-    in the folder of the setting ``twom-dist.crossovers``, by default
+    meanwhile: nothing is kept of a CPU if other programs used its cores. The sizes are
+    kept for this chip in the folder of the setting ``twom-dist.crossovers``, by default
     ``~/.cache/twom-dist``, where "auto" finds them from now on.
 
     Examples
@@ -172,11 +172,10 @@ def tune(engine: EngineName = "auto") -> Crossovers:
     end, later = read_clocks()
     busy = max(0.0, (later - others) / (end - start))
     path = ""
-    if busy <= BUSY * CPU_COUNT:
+    # Few cores suffice to time a GPU.
+    if name == "cuda" or busy <= BUSY * CPU_COUNT:
         path = str(chip_files.write(chip.name, date.today().isoformat(), sizes))
         forget()
-    elif take is not None:
-        take()
     return Crossovers(chip.name, sizes, path, tried, busy)
 
 
