@@ -1,7 +1,7 @@
 """Measure products of CuPy arrays, and compare them with those of other libraries.
 
-Parts: ``ours`` (sizes, stages, the host's time, moduli, shapes, stacks) and ``peers``
-(speeds and errors beside cuBLAS's emulations of FP64, and GEMMul8's).
+Parts: ``ours`` (sizes, stages, the host's time, moduli, shapes, stacks, samples) and
+``peers`` (speeds and errors beside cuBLAS's emulations of FP64, and GEMMul8's).
 
     python benchmarks/bench_gpu.py --part ours --sizes 1024,4096 --output FILE
 """

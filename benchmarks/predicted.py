@@ -14,8 +14,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-# By name, with its unit, and by n: from the bytes of each stage at 4.25 TB/s, int8
-# products at 1660 TOP/s and 2 us a launch, less what has been seen to be out of reach.
+# By name, with its unit, and by n. Of gemm and its stages: what was measured before
+# rows were read once and launches merged, less what that spares by its bytes at 4.25
+# TB/s. Of 256 x 128: if L2 limits squares of 128. Of the default and of stacks: goals.
 PREDICTED = {
     "gemm, TF/s": {512: 15, 1024: 60, 2048: 116, 4096: 154, 8192: 180, 16384: 173},
     "encode, ms": {1024: 0.035, 2048: 0.12, 4096: 0.48, 8192: 1.9, 16384: 7.9},

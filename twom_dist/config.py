@@ -95,21 +95,24 @@ def bytes_setting(name: str, default: int | None = None) -> int:
         raise _refuse(name, 'a size such as "2 GiB"') from None
 
 
-def choice_setting(name: str, choices: tuple[str, ...]) -> str:
+_CHOICES = {"inputs": ("auto", "hold", "stream"), "transport": ("auto", "dask")}
+
+
+def choice_setting(name: str) -> str:
     """Read one of some words."""
-    value = setting(name)
+    value, choices = setting(name), _CHOICES[name]
     if value not in choices:
         raise _refuse(name, " or ".join(map(repr, choices)))
     return str(value)
 
 
-def level_setting(name: str, most: int) -> int | None:
-    """Read a number from 0 to `most`, or null."""
+def level_setting(name: str) -> int | None:
+    """Read a number of levels, from 0 to 2, or null."""
     value = setting(name)
     if value is None:
         return None
-    if isinstance(value, bool) or value not in range(most + 1):
-        raise _refuse(name, f"null or an integer from 0 to {most}")
+    if isinstance(value, bool) or value not in range(3):
+        raise _refuse(name, "null or an integer from 0 to 2")
     return int(value)
 
 
@@ -120,10 +123,9 @@ _READERS: dict[str, Callable[[str], object]] = {
         ("cache-bytes", "workspace-bytes", "reuse-bytes", "panel-bytes"),
         partial(bytes_setting, default=0),
     ),
-    "inputs": partial(choice_setting, choices=("auto", "hold", "stream")),
+    **dict.fromkeys(_CHOICES, choice_setting),
     **dict.fromkeys(("refuse-memory", "placement"), flag_setting),
-    "transport": partial(choice_setting, choices=("auto", "dask")),
-    "winograd-levels": partial(level_setting, most=2),
+    "winograd-levels": level_setting,
     "blas-below": size_setting,
     "crossovers": text_setting,
 }

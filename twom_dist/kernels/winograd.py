@@ -48,7 +48,6 @@ RESULT = np.array(
         *([1, 0, 0, -1, 0, 1, 1], [1, 0, 0, 0, 1, 1, 1]),
     ]
 )
-MOST_LEVELS = 2
 
 
 def choose_levels(
@@ -62,7 +61,7 @@ def choose_levels(
     `grain`: what the engine cannot halve; no side is cut below it. `crossovers`: from
     where on 1, 2, ... levels pay.
     """
-    wanted = level_setting("winograd-levels", MOST_LEVELS)
+    wanted = level_setting("winograd-levels")
     if wanted is None:
         wanted = sum(mean_side(shape) >= crossover for crossover in crossovers)
     if wanted == 0:

@@ -22,7 +22,7 @@ from ..plan.sweeps import count_reads
 from ..tiles.blocks import cast_block
 from ..tiles.dask.streamed import keeps_rows
 from ..tiles.dask.task_spec import DataNode, NestedContainer, Task, execute_subgraph
-from .sources import WAYS, ChunkSource, Inputs
+from .sources import ChunkSource, Inputs
 
 # Operations on int8 for each byte that is read again. By the rates of a core of Zen 4
 # reads take a tenth of the products' time
@@ -41,7 +41,7 @@ def weigh(
     `explain`: whether the plan is for a reader, who is told of both.
     """
     most = held.memory.total
-    may = choice_setting("inputs", (*WAYS,)) == "auto" and most >= _FEW_BYTES
+    may = choice_setting("inputs") == "auto" and most >= _FEW_BYTES
     may &= held.spec.engine != "cuda"
     if held.streams or not (may or explain) or inputs.sources is None:
         return held

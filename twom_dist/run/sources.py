@@ -138,7 +138,7 @@ def _collect(
 
 
 # For each choice of the setting, whether tasks make their inputs, in order.
-WAYS = {"auto": (False, True), "hold": (False,), "stream": (True,)}
+_WAYS = {"auto": (False, True), "hold": (False,), "stream": (True,)}
 
 
 class Inputs:
@@ -170,7 +170,7 @@ def plan_inputs(
     have to. The least of all needs is the one that is refused. `choice`: in the place
     of `twom-dist.inputs`.
     """
-    chosen = choice or choice_setting("inputs", (*WAYS,))
+    chosen = choice or choice_setting("inputs")
     if chosen == "stream" and not spec.empty and not can_stream():
         problem = (
             "twom-dist.inputs='stream' needs inputs that can be computed again chunk "
@@ -179,7 +179,7 @@ def plan_inputs(
         raise PlanError(problem, "Set twom-dist.inputs to 'auto'", "inputs-held")
 
     tried = []
-    ways = (False,) if spec.empty else WAYS[chosen]
+    ways = (False,) if spec.empty else _WAYS[chosen]
     for leaving, streams in product((False, True), ways):
         if streams and not can_stream():
             continue

@@ -166,7 +166,7 @@ def ensure_plugins() -> None:
         from ..tiles.dask.placement.plugin import PlacementPlugin
 
         _register(client, PlacementPlugin())
-    if choice_setting("transport", ("auto", "dask")) == "auto":
+    if choice_setting("transport") == "auto":
         from .transport.worker_plugin import TransportPlugin
 
         # It only saves time, which a worker that is dying does not need; dask logs why.

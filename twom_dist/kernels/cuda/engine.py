@@ -108,8 +108,8 @@ class CudaEngine(
         whole = whole and fits(self.device, system, rows, limits.kb)
         if whole:
             steady = needed <= unasked_bytes(self.device)
-            at_once = fused and not takes_quarters(self.device, system, shape)
-            own = partial(self.gemm_fused, (number, tuned, at_once))
+            quarters = takes_quarters(self.device, system, shape)
+            own = partial(self.gemm_fused, (number, tuned, fused, quarters))
             unasked = min(limit, unasked_bytes(self.device))
             together = min(LARGEST_STACK, unasked // working_bytes(system, shape, 0))
             return TileLimits(*tile, limits.cache_bytes, own, steady, together)

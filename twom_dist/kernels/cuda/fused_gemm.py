@@ -23,7 +23,6 @@ from .hopper import LINE, ROW_GROUP
 from .launch import LINE_BLOCK, lies_across, remember, stack_stride, strides
 from .multiply import multiply_planes
 from .planes import CudaEncoded, PlaneProducts
-from .quarters import takes_quarters
 from .rows import rule_args
 from .samples import gemm_samples
 from .scripts import Scripts
@@ -43,7 +42,7 @@ class CudaFusedGemm:
 
     def gemm_fused(
         self,
-        where: tuple[int, tuning.Tuning, bool],
+        where: tuple[int, tuning.Tuning, bool, bool],
         product: FusedProduct,
         x: Array,
         y: Array,
@@ -56,16 +55,17 @@ class CudaFusedGemm:
     ) -> Array:
         """Compute ``alpha X Y^T + beta c``, by a script where one kernel multiplies.
 
-        `where`: what `variant` returns, and whether it does.
+        `where`: what `variant` returns, whether a kernel of ours multiplies, and
+        whether matrices that are no stack in quarters (Winograd's algorithm).
         """
-        number, tuned, at_once = where
+        number, tuned, fused, quarters = where
         if product.system.wraps:
             return gemm_samples(self, product, x, y, c, out)
         # One copy from the host of so few numbers, where all operands would be copied.
         own = None if places is None else self.device.send(np.array(places, np.int32))
         given = x, y, c, out, own, *(shifts or (None, None))
-        write, key = partial(_write, product, tuned, at_once), (tuned, product)
-        if not at_once:
+        write, key = partial(_write, product, fused, quarters), (tuned, product)
+        if quarters or not fused:
             return write(self.device, *given)
         made = self.scripts.run(self.device, number, key, given, write, product.alike)
         return made if out is None else out
@@ -73,8 +73,8 @@ class CudaFusedGemm:
 
 def _write(
     product: FusedProduct,
-    tuned: tuning.Tuning,
-    at_once: bool,
+    fused: bool,
+    quarters: bool,
     device: Any,
     x: Array,
     y: Array,
@@ -83,7 +83,7 @@ def _write(
     places: Array | None,
     *shifts: Array | None,
 ) -> Array:
-    """Launch all of a product; `at_once`: whether one kernel multiplies."""
+    """Launch all of a product; `fused` and `quarters`: see `gemm_fused`."""
     conjugate, system, rule, dtype, alpha, beta, twin, uplo, hermitian, turned, *_ = (
         product
     )
@@ -91,7 +91,7 @@ def _write(
     y = y.swapaxes(-1, -2) if turned[1] else y
     (*stack, m, k), n = x.shape, y.shape[-2]
     stack = stack if places is None else [*places.shape]
-    matrices, fused = prod(stack), tuned.fuses((m, n, k))
+    matrices, quarters = prod(stack), quarters and not stack
     # In 2M alone each modulus has two products, R and R^T, of ``X X^H``.
     halved = hermitian and fused and {*system.kinds} == {"2m"}
     products = system.own_products(halved)
@@ -109,7 +109,6 @@ def _write(
     left = CudaEncoded(m, k, own[0], order, tuple(stack))
     right = CudaEncoded(n, k, own[-2], twin or order, tuple(stack))
     task = PlaneProducts(left, right, system, residues)
-    quarters = not (at_once or stack) and takes_quarters(device, system, (m, n, k))
     triangle = "full" if halved else "lower" if uplo == "full" else uplo or "full"
     multiply_planes(device, task, hermitian, triangle, quarters, fused)
     out = device.empty((*stack, m, n), dtype) if out is None else out

@@ -137,8 +137,8 @@ def launch_tiles(device: CudaDevice, squares: Squares, own: Multiplication) -> N
 
     Planes or residues that lie too far apart are made one by one.
     """
-    given, (jobs, table, shape) = (own.x, own.y, own.residues), own[2:5]
-    count, adds = own.stack, own.before is not None
+    given, jobs, table = (own.x, own.y, own.residues), own.jobs, own.table
+    shape, count, adds = own.shape, own.stack, own.before is not None
     x, y, out = (t.reshape(len(t), count, -1, t.shape[-1]) for t in given)
     old = out if own.before is None else own.before.reshape(out.shape)
     most = max(len(t) * count for t in given)
